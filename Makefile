@@ -1,0 +1,41 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+
+# Every target makes its own environment, from the pinned versions, with nothing but python3 on the machine.
+# For torch without CUDA: make test TORCH_INSTALL="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+PYTHON ?= python3
+TORCH_INSTALL ?= torch==2.13.0
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint slow bench clean
+.NOTPARALLEL:
+
+demo: $(READY)
+	$(BIN)/pyrogram induce --demo
+
+test: $(READY)
+	@$(BIN)/python -m pytest
+
+slow: $(READY)
+	@$(BIN)/python -m pytest --slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench:
+	$(PYTHON) benchmarks/run.py
+
+# What builds and tests leave behind. The environments .venv and .venv-bench stay.
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install $(TORCH_INSTALL)
+	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,79 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The chart of the dependency model with valence: from weights and words to tree scores, and counts back.
+
+Weights are three tables (Klein and Manning 2004; Cohen, Gimpel and Smith 2008, Eq. 12):
+
+* ``root`` (*batch, V): the child of the wall;
+* ``attach`` (*batch, V, 2, V) [head, direction, child], or (*batch, V, 2, 2, V) [head, direction, valence, child]
+  in the extended model of Headden, Johnson and McClosky (2009);
+* ``stop`` (*batch, V, 2, 2, 2) [head, direction, valence, 0 = continue or 1 = stop].
+
+A child pays for its head's decision to continue and for being chosen, so an arc's score is the sum of both.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def scores(
+    root: Float[Tensor, "*#batch V"],
+    attach: Float[Tensor, "..."],
+    stop: Float[Tensor, "*#batch V 2 2 2"],
+    words: Int[Tensor, "*#batch n"],
+) -> tuple[Float[Tensor, "*batch N N 2"], Float[Tensor, "*batch N 2 2"]]:
+    """Arc and stop scores of sentences, from log weights; differentiable. Padding (-1) gets scores of word 0."""
+    V, n = root.shape[-1], words.shape[-1]
+    batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1])
+    valence_attach = attach.dim() - root.dim() == 3
+    by_valence = attach if valence_attach else attach[..., None, :]
+    # continue [.., V, 2, 2, 1] + attach [.., V, 2, 1 or 2, V]
+    arc_table = (stop[..., 0, None] + by_valence).transpose(-1, -2)  # [head, direction, child, valence]
+    w = words.clamp_min(0)
+    positions = torch.arange(n, device=words.device)
+    direction = (positions > positions[:, None]).long()
+    index = (w[..., :, None] * 2 + direction) * V + w[..., None, :]
+    flat = arc_table.flatten(-4, -2)  # (*batch, V * 2 * V, 2)
+    inner = _pick(flat, index.flatten(-2), batch).unflatten(-2, (n, n))
+    wall = _pick(root[..., None], w, batch).expand(*batch, n, 2)
+    arcs = torch.cat([wall.unsqueeze(-3), inner], -3)
+    arcs = torch.nn.functional.pad(arcs, (0, 0, 1, 0))
+    stops = _pick(stop[..., 1].flatten(-2), w, batch).unflatten(-1, (2, 2))
+    return arcs, torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
+
+
+def _pick(table: Tensor, index: Tensor, batch: torch.Size) -> Tensor:
+    """Rows of a table (*batch, rows, k) at an index (*batch, m): (*batch, m, k); one table may serve all."""
+    if table.dim() == 2:
+        return table[index.expand(*batch, -1)]
+    index = index.expand(*batch, -1)[..., None].expand(*batch, index.shape[-1], table.shape[-1])
+    return table.expand(*batch, *table.shape[-2:]).gather(-2, index)
+
+
+def counts(
+    arc_values: Float[Tensor, "B N N 2"],
+    stop_values: Float[Tensor, "B N 2 2"],
+    words: Int[Tensor, "B N-1"],
+    num_tags: int,
+    valence_attach: bool,
+) -> tuple[Float[Tensor, "B V"], Float[Tensor, "..."], Float[Tensor, "B V 2 2 2"]]:
+    """The transpose of :func:`scores`: posteriors (or indicators) of arcs and stops to counts, per sentence."""
+    B, n = words.shape
+    V = num_tags
+    w = words.clamp_min(0)
+    real = (words >= 0).to(arc_values.dtype)
+    root = arc_values.new_zeros(B, V).scatter_add(1, w, arc_values[:, 0, 1:].sum(-1) * real)
+    positions = torch.arange(n, device=words.device)
+    direction = (positions > positions[:, None]).long()
+    index = (w[:, :, None] * 2 + direction) * V + w[:, None, :]
+    values = arc_values[:, 1:, 1:] * (real[:, :, None] * real[:, None, :] * (1 - torch.eye(n).to(real)))[..., None]
+    arcs = arc_values.new_zeros(B, V * 2 * V, 2)
+    arcs = arcs.scatter_add(1, index.flatten(1)[..., None].expand(-1, -1, 2), values.flatten(1, 2))
+    arcs = arcs.reshape(B, V, 2, V, 2).transpose(-1, -2)  # [head, direction, valence, child]
+    stops = arc_values.new_zeros(B, V, 4)
+    stops = stops.scatter_add(
+        1, w[..., None].expand(-1, -1, 4), (stop_values[:, 1:] * real[..., None, None]).flatten(2)
+    )
+    stop = torch.stack([arcs.sum(-1), stops.reshape(B, V, 2, 2)], -1)
+    return root, arcs if valence_attach else arcs.sum(-2), stop

@@ -1,0 +1,123 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Ancestral sampling from the DMV: a tree grows from the wall down, then its words are read off in order."""
+
+# mypy: disable-error-code="no-untyped-def"
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numba import njit
+from torch import Tensor
+
+from .eisner_sample import seed_stream, uniform
+
+TRIES = 10_000
+
+
+def ancestral(
+    root: Float[Tensor, "V"],
+    attach: Float[Tensor, "V 2 2 V"],
+    stop: Float[Tensor, "V 2 2 2"],
+    num_samples: int,
+    max_length: int,
+) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
+    """Words and heads of sentences of at most ``max_length`` words, both padded with -1, n = max_length.
+
+    :param root: probabilities, like the other tables; ``attach`` is [head, direction, valence, child].
+    :raises ValueError: if 10,000 sentences in a row were too long.
+    """
+    words = np.full((num_samples, max_length), -1, np.int64)
+    heads = np.full((num_samples, max_length), -1, np.int64)
+    seed = int(torch.randint(2**63 - 1, ()))
+    tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (root, attach, stop)]
+    if not _grow_all(tables[0], tables[1], tables[2], seed, words, heads, TRIES):
+        raise ValueError(
+            f"{TRIES} sampled sentences in a row had more than {max_length} words; raise max_length or stop more often"
+        )
+    return torch.from_numpy(words), torch.from_numpy(heads)
+
+
+@njit(nogil=True)
+def _draw(cumulative, state):
+    """An event of a multinomial from its cumulative probabilities."""
+    u = uniform(state) * cumulative[-1]
+    event = np.searchsorted(cumulative, u, side="right")
+    return min(event, len(cumulative) - 1)
+
+
+@njit(nogil=True, cache=True)
+def _grow_all(root, attach, stop, seed, words, heads, tries):
+    max_length = words.shape[1]
+    state = np.zeros(1, np.uint64)
+    tag = np.zeros(max_length, np.int64)
+    parent = np.zeros(max_length, np.int64)
+    # The children of a node on one side, as a list from the nearest outwards.
+    first = np.zeros((max_length, 2), np.int64)
+    following = np.zeros(max_length, np.int64)
+    for sample in range(len(words)):
+        seed_stream(state, seed, sample)
+        size = -1
+        for _ in range(tries):
+            size = _grow(root, attach, stop, state, tag, parent, first, following)
+            if size > 0:
+                break
+        if size < 0:
+            return False
+        _read(size, tag, parent, first, following, words[sample], heads[sample])
+    return True
+
+
+@njit(nogil=True)
+def _grow(root, attach, stop, state, tag, parent, first, following):
+    """Nodes in the order in which they are born; returns their number, or -1 if there is no room."""
+    tag[0], parent[0], size = _draw(root, state), -1, 1
+    node = 0
+    while node < size:
+        for d in range(2):
+            first[node, d] = -1
+            last = -1
+            while True:
+                v = 0 if last < 0 else 1
+                if _draw(stop[tag[node], d, v], state) == 1:
+                    break
+                if size == len(tag):
+                    return -1
+                tag[size], parent[size], following[size] = _draw(attach[tag[node], d, v], state), node, -1
+                if last < 0:
+                    first[node, d] = size
+                else:
+                    following[last] = size
+                last = size
+                size += 1
+        node += 1
+    return size
+
+
+@njit(nogil=True)
+def _read(size, tag, parent, first, following, words, heads):
+    """Positions: subtree sizes bottom up, then spans top down; nodes are born after their parents."""
+    width = np.ones(size, np.int64)
+    for node in range(size - 1, 0, -1):
+        width[parent[node]] += width[node]
+    start = np.zeros(size, np.int64)
+    position = np.zeros(size, np.int64)
+    for node in range(size):
+        position[node] = start[node]
+        child = first[node, 0]
+        while child >= 0:
+            position[node] += width[child]
+            child = following[child]
+        left = position[node]
+        child = first[node, 0]
+        while child >= 0:  # the nearest left child ends where its head begins
+            left -= width[child]
+            start[child] = left
+            child = following[child]
+        right = position[node] + 1
+        child = first[node, 1]
+        while child >= 0:
+            start[child] = right
+            right += width[child]
+            child = following[child]
+        words[position[node]] = tag[node]
+        heads[position[node]] = 0 if parent[node] < 0 else position[parent[node]] + 1

@@ -1,0 +1,148 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Draws of projective trees, top down through an inside chart.
+
+A cell's derivations are drawn in proportion to their weights, then those of the cells that they are made of.
+The charts are those of :mod:`.eisner_lanes` (one lane of it) or :mod:`.eisner_log`.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+from .eisner_log import left_arc_terms, left_tree_terms, right_arc_terms, right_tree_terms, root_terms
+
+# What is on the agenda: a half tree or a trapezoid, to the right or to the left; or the choice of the root.
+RIGHT_TREE, LEFT_TREE, RIGHT_ARC, LEFT_ARC, ROOT = range(5)
+
+
+@njit(nogil=True)
+def real_terms(source, terms, kind, i, j):
+    """Weights of the derivations of a cell in one lane; ``source`` is (mem, chart, lane)."""
+    mem, c, lane = source
+    width = 64 // mem.itemsize
+    p = c.pitch
+    count = j - i
+    a, b, first, later = 0, 0, np.float64(1), np.float64(1)
+    first_at = 0
+    if kind == ROOT:
+        for r in range(1, j + 1):
+            left, right = mem[(c.LCr + p + r) * width + lane], mem[(c.RCc + j * p + r) * width + lane]
+            terms[r - 1] = np.float64(mem[(c.a0 + r) * width + lane]) * left * right
+        return j
+    if kind == RIGHT_TREE:
+        a, b = c.IR + i * p + i + 1, c.RCc + j * p + i + 1
+    elif kind == LEFT_TREE:
+        a, b = c.LCr + i * p + i, c.IL + j * p + i
+    elif kind == RIGHT_ARC:
+        a, b = c.RO + i * p + i, c.LCc + j * p + i + 1
+        first, later = mem[(c.a0 + i * p + j) * width + lane], mem[(c.a1 + i * p + j) * width + lane]
+    else:
+        a, b = c.RCr + i * p + i, c.LO + j * p + i + 1
+        first, later = mem[(c.a0 + j * p + i) * width + lane], mem[(c.a1 + j * p + i) * width + lane]
+        first_at = count - 1
+    for t in range(count):
+        terms[t] = np.float64(mem[(a + t) * width + lane]) * mem[(b + t) * width + lane] * later
+    if kind >= RIGHT_ARC and not c.plain:
+        t = first_at
+        terms[t] = np.float64(mem[(a + t) * width + lane]) * mem[(b + t) * width + lane] * first
+    return count
+
+
+@njit(nogil=True)
+def log_terms(source, terms, kind, i, j):
+    """The same from a chart in log space, relative to the greatest; ``source`` is (chart, arcs)."""
+    c, arcs = source
+    if kind == ROOT:
+        count = root_terms(c, arcs, j)
+    elif kind == RIGHT_TREE:
+        count = right_tree_terms(c, i, j)
+    elif kind == LEFT_TREE:
+        count = left_tree_terms(c, i, j)
+    elif kind == RIGHT_ARC:
+        count = right_arc_terms(c, arcs, i, j)
+    else:
+        count = left_arc_terms(c, arcs, i, j)
+    top = c.terms[:count].max()
+    for t in range(count):
+        terms[t] = np.exp(c.terms[t] - top)
+    return count
+
+
+def _fill_terms(source, terms, kind, i, j):
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_fill_terms)
+def _(source, terms, kind, i, j):
+    return real_terms.py_func if len(source) == 3 else log_terms.py_func
+
+
+@njit(nogil=True)
+def uniform(state):
+    """A number in [0, 1) from SplitMix64, whose one word of state is advanced."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+@njit(nogil=True)
+def seed_stream(state, seed, stream):
+    """Start an independent stream: the state is the seed's and the stream's hash."""
+    state[0] = np.uint64(seed)
+    uniform(state)
+    state[0] ^= np.uint64(stream) * np.uint64(0xD1342543DE82EF95)
+    uniform(state)
+
+
+@njit(nogil=True)
+def _choose(terms, count, state):
+    total = 0.0
+    for t in range(count):
+        total += terms[t]
+    remaining = uniform(state) * total
+    chosen = -1
+    for t in range(count):
+        if terms[t] > 0:
+            chosen = t
+            remaining -= terms[t]
+            if remaining < 0:
+                break
+    return chosen
+
+
+@njit(nogil=True)
+def draw_tree(source, n, multiroot, state, terms, agenda, heads):
+    """Write one tree of n words into ``heads``; ``agenda`` (2n + 2, 3) and ``terms`` (n + 1,) are scratch."""
+    agenda[0] = (RIGHT_TREE if multiroot else ROOT, 0, n)
+    size = 1
+    while size > 0:
+        size -= 1
+        kind, i, j = agenda[size, 0], agenda[size, 1], agenda[size, 2]
+        if i == j:
+            continue
+        t = _choose(terms, _fill_terms(source, terms, kind, i, j), state)
+        if kind == ROOT:
+            heads[t] = 0
+            agenda[size] = (LEFT_TREE, 1, t + 1)
+            agenda[size + 1] = (RIGHT_TREE, t + 1, n)
+        elif kind == RIGHT_TREE:
+            k = i + 1 + t
+            agenda[size] = (RIGHT_ARC, i, k)
+            agenda[size + 1] = (RIGHT_TREE, k, j)
+        elif kind == LEFT_TREE:
+            k = i + t
+            agenda[size] = (LEFT_TREE, i, k)
+            agenda[size + 1] = (LEFT_ARC, k, j)
+        else:
+            if kind == RIGHT_ARC:
+                heads[j - 1] = i
+            else:
+                heads[i - 1] = j
+            agenda[size] = (RIGHT_TREE, i, i + t)
+            agenda[size + 1] = (LEFT_TREE, i + t + 1, j)
+        size += 2

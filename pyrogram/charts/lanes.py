@@ -1,0 +1,226 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""SIMD lanes as a numba type: a chart cell of several sentences at once.
+
+A dynamic program over one sentence leaves a vector unit idle. With W sentences side by side, every cell is a
+vector of W numbers, and the recursion reads as if it were scalar::
+
+    cell = fma(load(left, i), load(right, j), cell)
+
+W is 8 in float64 and 16 in float32 (512 bits); LLVM splits the vectors on narrower machines. Arrays are
+one-dimensional and *indexed in cells*: cell i occupies the elements i * W .. i * W + W - 1.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+import math
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+WIDTHS = {types.float64: 8, types.float32: 16}
+
+
+class Lanes(types.Type):
+    """W numbers of one dtype in a vector register."""
+
+    def __init__(self, dtype: types.Float):
+        self.dtype = dtype
+        self.width = WIDTHS[dtype]
+        super().__init__(name=f"Lanes({dtype})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Lanes):
+        element = ir.DoubleType() if fe_type.dtype == types.float64 else ir.FloatType()
+        super().__init__(dmm, fe_type, ir.VectorType(element, fe_type.width))
+
+
+def _int_type(lanes: Lanes) -> ir.VectorType:
+    return ir.VectorType(ir.IntType(lanes.dtype.bitwidth), lanes.width)
+
+
+def _constant(vector: ir.VectorType, value: float) -> ir.Constant:
+    return ir.Constant(vector, [value] * vector.count)
+
+
+def _address(context, builder, array_type, array, index, vector):
+    data = context.make_array(array_type)(context, builder, array).data
+    offset = builder.mul(index, ir.Constant(index.type, vector.count))
+    return builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+
+
+@intrinsic
+def load(typingctx, array, i):
+    """The lanes of cell i."""
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(signature.return_type)
+        address = _address(context, builder, signature.args[0], args[0], args[1], vector)
+        return builder.load(address, align=array.dtype.bitwidth // 8)
+
+    return Lanes(array.dtype)(array, types.intp), codegen
+
+
+@intrinsic
+def store(typingctx, array, i, lanes):
+    """Write the lanes of cell i."""
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(signature.args[2])
+        address = _address(context, builder, signature.args[0], args[0], args[1], vector)
+        builder.store(args[2], address, align=array.dtype.bitwidth // 8)
+
+    return types.void(array, types.intp, lanes), codegen
+
+
+@intrinsic
+def fill(typingctx, array, value):
+    """The same number in every lane, in the dtype of ``array``."""
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(signature.return_type)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(undefined, args[1], ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+        return builder.shuffle_vector(first, undefined, zeros)
+
+    return Lanes(array.dtype)(array, array.dtype), codegen
+
+
+def _llvm_function(name: str, arity: int):
+    """An intrinsic of LLVM that works lane by lane."""
+
+    def typer(lanes, *rest):
+        def codegen(context, builder, signature, args):
+            vector = context.get_value_type(lanes)
+            kind = ir.FunctionType(vector, [vector] * arity)
+            full_name = f"llvm.{name}.v{vector.count}f{lanes.dtype.bitwidth}"
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, full_name), args)
+
+        return lanes(*[lanes] * arity), codegen
+
+    return typer
+
+
+@intrinsic
+def fma(typingctx, a, b, c):
+    """a * b + c."""
+    return _llvm_function("fma", 3)(a, b, c)
+
+
+@intrinsic
+def maximum(typingctx, a, b):
+    """The greater of two numbers, per lane; b where a is NaN."""
+
+    def codegen(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def rounded(typingctx, a):
+    """The nearest integer, per lane."""
+    return _llvm_function("rint", 1)(a)
+
+
+def _arithmetic(operation, instruction: str):
+    @intrinsic
+    def lanewise(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return getattr(builder, instruction)(*args)
+
+        return a(a, b), codegen
+
+    @overload(operation, inline="always")
+    def _(a, b):
+        if isinstance(a, Lanes) and isinstance(b, Lanes):
+            return lambda a, b: lanewise(a, b)
+
+
+_arithmetic(operator.add, "fadd")
+_arithmetic(operator.sub, "fsub")
+_arithmetic(operator.mul, "fmul")
+_arithmetic(operator.truediv, "fdiv")
+
+
+@intrinsic
+def power_of_two(typingctx, exponent):
+    """2 to the power of integral ``exponent``, which lies in the range of normal numbers."""
+
+    def codegen(context, builder, signature, args):
+        mantissa_bits, bias = (52, 1023) if exponent.dtype == types.float64 else (23, 127)
+        integers = _int_type(exponent)
+        biased = builder.add(builder.fptosi(args[0], integers), _constant(integers, bias))
+        bits = builder.shl(biased, _constant(integers, mantissa_bits))
+        return builder.bitcast(bits, context.get_value_type(exponent))
+
+    return exponent(exponent), codegen
+
+
+@intrinsic
+def exponent_of(typingctx, a):
+    """floor(log2(a)) of positive normal numbers, clamped to -24 .. 24; 0 where a is zero."""
+
+    def codegen(context, builder, signature, args):
+        mantissa_bits, bias = (52, 1023) if a.dtype == types.float64 else (23, 127)
+        integers, vector = _int_type(a), context.get_value_type(a)
+        bits = builder.lshr(builder.bitcast(args[0], integers), _constant(integers, mantissa_bits))
+        unbiased = builder.sub(bits, _constant(integers, bias))
+        for bound, comparison in ((-24, "<"), (24, ">")):
+            limit = _constant(integers, bound)
+            unbiased = builder.select(builder.icmp_signed(comparison, unbiased, limit), limit, unbiased)
+        zero = builder.fcmp_unordered("==", args[0], _constant(vector, 0.0))
+        return builder.select(zero, _constant(vector, 0.0), builder.sitofp(unbiased, vector))
+
+    return a(a), codegen
+
+
+# exp(x) = 2**k * exp(r), |r| <= log(2)/2, by a Taylor polynomial whose first dropped term is below half a
+# unit in the last place: 0.3466**14 / 14! = 4e-18 in float64, 0.3466**8 / 8! = 5e-9 in float32.
+_DEGREES = {types.float64: 13, types.float32: 7}
+# log(2) in two parts, so that k * log(2) loses nothing.
+_LOG2 = {
+    types.float64: (0.693145751953125, 1.42860682030941723212e-6),
+    types.float32: (0.693359375, -2.12194440e-4),
+}
+
+
+@intrinsic
+def exp(typingctx, x):
+    """exp(x) for x <= 0, to about one unit in the last place; 0 below the normal range; NaN stays NaN."""
+
+    def codegen(context, builder, signature, args):
+        vector, integers = context.get_value_type(x), _int_type(x)
+        mantissa_bits, bias, lowest = (52, 1023, -708.0) if x.dtype == types.float64 else (23, 127, -87.0)
+
+        def call(name, arity, *operands):
+            return _llvm_function(name, arity)(x)[1](context, builder, signature, operands)
+
+        def constant(value):
+            return _constant(vector, value)
+
+        value = args[0]
+        k = call("rint", 1, builder.fmul(value, constant(1 / math.log(2))))
+        high, low = _LOG2[x.dtype]
+        r = call("fma", 3, k, constant(-high), value)
+        r = call("fma", 3, k, constant(-low), r)
+        degree = _DEGREES[x.dtype]
+        polynomial = constant(1 / math.factorial(degree))
+        for d in range(degree - 1, -1, -1):
+            polynomial = call("fma", 3, polynomial, r, constant(1 / math.factorial(d)))
+        # Out of range, k is nonsense; the select below discards it.
+        inside = builder.fcmp_ordered(">=", value, constant(lowest))
+        k = builder.select(inside, k, constant(0.0))
+        biased = builder.add(builder.fptosi(k, integers), _constant(integers, bias))
+        scale = builder.bitcast(builder.shl(biased, _constant(integers, mantissa_bits)), vector)
+        result = builder.select(inside, builder.fmul(polynomial, scale), constant(0.0))
+        is_nan = builder.fcmp_unordered("uno", value, value)
+        return builder.select(is_nan, value, result)
+
+    return x(x), codegen

@@ -1,0 +1,226 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""First-order projective dependency trees with valence: log Z, marginals, samples, best trees, entropy.
+
+One signature, two engines (docs/architecture.md). Everywhere
+
+* ``arcs`` (*batch, n+1, n+1, V) are scores [head, dependent, valence of the dependent]; V = 2, or V = 1 if
+  the score does not depend on valence;
+* ``stops`` (*batch, n+1, 2, 2) are scores [head, direction, valence], or None;
+* ``lengths`` (*batch) are numbers of words, or None if all have n; batch dimensions broadcast;
+* position 0 is the wall; its stops, column 0 and the diagonal are not read.
+
+O(n^3) time and O(n^2) memory a sentence, by the split-head algorithm of Eisner and Satta (1999, section 5).
+"""
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from . import projective_numba, projective_torch
+
+Engine = Literal["numba", "torch"]
+
+
+def log_partition(
+    arcs: Float[Tensor, "*#batch N N V"],
+    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    lengths: Int[Tensor, "*#batch"] | None = None,
+    *,
+    multiroot: bool = False,
+    engine: Engine | None = None,
+) -> Float[Tensor, "*batch"]:
+    """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
+    a, s, m, batch = flatten(arcs, stops, lengths)
+    if choose_engine(a, engine) == "torch":
+        return projective_torch.log_partition(a, s, m, multiroot).reshape(batch)
+    if _needs_grad(a, s):
+        return _marginals(a, s, m, multiroot)[0].reshape(batch)
+    return projective_numba.log_partition(a, s, m, multiroot).reshape(batch)
+
+
+def marginals(
+    arcs: Float[Tensor, "*#batch N N V"],
+    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    lengths: Int[Tensor, "*#batch"] | None = None,
+    *,
+    multiroot: bool = False,
+    engine: Engine | None = None,
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 2"] | None]:
+    """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
+    a, s, m, batch = flatten(arcs, stops, lengths)
+    if choose_engine(a, engine) == "torch":
+        log_z, arc_marginals, stop_marginals = projective_torch.marginals(a, s, m, multiroot)
+    elif _needs_grad(a, s):
+        log_z, arc_marginals, stop_marginals = _marginals(a, s, m, multiroot)
+    else:
+        log_z, arc_marginals, stop_marginals = projective_numba.marginals(a, s, m, multiroot)
+    return (
+        log_z.reshape(batch),
+        arc_marginals.reshape(*batch, *a.shape[1:]),
+        None if stop_marginals is None else stop_marginals.reshape(*batch, *a.shape[1:2], 2, 2),
+    )
+
+
+def sample(
+    arcs: Float[Tensor, "*#batch N N V"],
+    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    lengths: Int[Tensor, "*#batch"] | None = None,
+    *,
+    num_samples: int = 1,
+    multiroot: bool = False,
+    generator: torch.Generator | None = None,
+    engine: Engine | None = None,
+) -> Int[Tensor, "S *batch N-1"]:
+    """Independent trees drawn in proportion to exp(score), as heads padded with -1.
+
+    :raises ValueError: if a sentence has no possible tree.
+    """
+    a, s, m, batch = flatten(arcs, stops, lengths)
+    chart: Any = projective_torch if choose_engine(a, engine) == "torch" else projective_numba
+    heads: Tensor = chart.sample(a.detach(), _detach(s), m, multiroot, num_samples, generator)
+    return heads.reshape(num_samples, *batch, heads.shape[-1])
+
+
+def top_k(
+    arcs: Float[Tensor, "*#batch N N V"],
+    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    lengths: Int[Tensor, "*#batch"] | None = None,
+    *,
+    k: int = 1,
+    multiroot: bool = False,
+    engine: Engine | None = None,
+) -> tuple[Int[Tensor, "k *batch N-1"], Float[Tensor, "k *batch"]]:
+    """The k trees of highest score, best first, and their scores, without a graph.
+
+    Where there are fewer than k possible trees, heads are -1 and scores -inf.
+    """
+    a, s, m, batch = flatten(arcs, stops, lengths)
+    chart: Any = projective_torch if choose_engine(a, engine) == "torch" else projective_numba
+    heads, scores = chart.top_k(a.detach(), _detach(s), m, multiroot, k)
+    return heads.reshape(k, *batch, heads.shape[-1]), scores.reshape(k, *batch)
+
+
+def mbr(
+    arc_marginals: Float[Tensor, "*batch N N V"],
+    lengths: Int[Tensor, "*#batch"] | None = None,
+    *,
+    multiroot: bool = False,
+    engine: Engine | None = None,
+) -> Int[Tensor, "*batch N-1"]:
+    """The tree of greatest expected number of right heads (minimum Bayes risk for attachment errors)."""
+    expected = arc_marginals.detach().sum(-1, keepdim=True)
+    return top_k(expected, None, lengths, k=1, multiroot=multiroot, engine=engine)[0][0]
+
+
+def entropy(
+    log_z: Float[Tensor, "*batch"],
+    expectations: list[tuple[Tensor, Tensor]],
+) -> Float[Tensor, "*batch"]:
+    """Entropy in nats, log Z minus the expected score, from (scores, marginals) of arcs and of stops."""
+    for scores, posterior in expectations:
+        # An impossible arc has posterior 0 and contributes 0, not 0 * -inf.
+        finite = torch.where(posterior > 0, scores, torch.zeros_like(scores))
+        log_z = log_z - (finite * posterior).flatten(log_z.dim()).sum(-1)
+    return log_z
+
+
+def flatten(
+    arcs: Tensor, stops: Tensor | None, lengths: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor, torch.Size]:
+    """Check shapes, broadcast batches and make them one dimension; also returns the batch shape.
+
+    :raises ValueError: in one sentence that names the argument and its shape.
+    """
+    n = arcs.shape[-2] - 1 if arcs.dim() >= 3 else 0
+    if n < 1 or arcs.shape[-3] != n + 1 or arcs.shape[-1] not in (1, 2):
+        shape = tuple(arcs.shape)
+        raise ValueError(f"arc scores must have shape (..., n+1, n+1, 1 or 2) with n >= 1 words, not {shape}")
+    if stops is not None and stops.shape[-3:] != (n + 1, 2, 2):
+        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, 2), not {tuple(stops.shape)}")
+    if stops is not None and stops.dtype != arcs.dtype:
+        raise ValueError(f"stop scores are {stops.dtype} but arc scores are {arcs.dtype}; make them the same")
+    batch = arcs.shape[:-3]
+    if stops is not None:
+        batch = torch.broadcast_shapes(batch, stops.shape[:-3])
+        stops = stops.expand(*batch, n + 1, 2, 2)
+    if lengths is None:
+        lengths = torch.full((), n, dtype=torch.long, device=arcs.device)
+    elif lengths.is_floating_point():
+        raise ValueError(f"lengths must be integers, not {lengths.dtype}")
+    batch = torch.broadcast_shapes(batch, lengths.shape)
+    lengths = lengths.to(torch.long).expand(batch).reshape(-1)
+    if not _is_traced(lengths) and len(lengths) and not (1 <= int(lengths.min()) and int(lengths.max()) <= n):
+        raise ValueError(f"lengths must lie in 1..{n}, not {int(lengths.min())}..{int(lengths.max())}")
+    arcs = arcs.expand(*batch, n + 1, n + 1, arcs.shape[-1]).reshape(-1, n + 1, n + 1, arcs.shape[-1])
+    if stops is not None:
+        stops = stops.expand(*batch, n + 1, 2, 2).reshape(-1, n + 1, 2, 2)
+    return arcs, stops, lengths, batch
+
+
+def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
+    """numba on the CPU in float32 and float64, torch for all else and under torch's transforms."""
+    fits = arcs.device.type == "cpu" and arcs.dtype in (torch.float32, torch.float64) and not _is_traced(arcs)
+    if engine == "numba" and not fits:
+        raise ValueError(f"the numba engine takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")
+    return engine or ("numba" if fits else "torch")
+
+
+def _is_traced(tensor: Tensor) -> bool:
+    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def _needs_grad(arcs: Tensor, stops: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and (arcs.requires_grad or (stops is not None and stops.requires_grad))
+
+
+def _detach(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach()
+
+
+def _marginals(
+    arcs: Tensor, stops: Tensor | None, lengths: Tensor, multiroot: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    return _Marginals.apply(arcs, stops, lengths, multiroot)  # type: ignore[no-any-return]
+
+
+class _Marginals(torch.autograd.Function):
+    """numba's log Z and marginals; the gradient of log Z is at hand, any other derivative is torch's."""
+
+    @staticmethod
+    def forward(ctx: Any, arcs: Tensor, stops: Tensor | None, lengths: Tensor, multiroot: bool) -> Any:
+        log_z, arc_marginals, stop_marginals = projective_numba.marginals(arcs, stops, lengths, multiroot)
+        ctx.set_materialize_grads(False)
+        ctx.multiroot = multiroot
+        ctx.save_for_backward(arcs, stops, lengths, arc_marginals, stop_marginals)
+        return log_z, arc_marginals, stop_marginals
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        arcs, stops, lengths, arc_marginals, stop_marginals = ctx.saved_tensors
+        by_log_z, by_arcs, by_stops = gradients
+        if by_arcs is None and by_stops is None and (by_log_z is None or not torch.is_grad_enabled()):
+            if by_log_z is None:
+                return None, None, None, None
+            arc_gradient = arc_marginals * by_log_z[:, None, None, None]
+            stop_gradient = None if stops is None else stop_marginals * by_log_z[:, None, None, None]
+            return arc_gradient, stop_gradient, None, None
+
+        def scalar(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
+            """The sum of the outputs, weighted by their gradients, as the torch engine computes it."""
+
+            def log_z(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
+                return projective_torch.log_partition(arcs, stops, lengths, ctx.multiroot)
+
+            inputs = (arcs,) if stops is None else (arcs, stops)
+            value, pullback = torch.func.vjp(log_z, *inputs)  # type: ignore[misc]
+            outputs = (value, *pullback(torch.ones_like(value)))
+            pairs = zip(outputs, (by_log_z, by_arcs, by_stops), strict=False)
+            return torch.stack([(output * g).sum() for output, g in pairs if g is not None]).sum()
+
+        inputs = (arcs,) if stops is None else (arcs, stops)
+        value, pullback = torch.func.vjp(scalar, *inputs)  # type: ignore[misc]
+        arc_gradient, *stop_gradients = pullback(torch.ones_like(value))
+        return arc_gradient, (stop_gradients[0] if stop_gradients else None), None, None

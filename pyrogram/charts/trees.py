@@ -1,0 +1,130 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Dependency trees as tensors of heads: what they are, how many, what they score.
+
+A tree over words 1..n is a tensor of n integers, the head of each word, 0 for the wall, -1 for padding.
+"""
+
+from functools import lru_cache
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@lru_cache(maxsize=32)
+def projective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
+    """All projective trees of n words, in lexicographic order of their heads.
+
+    There are 1, 2, 7, 30, 143, 728 with a single root, and 1, 3, 12, 55, 273, 1428 with several
+    (OEIS A006013 and A001764).
+
+    :returns: heads, shape ``(T, n)``.
+    """
+    rows = [heads for heads in _forests(1, n, 0) if multiroot or heads.count(0) == 1]
+    return torch.tensor(sorted(rows), dtype=torch.long).reshape(len(rows), n)
+
+
+@lru_cache(maxsize=4096)
+def _forests(first: int, last: int, head: int) -> list[tuple[int, ...]]:
+    """Heads of words first..last, all of which descend from ``head``, which lies outside the span."""
+    if first > last:
+        return [()]
+    forests = []
+    # The leftmost tree of the forest has root r and covers first..end.
+    for end in range(first, last + 1):
+        for r in range(first, end + 1):
+            for left in _forests(first, r - 1, r):
+                for right in _forests(r + 1, end, r):
+                    for rest in _forests(end + 1, last, head):
+                        forests.append((*left, head, *right, *rest))
+    return forests
+
+
+def lengths_of(padded: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch"]:
+    """Number of entries before the padding (the first -1)."""
+    return (padded >= 0).long().cumprod(-1).sum(-1)
+
+
+def arc_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
+    """Valence of each word as a child: 0 if it is its head's nearest child on its side, else 1."""
+    n = heads.shape[-1]
+    c = torch.arange(1, n + 1, device=heads.device)
+    same_head = heads[..., :, None] == heads[..., None, :]
+    right = c > heads
+    same_side = right[..., :, None] == right[..., None, :]
+    distance = (c - heads).abs()
+    nearer = distance[..., None, :] < distance[..., :, None]
+    return (same_head & same_side & nearer).any(-1).long()
+
+
+def stop_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n+1 2"]:
+    """For each position and direction: 1 if it has a child there, else 0."""
+    n = heads.shape[-1]
+    h = torch.arange(n + 1, device=heads.device)
+    c = torch.arange(1, n + 1, device=heads.device)
+    child = heads[..., None, :] == h[:, None]
+    right = c > h[:, None]
+    return torch.stack([(child & ~right).any(-1), (child & right).any(-1)], -1).long()
+
+
+def tree_scores(
+    heads: Int[Tensor, "*#batch n"],
+    arc_scores: Float[Tensor, "*#batch n+1 n+1 V"],
+    stop_scores: Float[Tensor, "*#batch n+1 2 2"] | None = None,
+) -> Float[Tensor, "*#batch"]:
+    """Score of each tree: its arcs and stops, padding left out. Batch dimensions broadcast.
+
+    :param heads: trees, padded with -1.
+    :param arc_scores: V = 2 valences of the dependent, or V = 1 if the score does not depend on it.
+    :param stop_scores: scores of the stops [position, direction, valence]; the wall's are not read.
+    """
+    n = heads.shape[-1]
+    real = heads >= 0
+    h = heads.clamp_min(0)
+    v = arc_valences(heads) if arc_scores.shape[-1] == 2 else torch.zeros_like(h)
+    arcs = arc_scores[..., 1:, :].flatten(-3)  # dependents 1..n: index (h * n + c) * V + v
+    V = arc_scores.shape[-1]
+    c = torch.arange(n, device=heads.device)
+    index = (h * n + c) * V + v
+    stops_batch = () if stop_scores is None else stop_scores.shape[:-3]
+    batch = torch.broadcast_shapes(index.shape[:-1], arcs.shape[:-1], stops_batch)
+    picked = arcs.expand(*batch, -1).gather(-1, index.expand(*batch, n))
+    score = torch.where(real, picked, 0.0).sum(-1)
+    if stop_scores is not None:
+        s = stop_valences(heads)[..., 1:, :]
+        stops = stop_scores[..., 1:, :, :]
+        picked = stops.expand(*batch, n, 2, 2).gather(-1, s.expand(*batch, n, 2)[..., None])[..., 0]
+        score = score + torch.where(real[..., None], picked, 0.0).sum((-2, -1))
+    return score
+
+
+def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Tensor, "*batch"]:
+    """Whether heads form a projective tree over the words before the padding.
+
+    Checked: integers in range, padding on the right only, at least one word, no cycle, a single
+    child of the wall (unless ``multiroot``), no crossing arcs.
+    """
+    n = heads.shape[-1]
+    length = lengths_of(heads)
+    position = torch.arange(1, n + 1, device=heads.device)
+    real = position <= length[..., None]
+    in_range = (heads >= 0) & (heads <= length[..., None])
+    ok = torch.where(real, in_range, heads == -1).all(-1) & (length > 0)
+    h = torch.where(real, heads, 0).clamp(0, n)
+    roots = (real & (h == 0)).sum(-1)
+    ok = ok & ((roots >= 1) if multiroot else (roots == 1))
+    # No cycle: the wall is reached from every word by following heads, doubling the steps.
+    up = torch.cat([h.new_zeros(h.shape[:-1] + (1,)), h], -1)
+    for _ in range(max(n, 1).bit_length()):
+        up = up.gather(-1, up)
+    ok = ok & (up == 0).all(-1)
+    low, high = torch.minimum(h, position), torch.maximum(h, position)
+    crossing = (
+        (low[..., :, None] < low[..., None, :])
+        & (low[..., None, :] < high[..., :, None])
+        & (high[..., :, None] < high[..., None, :])
+        & real[..., :, None]
+        & real[..., None, :]
+    )
+    return ok & ~crossing.any(-1).any(-1)

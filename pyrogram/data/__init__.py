@@ -1,0 +1,25 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora in and out: CoNLL-U, bracketed trees, tagged text; tensors, CoNLL-U, graphs."""
+
+from pyrogram.data.corpus import Corpus
+from pyrogram.data.families import FAMILIES, PAPER_FAMILIES, tag_families
+from pyrogram.data.head_rules import HEAD_RULES, head_child
+from pyrogram.data.punctuation import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
+from pyrogram.data.records import CorpusError, SentenceRecord
+from pyrogram.data.vocabulary import Vocabulary
+
+__all__ = [
+    "FAMILIES",
+    "HEAD_RULES",
+    "PAPER_FAMILIES",
+    "PENN_CURRENCY",
+    "PENN_PUNCTUATION",
+    "UNIVERSAL_PUNCTUATION",
+    "Corpus",
+    "CorpusError",
+    "SentenceRecord",
+    "Vocabulary",
+    "head_child",
+    "tag_families",
+]

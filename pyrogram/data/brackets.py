@@ -1,0 +1,135 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Reading bracketed trees of the Penn treebank; dependencies come from the head rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyrogram.data.files import read_lines
+from pyrogram.data.head_rules import head_child
+from pyrogram.data.punctuation import PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
+from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
+
+TRACE = "-NONE-"
+#: Far more than any sentence needs, and less than what recursion bears.
+MAX_DEPTH = 250
+_PUNCTUATION = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
+_BRACKET = re.compile(r"[()]")
+
+
+def read_brackets(path: str, universal: bool = False) -> Iterator[SentenceRecord]:
+    """The sentences of a file of trees, one or many to a line, or many lines to a tree.
+
+    Traces (``-NONE-``) and phrases of nothing else are left out, function tags (``NP-SBJ-1``) are cut off
+    before the rules of :mod:`pyrogram.data.head_rules` look at a label.
+
+    :param universal: whether the tags are universal ones, column UPOS, and not the treebank's, XPOS.
+    :raises CorpusError: for brackets that do not close, words without tags, phrases without words.
+    """
+    from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
+
+    for line, text in _split_trees(path, read_lines(path)):
+        words: list[tuple[str, str]] = []
+        heads: list[int] = []
+        try:
+            tree = Tree.fromstring(text, remove_empty_top_bracketing=True)
+            root = _attach(tree, words, heads, path, line)
+        except ValueError as e:
+            if isinstance(e, CorpusError):
+                raise
+            reason = " ".join(str(e).split())
+            raise CorpusError(path, line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
+        if root is None:
+            raise CorpusError(path, line, "this tree has no words, only traces; remove it")
+        forms, tags = zip(*words, strict=True)
+        none = (MISSING,) * len(words)
+        yield SentenceRecord(
+            forms=forms,
+            upos=tags if universal else none,
+            xpos=none if universal else tags,
+            heads=tuple(heads),
+            lines=(line,) * len(words),
+            source=path,
+        )
+
+
+def _split_trees(path: str, lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Every tree with the number of the line where it starts."""
+    depth, first, parts = 0, 0, []
+    for number, line in enumerate(lines, 1):
+        start = 0  # of what belongs to the tree that is open, or to nothing
+        for match in _BRACKET.finditer(line):
+            if match.group() == "(":
+                if depth == 0:
+                    _check_outside(path, number, line[start : match.start()])
+                    first, start = number, match.start()
+                depth += 1
+                if depth > MAX_DEPTH:
+                    problem = f"brackets are nested more than {MAX_DEPTH} deep; check that they close"
+                    raise CorpusError(path, first, problem)
+                continue
+            depth -= 1
+            if depth < 0:
+                problem = "a bracket closes that was never opened; remove it, or write a word ) as -RRB-"
+                raise CorpusError(path, number, problem)
+            if depth == 0:
+                parts.append(line[start : match.end()])
+                yield first, "\n".join(parts)
+                parts, start = [], match.end()
+        if depth:
+            parts.append(line[start:])
+        else:
+            _check_outside(path, number, line[start:])
+    if depth:
+        missing = "a bracket is" if depth == 1 else f"{depth} brackets are"
+        problem = f"the tree that starts here does not end: {missing} missing; close it, or write a word ( as -LRB-"
+        raise CorpusError(path, first, problem)
+
+
+def _check_outside(path: str, number: int, text: str) -> None:
+    if text.strip():
+        shown = text.strip()[:20]
+        raise CorpusError(path, number, f"there is text outside of the brackets ({shown!r}); put it into a tree")
+
+
+def _attach(tree: Any, words: list[tuple[str, str]], heads: list[int], path: str, line: int) -> int | None:
+    """Append the words of a tree and their heads.
+
+    :returns: the position of its head, from 1, whose own head is 0 so far; None if there are traces only.
+    """
+    label = tree.label()
+    if len(tree) == 1 and isinstance(tree[0], str):
+        if label == TRACE:
+            return None
+        if not label:
+            raise CorpusError(path, line, f"the word {tree[0]!r} has no tag; write (NN {tree[0]})")
+        words.append((tree[0], label))
+        heads.append(0)
+        return len(words)
+    for child in tree:
+        if isinstance(child, str):
+            problem = f"the bracket ({label} ...) holds {child!r} beside others; write (NN {child})"
+            raise CorpusError(path, line, problem)
+    if not label:
+        raise CorpusError(path, line, "there is a phrase without a label; a bracket seems to be missing before it")
+    if len(tree) == 0:
+        raise CorpusError(path, line, f"the bracket ({label}) is empty; remove it")
+    children = [(_bare(child.label()), _attach(child, words, heads, path, line)) for child in tree]
+    full = [(name, c) for name, c in children if c is not None]
+    if not full:
+        return None
+    # The head of a phrase is punctuation only if all of the phrase is.
+    candidates = [(name, c) for name, c in full if words[c - 1][1] not in _PUNCTUATION] or full
+    head = candidates[head_child(_bare(label), [name for name, _ in candidates])][1]
+    for _, c in full:
+        if c != head:
+            heads[c - 1] = head
+    return head
+
+
+def _bare(label: str) -> str:
+    """A label without function tags and indices: NP-SBJ-1, NP=2 and ADVP|PRT are NP, NP and ADVP."""
+    return label if label.startswith("-") else re.split(r"[-=|]", label, maxsplit=1)[0]

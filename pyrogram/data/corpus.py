@@ -1,0 +1,297 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A corpus: sentences as tensors of words and heads, with the vocabulary that names the words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TextIO, get_args
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from pyrogram.data.brackets import read_brackets
+from pyrogram.data.conllu import Heads, read_conllu
+from pyrogram.data.export import conllu_text, graph
+from pyrogram.data.files import StrPath, as_paths, write
+from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
+from pyrogram.data.padding import pad, positions
+from pyrogram.data.records import Alphabet, SentenceRecord
+from pyrogram.data.selection import (
+    IN_MEMORY,
+    Options,
+    Paths,
+    Punctuation,
+    check_choice,
+    encode,
+    in_memory,
+    select,
+)
+from pyrogram.data.tagged import read_tagged
+from pyrogram.data.vocabulary import Unknown, Vocabulary
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corpus:
+    """N sentences of at most n words. Immutable: indexing and filtering give new corpora.
+
+    Made by :meth:`from_conllu`, :meth:`from_brackets`, :meth:`from_tags`, :meth:`from_sentences` and
+    :meth:`builtin`, which share these arguments:
+
+    * ``tags``: the alphabet of the words: ``"upos"`` (universal tags), ``"xpos"`` (the treebank's own) or
+      ``"form"`` (the words themselves, with ``lowercase=True`` in lower case).
+    * ``punctuation``: ``"remove"`` leaves out tokens tagged UPOS ``PUNCT`` or, where there is no UPOS, one of
+      :data:`~pyrogram.data.PENN_PUNCTUATION` (which has the currency signs); words that hung on them go to
+      their nearest kept ancestor, and if several would hang on the wall, the first becomes head of the
+      others. A sentence of nothing but punctuation vanishes and is counted in :attr:`dropped`. ``"keep"``
+      keeps all. Tokens without any tag are kept.
+    * ``max_length``: keep sentences of at most so many words, punctuation not counted; None keeps all.
+    * ``vocab``: None counts the symbols of the sentences kept. For development and test data, give the
+      vocabulary of the training data, and ids mean the same; symbols that it lacks are then replaced by its
+      most frequent symbol with ``unknown="most_frequent"``, so that every sentence has a parse (they are
+      counted in :attr:`num_unknown`), and raise with ``unknown="error"``.
+
+    Bad input, and a file of which nothing is left, raise :class:`~pyrogram.data.CorpusError` with the line.
+
+    ``corpus[idx]`` (an int, a slice, indices or a mask) is a corpus, too, with the same vocabulary, padded to
+    its own longest sentence; iteration gives the sentences.
+
+    :param sentences: N sentences: tokens, tags, heads, and where each comes from.
+    :param vocab: names of the ids in ``words``.
+    :param words: ids, shape ``(N, n)``, padded with -1 on the right.
+    :param heads: as in CoNLL, 0 for the wall, shape ``(N, n)``, padded with -1; None if the source has none.
+        Every sentence is a tree with one root, projective or not.
+    :param lengths: shape ``(N,)``.
+    :param dropped: how many sentences vanished while reading because they were only punctuation.
+    """
+
+    sentences: tuple[SentenceRecord, ...]
+    vocab: Vocabulary
+    words: Tensor
+    heads: Tensor | None
+    lengths: Tensor
+    dropped: int = 0
+
+    @classmethod
+    def from_conllu(
+        cls,
+        path_or_paths: Paths,
+        *,
+        tags: Alphabet = "upos",
+        vocab: Vocabulary | None = None,
+        punctuation: Punctuation = "remove",
+        max_length: int | None = None,
+        unknown: Unknown = "most_frequent",
+        heads: Heads = "optional",
+        lowercase: bool = False,
+    ) -> Corpus:
+        """Read CoNLL-U: one file or several. Multiword ranges and empty nodes are left out.
+
+        :param heads: ``"optional"``: if no word has a head (``_``), the corpus has none; ``"required"``: that
+            is an error; ``"ignore"``: the column is not read, whatever it holds.
+
+        The other arguments are those of all corpora, see :class:`Corpus`.
+        """
+        check_choice("heads", heads, get_args(Heads))
+        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
+        return cls._read(((path, read_conllu(path, heads)) for path in as_paths(path_or_paths)), options)
+
+    @classmethod
+    def from_brackets(
+        cls,
+        path_or_paths: Paths,
+        *,
+        tags: Alphabet = "xpos",
+        vocab: Vocabulary | None = None,
+        punctuation: Punctuation = "remove",
+        max_length: int | None = None,
+        unknown: Unknown = "most_frequent",
+        lowercase: bool = False,
+    ) -> Corpus:
+        """Read bracketed trees of the Penn treebank; heads come from :mod:`pyrogram.data.head_rules`.
+
+        The tags are the treebank's own (XPOS), or universal ones with ``tags="upos"``. Traces and function
+        tags are left out. The arguments are those of all corpora, see :class:`Corpus`.
+        """
+        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
+        return cls._read(((p, read_brackets(p, tags == "upos")) for p in as_paths(path_or_paths)), options)
+
+    @classmethod
+    def from_tags(
+        cls,
+        path_or_paths: Paths,
+        *,
+        tags: Alphabet = "xpos",
+        vocab: Vocabulary | None = None,
+        punctuation: Punctuation = "remove",
+        max_length: int | None = None,
+        unknown: Unknown = "most_frequent",
+        lowercase: bool = False,
+    ) -> Corpus:
+        r"""Read plain text, a sentence to a line; it has no heads.
+
+        Tokens are ``word/TAG`` (a slash of a word is ``\/``), or tags alone if no token of the file has a
+        slash, or words alone if, besides, ``tags="form"``. The tags are the treebank's own (XPOS), or
+        universal ones with ``tags="upos"``. The arguments are those of all corpora, see :class:`Corpus`.
+        """
+        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
+        return cls._read(((path, read_tagged(path, tags)) for path in as_paths(path_or_paths)), options)
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Iterable[Sequence[str]],
+        *,
+        forms: Iterable[Sequence[str]] | None = None,
+        heads: Iterable[Sequence[int]] | None = None,
+        tags: Alphabet = "xpos",
+        vocab: Vocabulary | None = None,
+        punctuation: Punctuation = "remove",
+        max_length: int | None = None,
+        unknown: Unknown = "most_frequent",
+        lowercase: bool = False,
+    ) -> Corpus:
+        """A corpus of sentences in memory.
+
+        :param sentences: the symbols of each sentence: tags of the kind that ``tags`` says, or words.
+        :param forms: the words of each sentence; None: the symbols. Not with ``tags="form"``.
+        :param heads: the heads of each sentence, 0 for the wall.
+
+        The others are those of all corpora, see :class:`Corpus`. Errors give the number of the sentence.
+        """
+        if tags == "form" and forms is not None:
+            raise ValueError("expected no forms with tags='form', whose sentences are the forms, actual both.")
+        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
+        return cls._read([(IN_MEMORY, in_memory(sentences, forms, heads, tags))], options)
+
+    @classmethod
+    def builtin(
+        cls,
+        num_sentences: int = 1000,
+        seed: int = 0,
+        *,
+        max_length: int | None = None,
+        vocab: Vocabulary | None = None,
+    ) -> Corpus:
+        """English sentences with Penn tags and heads that a grammar of our own makes up; no file is needed.
+
+        :param seed: the same seed gives the same sentences.
+        """
+        from pyrogram.data.builtin import generate  # on demand: reading files does not need it
+
+        made = generate(num_sentences, seed)
+        tags, forms, heads = ([getattr(s, name) for s in made] for name in ("tags", "forms", "heads"))
+        return cls.from_sentences(tags, forms=forms, heads=heads, max_length=max_length, vocab=vocab)
+
+    @classmethod
+    def _read(cls, sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Options) -> Corpus:
+        selection = select(sources, options)
+        records = selection.records
+        lengths = torch.tensor([len(r) for r in records])
+        trees = [r.heads for r in records if r.heads is not None]
+        return cls(
+            sentences=tuple(records),
+            vocab=selection.vocab,
+            words=pad(encode(records, selection.vocab, options.unknown), lengths),
+            heads=pad([h for tree in trees for h in tree], lengths) if trees else None,
+            lengths=lengths,
+            dropped=selection.dropped,
+        )
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __iter__(self) -> Iterator[SentenceRecord]:
+        return iter(self.sentences)
+
+    def __getitem__(self, index: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> Corpus:
+        chosen = positions(index, len(self))
+        lengths = self.lengths[chosen]
+        n = int(lengths.max()) if len(chosen) else 0
+        return Corpus(
+            sentences=tuple(self.sentences[i] for i in chosen.tolist()),
+            vocab=self.vocab,
+            words=self.words[chosen, :n],
+            heads=None if self.heads is None else self.heads[chosen, :n],
+            lengths=lengths,
+            dropped=self.dropped,
+        )
+
+    def __repr__(self) -> str:
+        size = f"{len(self)} sentences, {self.num_words} words, {len(self.vocab)} symbols"
+        return f"Corpus({size}, longest {self.words.shape[1]}, {'no ' * (self.heads is None)}heads)"
+
+    @property
+    def num_words(self) -> int:
+        """Number of words of all sentences."""
+        return int(self.lengths.sum())
+
+    @cached_property
+    def num_unknown(self) -> int:
+        """Number of words whose symbol the vocabulary lacks, and which stand as its most frequent one."""
+        return sum(symbol not in self.vocab for record in self.sentences for symbol in record.tags)
+
+    @property
+    def forms(self) -> list[list[str]]:
+        """The words of every sentence as they were written."""
+        return [list(record.forms) for record in self.sentences]
+
+    @property
+    def tags(self) -> list[list[str]]:
+        """The symbols of every sentence, before those that the vocabulary lacks are replaced."""
+        return [list(record.tags) for record in self.sentences]
+
+    def filter(self, max_length: int | None = None, min_length: int = 1) -> Corpus:
+        """The sentences of ``min_length`` to ``max_length`` words (None: any number); perhaps none at all."""
+        keep = self.lengths >= min_length
+        return self[keep if max_length is None else keep & (self.lengths <= max_length)]
+
+    @cached_property
+    def is_projective(self) -> Tensor:
+        """Whether each tree has no crossing arcs, bool, shape ``(N,)``; ValueError without heads."""
+        return without_crossing_arcs(self._heads(), self.lengths)
+
+    def num_nonprojective(self) -> int:
+        """Number of trees with crossing arcs."""
+        return int((~self.is_projective).sum())
+
+    def projective(self) -> Corpus:
+        """The sentences with a projective tree: what a supervised projective grammar can learn from."""
+        return self[self.is_projective]
+
+    def to_conllu(self, path_or_file: StrPath | TextIO | None = None, heads: Tensor | None = None) -> str:
+        """Write the sentences as CoNLL-U: ID, FORM, UPOS, XPOS, HEAD and the comment ``sent_id``.
+
+        :meth:`from_conllu` reads it back. A file is replaced as a whole or left as it was.
+
+        :param path_or_file: where to write: a path, or an open text file; None to get the text only.
+        :param heads: heads to write instead of the corpus's own, such as predicted ones, shape ``(N, m)``
+            with m at least n, padded with -1.
+        :returns: the text.
+        :raises ValueError: if ``heads`` does not fit the sentences.
+        """
+        heads = self.heads if heads is None else heads
+        trees = [None] * len(self) if heads is None else rows_of_heads(heads, self.lengths)
+        text = conllu_text(self.sentences, trees)
+        if path_or_file is not None:
+            write(path_or_file, text)
+        return text
+
+    def to_networkx(self, i: int, heads: Tensor | None = None) -> nx.DiGraph[int]:
+        """The tree of sentence ``i``: nodes 0..n, 0 the wall, with ``form`` and ``tag``; edges from heads.
+
+        :param heads: heads of this sentence instead of the corpus's own, shape ``(m,)`` with m at least its
+            length, padded with -1.
+        :raises ValueError: if there are no heads, or they do not fit.
+        """
+        row = self._heads()[i] if heads is None else heads
+        (tree,) = rows_of_heads(row[None], self.lengths[i].reshape(1))
+        return graph(self.sentences[i], tree)
+
+    def _heads(self) -> Tensor:
+        if self.heads is None:
+            raise ValueError("expected a corpus with heads, actual none; read a treebank, or pass heads.")
+        return self.heads

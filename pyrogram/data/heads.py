@@ -1,0 +1,79 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Heads of sentences: whether they are trees, whether arcs cross, and rows without padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts.trees import is_tree
+from pyrogram.data.records import SentenceRecord
+
+
+def check_heads(record: SentenceRecord) -> None:
+    """Whether the heads form a tree with one root; it need not be projective.
+
+    :raises CorpusError: a head out of range, no root or several, or a cycle.
+    """
+    if record.heads is None:
+        return
+    n, heads = len(record), record.heads
+    roots = [c for c, h in enumerate(heads) if h == 0]
+    for c, h in enumerate(heads):
+        if not 0 <= h <= n:
+            problem = f"the head {h} of word {c + 1} is out of range; heads of this sentence are 0 to {n}"
+            raise record.error(problem, c)
+    if len(roots) != 1:
+        if not roots:
+            raise record.error("no word has head 0; give the root of the sentence head 0")
+        two = f"words {roots[0] + 1} and {roots[1] + 1} both have head 0"
+        raise record.error(f"{two}; a sentence has exactly one root: attach one to the other", roots[1])
+    reached = [False] * (n + 1)
+    reached[0] = True
+    for c in range(1, n + 1):
+        path = []
+        while not reached[c]:
+            reached[c] = True
+            path.append(c)
+            c = heads[c - 1]
+        # A walk up may end at the wall or at a word of an earlier walk; at one of its own it is a cycle.
+        if path and c in path:
+            cycle = path[path.index(c) :]
+            words = ", ".join(str(w) for w in cycle)
+            first = min(cycle) - 1
+            raise record.error(f"the heads of words {words} form a cycle; one of them needs another head", first)
+
+
+def without_crossing_arcs(heads: Tensor, lengths: Tensor) -> Tensor:
+    """Whether each tree is projective, shape ``(N,)``.
+
+    :param heads: trees with one root, shape ``(N, n)``, padded with -1.
+    """
+    answer = torch.ones(len(lengths), dtype=torch.bool)
+    # The check compares all pairs of arcs: sentences of like lengths together, or memory runs out.
+    for chunk in lengths.argsort().split(256):
+        if len(chunk):
+            answer[chunk] = is_tree(heads[chunk, : int(lengths[chunk].max())])
+    return answer
+
+
+def rows_of_heads(heads: Tensor, lengths: Tensor) -> list[list[int]]:
+    """The rows of padded heads without their padding.
+
+    :param heads: shape ``(N, m)``, padded with -1; they need not be trees.
+    :param lengths: shape ``(N,)``, each at most m.
+    :raises ValueError: if the shapes do not fit, or a head is out of range.
+    """
+    N, n = len(lengths), int(lengths.max()) if len(lengths) else 0
+    if heads.dim() != 2 or heads.shape[0] != N or heads.shape[1] < n or heads.is_floating_point():
+        actual = f"{tuple(heads.shape)} of {heads.dtype}"
+        raise ValueError(f"expected heads as integers of shape ({N}, at least {n}), actual {actual}.")
+    real = torch.arange(heads.shape[1], device=heads.device) < lengths.to(heads.device)[:, None]
+    low, high = heads >= 0, heads <= lengths.to(heads.device)[:, None]
+    wrong = (~torch.where(real, low & high, heads == -1)).any(-1)
+    if wrong.any():
+        i = int(wrong.nonzero()[0])
+        problem = f"expected heads 0 to {lengths[i]} for the {lengths[i]} words of sentence {i}, then -1"
+        raise ValueError(f"{problem}, actual {heads[i].tolist()}.")
+    return [row[:length] for row, length in zip(heads.tolist(), lengths.tolist(), strict=True)]

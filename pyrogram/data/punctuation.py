@@ -1,0 +1,90 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Leaving punctuation out of a sentence and its tree.
+
+Grammar induction is trained and scored without punctuation since Klein and Manning (2004). A token goes by
+its universal tag where it has one, else by its Penn tag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyrogram.data.records import MISSING, SentenceRecord
+
+#: Universal tags of punctuation. Currency signs are ``SYM`` and stay.
+UNIVERSAL_PUNCTUATION = frozenset({"PUNCT"})
+
+#: Penn tags of currency signs (``#`` is the pound sign).
+PENN_CURRENCY = frozenset({"$", "#"})
+
+#: Penn tags of punctuation, with the later ``HYPH`` and ``NFP``, and of currency signs: what is left out of
+#: a sentence with Penn tags only.
+PENN_PUNCTUATION = PENN_CURRENCY | frozenset(
+    {
+        ".",
+        ",",
+        ":",
+        "``",
+        "''",
+        '"',
+        "(",
+        ")",
+        "-LRB-",
+        "-RRB-",
+        "-LSB-",
+        "-RSB-",
+        "-LCB-",
+        "-RCB-",
+        "HYPH",
+        "NFP",
+    }
+)
+
+# Text whose words are the alphabet may have tags of either kind in its one column of tags.
+_WITHOUT_UPOS = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
+
+
+def is_punctuation(upos: str, xpos: str) -> bool:
+    """Whether a token with these tags (``_`` for none) is punctuation; without any tag it is not."""
+    return upos in UNIVERSAL_PUNCTUATION if upos != MISSING else xpos in _WITHOUT_UPOS
+
+
+def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
+    """Heads among the kept words, which are numbered anew: each goes to its nearest kept ancestor.
+
+    If the root is removed and several words come to hang on the wall, the first of them becomes the root and
+    head of the others, so that the tree keeps a single root; a projective tree stays projective.
+
+    :param heads: a tree, 0 for the wall.
+    :param kept: whether each word stays.
+    """
+    number = [0] * (len(heads) + 1)
+    for c, keep in enumerate(kept, 1):
+        number[c] = number[c - 1] + keep
+    new = []
+    for h, keep in zip(heads, kept, strict=True):
+        if keep:
+            while h and not kept[h - 1]:
+                h = heads[h - 1]
+            new.append(number[h])
+    root = new.index(0) + 1 if new else 0
+    return tuple(root if h == 0 and c != root else h for c, h in enumerate(new, 1))
+
+
+def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
+    """The sentence without punctuation, or None if nothing is left."""
+    kept = [not is_punctuation(u, x) for u, x in zip(record.upos, record.xpos, strict=True)]
+    if all(kept):
+        return record
+    if not any(kept):
+        return None
+    where = [i for i, keep in enumerate(kept) if keep]
+    return replace(
+        record,
+        forms=tuple(record.forms[i] for i in where),
+        upos=tuple(record.upos[i] for i in where),
+        xpos=tuple(record.xpos[i] for i in where),
+        lines=tuple(record.lines[i] for i in where),
+        heads=None if record.heads is None else reattach(record.heads, kept),
+    )

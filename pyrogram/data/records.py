@@ -1,0 +1,69 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence as it was read, and the one error of everything that reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Alphabet = Literal["upos", "xpos", "form"]
+MISSING = "_"
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be read: the message says where, what is wrong, and what to do.
+
+    :param source: file name, or what stands for it.
+    :param line: line number in the file, from 1, or None for the whole file.
+    :param problem: what is wrong and what to do, without a final full stop.
+    """
+
+    def __init__(self, source: str, line: int | None, problem: str) -> None:
+        self.source = source
+        self.line = line
+        self.problem = problem
+        super().__init__(f"{source}{'' if line is None else f', line {line}'}: {problem}.")
+
+    def __reduce__(self) -> tuple[type[CorpusError], tuple[str, int | None, str]]:
+        return CorpusError, (self.source, self.line, self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRecord:
+    """One sentence: its tokens, its tree if it has one, and where it stands.
+
+    All tuples have one entry per token.
+
+    :param forms: the words.
+    :param upos: universal tags, ``_`` where there is none.
+    :param xpos: tags of the treebank, such as Penn's, ``_`` where there is none.
+    :param heads: as in CoNLL, 0 for the wall; None if the source has none.
+    :param lines: line of each token (of brackets: the line where the tree starts; of sentences in memory:
+        the number of the sentence, from 1).
+    :param source: file name.
+    :param sent_id: the comment ``sent_id`` of CoNLL-U, or None.
+    :param tags: the symbols the corpus counts as its words: one of the columns above, before symbols that
+        the vocabulary lacks are replaced.
+    """
+
+    forms: tuple[str, ...]
+    upos: tuple[str, ...]
+    xpos: tuple[str, ...]
+    heads: tuple[int, ...] | None
+    lines: tuple[int, ...]
+    source: str
+    sent_id: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    @property
+    def line(self) -> int:
+        """The line of the first token."""
+        return self.lines[0]
+
+    def error(self, problem: str, token: int = 0) -> CorpusError:
+        """An error at a token of this sentence (counted from 0), to be raised by the caller."""
+        return CorpusError(self.source, self.lines[token], problem)

@@ -1,0 +1,52 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What parameters and values of grammar distributions must satisfy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions.constraints import Constraint
+
+from pyrogram.charts.trees import is_tree, lengths_of
+
+
+class Scores(Constraint):
+    """Log weights: real or -inf (an impossible event), not NaN, not +inf."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return value < torch.inf
+
+
+class DependencyTrees(Constraint):
+    """Heads of projective trees over sentences of the given lengths, padded with -1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, lengths: Tensor, multiroot: bool):
+        self.lengths, self.multiroot = lengths, multiroot
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        heads = value.long()
+        integral = (heads == value).all(-1)
+        return integral & (lengths_of(heads) == self.lengths) & is_tree(heads, self.multiroot)
+
+
+class PaddedWords(Constraint):
+    """At least one word in 0 .. num_words - 1, then only padding, -1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, num_words: int):
+        self.num_words = num_words
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        words = value.long()
+        position = torch.arange(words.shape[-1], device=words.device)
+        length = lengths_of(words)[..., None]
+        fits = torch.where(position < length, words < self.num_words, words == -1)
+        return (words == value).all(-1) & fits.all(-1) & (length[..., 0] > 0)

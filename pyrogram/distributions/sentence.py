@@ -1,0 +1,150 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A sentence of a grammar, its derivations summed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from pyrogram.grammar import Grammar, Weights
+
+from .constraints import PaddedWords
+
+
+class Sentence(TorchDistribution):
+    """Sentences of a probabilistic grammar: ``log_prob`` is the inside algorithm.
+
+    A value is a tensor of words, shape ``(n,)``, integers in 0 .. grammar.num_words - 1 padded on the right with
+    -1; n may differ from call to call. Use it as an observed site::
+
+        with pyro.plate("sentences", len(words), subsample_size=64) as i:
+            pyro.sample("words", Sentence(grammar, weights), obs=words[i])
+
+    ``log_prob(words)`` is the *joint* summed over derivations, log p(x | w) = log sum_y p(x, y | w), in nats. Weights
+    need not be normalised; then it is the log of the total weight, log Z(x; w), which may exceed 0. It is -inf for a
+    sentence that the grammar cannot generate.
+
+    ``sample`` draws ancestrally, and draws again whatever exceeds ``max_length`` words: it is exact for p(x given
+    that x has at most max_length words). It needs normalised weights.
+
+    :param grammar: the grammar.
+    :param weights: non-negative weights, one tensor ``(*batch, *block.shape)`` for each of ``grammar.blocks``; batch
+        dimensions give one grammar per sentence.
+    :param log_weights: their logarithms, in place of ``weights``.
+    :param max_length: longest sentence that ``sample`` returns, and so the width of its result.
+    :raises ValueError: if a block is missing or has the wrong shape or, with validation, if a weight is negative,
+        NaN or infinite.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        weights: Mapping[str, Tensor] | None = None,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+        max_length: int = 100,
+        validate_args: bool | None = None,
+    ):
+        if (weights is None) == (log_weights is None):
+            raise ValueError("give either weights or log_weights")
+        given = weights if weights is not None else log_weights
+        assert given is not None
+        batches = [_check_block(grammar, given, name) for name in grammar.blocks]
+        unknown = set(given) - set(grammar.blocks)
+        if unknown:
+            raise ValueError(
+                f"weights has no use for {sorted(unknown)}; the grammar's blocks are {list(grammar.blocks)}"
+            )
+        self.grammar = grammar
+        self.weights = None if weights is None else dict(weights)
+        self._log_weights = None if log_weights is None else dict(log_weights)
+        self.max_length = max_length
+        super().__init__(torch.broadcast_shapes(*batches), torch.Size([max_length]), validate_args=validate_args)
+        if self._validate_args:
+            _check_values(given, logarithms=weights is None)
+
+    @property
+    def log_weights(self) -> Weights:
+        """Log weights of every block; the gradient of a weight of zero is zero."""
+        if self._log_weights is not None:
+            return self._log_weights
+        assert self.weights is not None
+        return {name: safe_log(w) for name, w in self.weights.items()}
+
+    @property
+    def support(self) -> PaddedWords:
+        """Padded words of the grammar's alphabet."""
+        return PaddedWords(self.grammar.num_words)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
+        """The same distribution in a larger batch; the weights stay the same tensors."""
+        new: Sentence = self._get_checked_instance(Sentence, _instance)
+        for name in ("grammar", "weights", "_log_weights", "max_length"):
+            setattr(new, name, getattr(self, name))
+        super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _validate_sample(self, value: Tensor) -> None:
+        # The width of a batch of sentences is that of its longest, whatever event_shape says.
+        if value.dim() < 1 or value.shape[-1] == 0:
+            raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(value.shape)}")
+        valid = self.support.check(value)
+        if not bool(valid.all()):
+            first = int((~valid).flatten().nonzero()[0])
+            row = value.reshape(-1, value.shape[-1])[first].tolist()
+            raise ValueError(
+                f"words must be one or more of 0..{self.grammar.num_words - 1} and then padding of -1, "
+                f"but sentence {first} is {row}"
+            )
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
+        if self._validate_args:
+            self._validate_sample(value)
+        log_z = self.grammar.log_partition(self.log_weights, value.long())
+        return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Words drawn ancestrally, padded with -1, shape ``(*sample_shape, *batch_shape, max_length)``."""
+        with torch.no_grad():
+            weights = self.weights or {name: w.exp() for name, w in self.log_weights.items()}
+            shape = torch.Size(sample_shape) + self.batch_shape
+            return self.grammar.sample(weights, shape, self.max_length)
+
+    def derivation(self, words: Tensor) -> TorchDistribution:
+        """p(y | x, w): the derivations of given words."""
+        return self.grammar.derivation(None, words, log_weights=self.log_weights)
+
+
+def safe_log(weights: Tensor) -> Tensor:
+    """log(weights) with -inf, and gradient 0 rather than NaN, at 0."""
+    positive = weights > 0
+    return torch.where(positive, torch.where(positive, weights, 1.0).log(), -torch.inf)
+
+
+def _check_block(grammar: Grammar, weights: Mapping[str, Tensor], name: str) -> torch.Size:
+    """The batch shape of a block's weights."""
+    shape = grammar.blocks[name].shape
+    if name not in weights:
+        raise ValueError(f"weights lacks block {name!r} of shape {tuple(shape)}")
+    given = weights[name].shape
+    if given[len(given) - len(shape) :] != shape:
+        raise ValueError(f"weights[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(given)}")
+    return given[: len(given) - len(shape)]
+
+
+def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
+    for name, w in weights.items():
+        valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
+        if not bool(valid.all()):
+            index = tuple(int(i) for i in (~valid).nonzero()[0])
+            kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
+            raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w[index])}")

@@ -1,0 +1,225 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The dependency model with valence (Klein and Manning 2004), also in the extended form of Headden et al. (2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts import dmv as chart
+from pyrogram.charts import dmv_numba, projective
+from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.trees import lengths_of
+from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Block, Grammar, Weights
+
+from . import initial
+
+
+class DMV(Grammar):
+    """The dependency model with valence over tags (Cohen, Gimpel and Smith 2008, Eq. 12).
+
+    A head generates its children on each side from the nearest outwards: before each it decides to continue,
+    then it chooses the child; at last it decides to stop. The blocks are
+
+    * ``root`` (V,): the only child of the wall;
+    * ``attach`` (V, 2, V) [head, direction, child], or (V, 2, 2, V) [head, direction, valence, child] if
+      ``valence_attach``; direction 0 is left, 1 right; valence is 0 for the first child on that side, else 1;
+    * ``stop`` (V, 2, 2, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.
+
+    :param num_tags: V, the size of the alphabet.
+    :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
+        child depends on valence.
+    """
+
+    def __init__(self, num_tags: int, *, valence_attach: bool = False):
+        if num_tags < 1:
+            raise ValueError(f"num_tags must be at least 1, not {num_tags}")
+        self.num_tags = num_tags
+        self.valence_attach = valence_attach
+        V = num_tags
+        self._blocks = {
+            "root": Block(torch.Size([V])),
+            "attach": Block(torch.Size([V, 2, 2, V] if valence_attach else [V, 2, V])),
+            "stop": Block(torch.Size([V, 2, 2, 2])),
+        }
+
+    def __repr__(self) -> str:
+        return f"DMV({self.num_tags}{', valence_attach=True' if self.valence_attach else ''})"
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return self.num_tags
+
+    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of arcs ``(*batch, n+1, n+1, 2)`` and stops ``(*batch, n+1, 2, 2)``; see :mod:`pyrogram.charts`."""
+        return chart.scores(log_weights["root"], log_weights["attach"], log_weights["stop"], words)
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        tables = [log_weights[name] for name in self.blocks]
+        shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
+        if shared and projective.choose_engine(tables[0], None) == "numba":
+            log_z: Tensor = _SharedTables.apply(*tables, words.reshape(-1, words.shape[-1]))
+            return log_z.reshape(words.shape[:-1])
+        arcs, stops = self.scores(log_weights, words)
+        return projective.log_partition(arcs, stops, lengths_of(words))
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        tables = [log_weights[name] for name in self.blocks]
+        if projective.choose_engine(tables[0].detach(), None) == "numba":
+            log_z, *counts = dmv_numba.expected_counts(tables[0], tables[1], tables[2], words)
+            return log_z, dict(zip(self.blocks, counts, strict=True))
+        with torch.enable_grad():
+            leaves = [t.detach().requires_grad_() for t in tables]
+            arcs, stops = self.scores(dict(zip(self.blocks, leaves, strict=True)), words)
+            log_z = projective.log_partition(arcs, stops, lengths_of(words))
+            gradients = torch.autograd.grad(log_z.sum(), leaves)
+        return log_z.detach(), dict(zip(self.blocks, gradients, strict=True))
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> DMVDerivation:
+        """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block."""
+        if log_weights is None:
+            if weights is None:
+                raise ValueError("give either weights or log_weights")
+            log_weights = {name: safe_log(w) for name, w in weights.items()}
+        return DMVDerivation(self, log_weights, words)
+
+    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length)[0]
+
+    def sample_trees(
+        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of words and heads, shapes ``(*sample_shape, max_length)``, padded with -1.
+
+        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
+        """
+        sample_shape = torch.Size(sample_shape)
+        for name, block in self.blocks.items():
+            totals = block.totals(weights[name])
+            if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
+                worst = float(totals.flatten()[(totals - 1).abs().argmax()])
+                raise ValueError(
+                    f"sampling needs normalised weights, but a multinomial of {name!r} sums to {worst:.6g}"
+                )
+        root, attach, stop = (weights[name] for name in self.blocks)
+        if not self.valence_attach:
+            attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], 2, self.num_tags)
+        batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-4], stop.shape[:-4])
+        if len(batch) == 0:
+            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length)
+            return words.reshape(*sample_shape, max_length), heads.reshape(*sample_shape, max_length)
+        tables = [
+            t.expand(*batch, *t.shape[t.dim() - k :]).flatten(0, len(batch) - 1)
+            for t, k in zip((root, attach, stop), (1, 4, 4), strict=True)
+        ]
+        full = torch.broadcast_shapes(sample_shape, batch)
+        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
+        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length) for b in own]
+        words, heads = (torch.cat(parts).reshape(*full, max_length) for parts in zip(*drawn, strict=True))
+        return words, heads
+
+    def counts(self, words: Tensor, heads: Tensor) -> Weights:
+        """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
+        tree = ProjectiveDependencyTree(
+            torch.zeros(words.shape[-1] + 1, words.shape[-1] + 1, dtype=torch.get_default_dtype(), device=words.device),
+            valence=False,
+            validate_args=False,
+        )
+        return self._by_block(*tree._indicators(heads), words)
+
+    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
+        """Arcs (*batch, n+1, n+1, 2) and stops (*batch, n+1, 2, 2) of words, to counts (*batch, *block.shape)."""
+        batch = torch.broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
+        arcs, stops = arcs.expand(*batch, *arcs.shape[-3:]), stops.expand(*batch, *stops.shape[-3:])
+        flat = words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1])
+        counted = chart.counts(
+            arcs.reshape(-1, *arcs.shape[-3:]),
+            stops.reshape(-1, *stops.shape[-3:]),
+            flat,
+            self.num_tags,
+            self.valence_attach,
+        )
+        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in zip(self.blocks, counted, strict=True)}
+
+    def initial_weights(self, words: Tensor, method: str = "harmonic", **options: Any) -> Weights:
+        """Starting points by name: ``harmonic``, ``uniform``, ``random``, ``supervised``; see :mod:`.initial`."""
+        if method not in initial.METHODS:
+            raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(initial.METHODS)}")
+        return initial.METHODS[method](self, words, **options)
+
+
+class DMVDerivation(ProjectiveDependencyTree):
+    """p(y | x, w) of the DMV: a projective tree, whose events are counted by block of the grammar.
+
+    ``log_prob`` is conditional on the words, log p(y | x, w), in nats; the joint is ``log_prob + log_partition``.
+
+    :param grammar: the grammar.
+    :param log_weights: log weights, one tensor ``(*batch, *block.shape)`` per block.
+    :param words: shape ``(*batch, n)``, padded with -1.
+    """
+
+    def __init__(
+        self,
+        grammar: DMV,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor,
+        validate_args: bool | None = None,
+    ):
+        self.grammar, self.words = grammar, words
+        arcs, stops = grammar.scores(log_weights, words)
+        super().__init__(arcs, stops, lengths_of(words), valence=True, validate_args=validate_args)
+
+    def expected_counts(self) -> Weights:
+        """E[f | x, w] of every event, shape ``(*batch_shape, *block.shape)`` per block."""
+        _, arcs, stops = self._posterior()
+        assert stops is not None
+        counted = self.grammar._by_block(arcs, stops, self.words)
+        return {k: v.expand(*self.batch_shape, *self.grammar.blocks[k].shape) for k, v in counted.items()}
+
+    def counts(self, value: Tensor) -> Weights:
+        """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
+        return self.grammar._by_block(*self._indicators(value), self.words)
+
+
+class _SharedTables(torch.autograd.Function):
+    """log Z of many sentences under one set of tables; the counts come with it, so that backward is a product."""
+
+    @staticmethod
+    def forward(ctx: Any, root: Tensor, attach: Tensor, stop: Tensor, words: Tensor) -> Tensor:
+        if not any(ctx.needs_input_grad):
+            return dmv_numba.log_partition(root, attach, stop, words)
+        log_z, *counts = dmv_numba.expected_counts(root, attach, stop, words)
+        ctx.save_for_backward(root, attach, stop, words, *counts)
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        root, attach, stop, words, *counts = ctx.saved_tensors
+        if torch.is_grad_enabled():
+
+            def log_z(root: Tensor, attach: Tensor, stop: Tensor) -> Tensor:
+                arcs, stops = chart.scores(root, attach, stop, words)
+                return projective.log_partition(arcs, stops, lengths_of(words), engine="torch")
+
+            return (*torch.func.vjp(log_z, root, attach, stop)[1](gradient), None)
+        if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
+            return (*(gradient[0] * c for c in counts), None)
+        return (*dmv_numba.expected_counts(root, attach, stop, words, gradient)[1:], None)

@@ -1,0 +1,216 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""How well predicted dependency trees agree with gold ones, and the two baselines every table needs.
+
+Heads are integer tensors of shape ``(N, n)``, padded with -1 on the right; predicted and gold may be padded
+to different widths. All fractions are of *words* (micro-averages), unless they say sentences. As in Klein and
+Manning [1], a sentence of n words has n arcs: the wall's arc counts like any other, for directed and for
+undirected accuracy. Sentences without words count nowhere.
+
+**References:**
+
+[1] Klein and Manning (2004), "Corpus-Based Induction of Syntactic Structure", section 2,
+    https://aclanthology.org/P04-1061
+[2] Cohen, Gimpel and Smith (2008), "Logistic Normal Priors for Unsupervised Probabilistic Grammar Induction",
+    Table 1 (Attach-Right, the length bins), https://papers.nips.cc/paper/3575
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+__all__ = [
+    "AttachmentScores",
+    "LengthBin",
+    "accuracy_by_length",
+    "attach_left",
+    "attach_right",
+    "directed_accuracy",
+    "exact_match",
+    "root_accuracy",
+    "undirected_accuracy",
+]
+
+
+def directed_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
+    """Fraction of words with the right head (the attachment accuracy of [2])."""
+    return _fraction(_Agreement(predicted, gold).directed)
+
+
+def undirected_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
+    """Fraction of words that gold joins to their predicted head, whichever of the two is the head.
+
+    The wall is nobody's dependent: a word predicted to hang on it is right only if it does in gold.
+    """
+    return _fraction(_Agreement(predicted, gold).undirected)
+
+
+def root_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
+    """Fraction of sentences whose wall has the right child (all the right children, if it has several)."""
+    return _fraction(_Agreement(predicted, gold).root)
+
+
+def exact_match(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
+    """Fraction of sentences in which every word has the right head."""
+    return _fraction(_Agreement(predicted, gold).exact)
+
+
+@dataclass(frozen=True)
+class LengthBin:
+    """Scores of the sentences of at most ``max_length`` words (of all sentences if that is None).
+
+    The three fractions are None, never NaN, if there is no such sentence.
+    """
+
+    max_length: int | None
+    sentences: int
+    words: int
+    directed: float | None
+    undirected: float | None
+    root: float | None
+
+
+@dataclass(frozen=True)
+class AttachmentScores:
+    """A table of scores, one row for each bin of lengths; ``print`` shows it in percent."""
+
+    bins: tuple[LengthBin, ...]
+
+    def __iter__(self) -> Iterator[LengthBin]:
+        return iter(self.bins)
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    def __getitem__(self, index: int) -> LengthBin:
+        return self.bins[index]
+
+    def __str__(self) -> str:
+        lines = ["length  sentences    words  directed  undirected   root"]
+        for b in self.bins:
+            length = "all" if b.max_length is None else f"<={b.max_length}"
+            directed, undirected, root = map(_percent, (b.directed, b.undirected, b.root))
+            lines.append(f"{length:>6}{b.sentences:>11}{b.words:>9}{directed:>10}{undirected:>12}{root:>7}")
+        return "\n".join(lines)
+
+
+def accuracy_by_length(
+    predicted: Int[Tensor, "N n"],
+    gold: Int[Tensor, "N m"],
+    bins: Sequence[int | None] = (10, 20, 40, None),
+) -> AttachmentScores:
+    """Directed, undirected and root accuracy of the sentences up to each length.
+
+    Bins are cumulative, as in the papers' tables: a sentence of 8 words counts in ``<=10`` and in ``<=20``.
+
+    :param bins: greatest lengths; None stands for all sentences.
+    """
+    agreement = _Agreement(predicted, gold)
+    return AttachmentScores(tuple(_length_bin(agreement, bound) for bound in bins))
+
+
+def attach_right(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
+    """Heads that attach each word to the word on its right and the last word to the wall, as in [2].
+
+    :param lengths: number of words of each sentence.
+    :returns: heads, as wide as the longest sentence, padded with -1.
+    """
+    position, length = _positions(lengths)
+    heads = torch.where(position < length, position + 1, 0)
+    return heads.masked_fill(position > length, -1)
+
+
+def attach_left(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
+    """Heads that attach each word to the word on its left and the first word to the wall.
+
+    :param lengths: number of words of each sentence.
+    :returns: heads, as wide as the longest sentence, padded with -1.
+    """
+    position, length = _positions(lengths)
+    return (position - 1).masked_fill(position > length, -1)
+
+
+class _Agreement:
+    """What two corpora of trees agree on, word by word and sentence by sentence."""
+
+    def __init__(self, predicted: Tensor, gold: Tensor) -> None:
+        self.length = _checked_lengths("gold", gold)
+        ours = _checked_lengths("predicted", predicted).to(gold.device)
+        if len(ours) != len(self.length):
+            raise ValueError(
+                f"predicted and gold must hold the same sentences, got shapes "
+                f"{tuple(predicted.shape)} and {tuple(gold.shape)}."
+            )
+        if not torch.equal(ours, self.length):
+            i = int((ours != self.length).nonzero()[0])
+            raise ValueError(
+                f"predicted and gold must agree on the length of every sentence, got {int(ours[i])} and "
+                f"{int(self.length[i])} words in sentence {i} (shapes {tuple(predicted.shape)} and "
+                f"{tuple(gold.shape)})."
+            )
+        n = int(self.length.max()) if len(self.length) else 0
+        h, g = predicted.to(gold.device)[:, :n].long(), gold[:, :n].long()
+        position = torch.arange(1, n + 1, device=gold.device)
+        real = position <= self.length[:, None]
+        right = (h == g) & real
+        inverted = (g.gather(1, (h - 1).clamp_min(0)) == position) & (h > 0)
+        some = self.length > 0
+        self.directed = right[real]
+        self.undirected = (right | inverted)[real]
+        self.word_length = self.length[:, None].expand(-1, n)[real]
+        self.root = (((h == 0) == (g == 0)) | ~real).all(-1)[some]
+        self.exact = (right | ~real).all(-1)[some]
+        self.length = self.length[some]
+
+
+def _checked_lengths(name: str, heads: Tensor) -> Tensor:
+    """Number of words of each sentence; an error if ``heads`` are not padded heads."""
+    shape = tuple(heads.shape)
+    if heads.dim() != 2 or heads.is_floating_point() or heads.dtype == torch.bool:
+        raise ValueError(f"{name} must be integers of shape (N, n), got {heads.dtype} of shape {shape}.")
+    length = (heads >= 0).sum(-1)
+    position = torch.arange(1, shape[1] + 1, device=heads.device)
+    real = position <= length[:, None]
+    if not torch.where(real, (heads >= 0) & (heads <= length[:, None]), heads == -1).all():
+        raise ValueError(
+            f"{name} must hold heads from 0 to the sentence's length with -1 as padding on the right only, "
+            f"got others in shape {shape}."
+        )
+    return length
+
+
+def _positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions 1..n, for n the longest sentence, next to the lengths as a column."""
+    shape = tuple(lengths.shape)
+    if lengths.dim() != 1 or lengths.is_floating_point() or bool((lengths < 0).any()):
+        raise ValueError(f"lengths must be non-negative integers of shape (N,), got {lengths.dtype} of shape {shape}.")
+    n = int(lengths.max()) if len(lengths) else 0
+    position = torch.arange(1, n + 1, device=lengths.device)
+    return position.expand(len(lengths), n), lengths.long()[:, None]
+
+
+def _length_bin(agreement: _Agreement, bound: int | None) -> LengthBin:
+    longest = torch.iinfo(torch.long).max if bound is None else bound
+    words, sentences = agreement.word_length <= longest, agreement.length <= longest
+    some = bool(sentences.any())
+    return LengthBin(
+        max_length=bound,
+        sentences=int(sentences.sum()),
+        words=int(words.sum()),
+        directed=_fraction(agreement.directed[words]) if some else None,
+        undirected=_fraction(agreement.undirected[words]) if some else None,
+        root=_fraction(agreement.root[sentences]) if some else None,
+    )
+
+
+def _fraction(right: Bool[Tensor, "K"]) -> float:
+    if not len(right):
+        raise ValueError("gold must hold at least one word, got none.")
+    return int(right.sum()) / len(right)
+
+
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.1f}"

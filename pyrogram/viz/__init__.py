@@ -1,0 +1,8 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures: dependency trees as SVG, the course of an inference as a plot."""
+
+from pyrogram.viz.bounds import plot_bound
+from pyrogram.viz.trees import TreeDrawing, draw_tree
+
+__all__ = ["TreeDrawing", "draw_tree", "plot_bound"]

@@ -1,0 +1,95 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Dependency trees drawn as SVG: words in a row, their arcs above, gold arcs that they miss below."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from torch import Tensor
+
+from pyrogram.viz.arcs import CORRECT, MISSED, PLAIN, WRONG, Arc
+from pyrogram.viz.picture import Picture
+
+
+@dataclass(frozen=True, repr=False)
+class TreeDrawing:
+    """A drawing, which notebooks show by themselves.
+
+    :param svg: the picture, a complete SVG element.
+    :param summary: what ``print`` shows, a few words.
+    """
+
+    svg: str
+    summary: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<TreeDrawing: {self.summary}>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the drawing to a file: all of it or, if that fails, nothing."""
+        target = Path(path)
+        draft = target.with_name(f".{uuid4().hex}.svg")
+        try:
+            draft.write_text(self.svg, encoding="utf-8")
+            os.replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+        return target
+
+
+def draw_tree(
+    heads: Sequence[int] | Tensor,
+    forms: Sequence[str],
+    tags: Sequence[str] | None = None,
+    *,
+    gold: Sequence[int] | Tensor | None = None,
+    title: str | None = None,
+) -> TreeDrawing:
+    """Draws a dependency tree; every arc points at the dependent, the root's comes from the wall.
+
+    With ``gold``, arcs that agree with it are solid, wrong ones red and dashed, and the gold arcs that
+    are missing are blue and dotted, below the words.
+
+    :param heads: head of each word, 0 for the wall; padding of -1 on the right is dropped. Any heads are
+        drawn, also those of crossing arcs.
+    :param forms: the words.
+    :param tags: printed under the words.
+    :param gold: gold heads of the same words.
+    :param title: printed above.
+    """
+    ours = _checked_heads("heads", heads)
+    n = len(ours)
+    for name, strings in (("forms", forms), ("tags", tags)):
+        if strings is not None and (isinstance(strings, str) or len(strings) != n):
+            got = repr(strings) if isinstance(strings, str) else len(strings)
+            raise ValueError(f"{name} must be {n} strings, one for each word of heads, got {got}.")
+    summary = f"{n} word{'s' * (n > 1)}"
+    if gold is None:
+        arcs = [Arc(h, c, PLAIN) for c, h in enumerate(ours, 1)]
+        return TreeDrawing(Picture(forms, tags, arcs, [], title, legend=False).svg(), summary)
+    theirs = _checked_heads("gold", gold)
+    if len(theirs) != n:
+        raise ValueError(f"gold must be {n} heads, one for each word of heads, got {len(theirs)}.")
+    pairs = list(enumerate(zip(ours, theirs, strict=True), 1))
+    arcs = [Arc(h, c, CORRECT if h == g else WRONG) for c, (h, g) in pairs]
+    missed = [Arc(g, c, MISSED) for c, (h, g) in pairs if h != g]
+    svg = Picture(forms, tags, arcs, missed, title, legend=True).svg()
+    return TreeDrawing(svg, f"{summary}, {n - len(missed)} with the right head")
+
+
+def _checked_heads(name: str, heads: Sequence[int] | Tensor) -> list[int]:
+    """The heads as a list without padding."""
+    if isinstance(heads, Tensor) and (heads.dim() != 1 or heads.is_floating_point()):
+        raise ValueError(f"{name} must be integers of shape (n,), got {heads.dtype} of shape {tuple(heads.shape)}.")
+    row = [int(h) for h in heads]
+    while row and row[-1] == -1:
+        row.pop()
+    if not row or not all(0 <= h <= len(row) and h != c for c, h in enumerate(row, 1)):
+        raise ValueError(f"{name} must be integers from 0 to n, no word its own head, got {row}.")
+    return row

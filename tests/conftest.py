@@ -1,0 +1,42 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyro
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="slow: run with --slow")
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    """Every test starts in float64, from the same seed, without Pyro parameters."""
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    pyro.set_rng_seed(0)
+    pyro.clear_param_store()
+    yield
+    pyro.clear_param_store()
+    torch.set_default_dtype(dtype)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of corpora beside the repository, which other people own and the project does not ship."""
+    path = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"corpora absent: no folder {path}")
+    return path

@@ -1,0 +1,90 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Punctuation: which tokens, and where their children go."""
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyrogram.charts.trees import is_tree, projective_trees
+from pyrogram.data import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION, Corpus
+from pyrogram.data.punctuation import is_punctuation, reattach
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[int, ...]:
+    """Any tree with one root: words in an order in which each has an earlier head."""
+    n = draw(st.integers(1, 8))
+    order = draw(st.permutations(range(1, n + 1)))
+    heads = [0] * n
+    for i, c in enumerate(order[1:], 1):
+        heads[c - 1] = order[draw(st.integers(0, i - 1))]
+    return tuple(heads)
+
+
+def brute_force(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
+    """The same by contracting a graph: every removed word is merged into its head, deepest first."""
+    graph = nx.DiGraph((h, c) for c, h in enumerate(heads, 1))
+    for word in reversed(list(nx.topological_sort(graph))):
+        if word and not kept[word - 1]:
+            (head,) = graph.predecessors(word)
+            graph.add_edges_from((head, child) for child in list(graph.successors(word)))
+            graph.remove_node(word)
+    root, *others = sorted(graph.successors(0))
+    for other in others:
+        graph.remove_edge(0, other)
+        graph.add_edge(root, other)
+    number = {word: i for i, word in enumerate(sorted(graph))}
+    return tuple(number[next(graph.predecessors(word))] for word in sorted(graph) if word)
+
+
+@given(trees(), st.data())
+def test_reattachment_is_contraction(heads: tuple[int, ...], data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.booleans(), min_size=len(heads), max_size=len(heads)).filter(any))
+    assert reattach(heads, kept) == brute_force(heads, kept)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_projective_trees_stay_projective(n: int) -> None:
+    for heads in map(tuple, projective_trees(n).tolist()):
+        for code in range(1, 2**n):
+            new = reattach(heads, [bool(code >> i & 1) for i in range(n)])
+            assert is_tree(torch.tensor(new)), (heads, code)
+
+
+def test_by_hand() -> None:
+    # 1 <- 2 <- 3(removed) <- 4, root 4: 2 goes to 4, which becomes number 3.
+    assert reattach((2, 3, 4, 0), [True, True, False, True]) == (2, 3, 0)
+    # A chain of removed words: 1 hangs on 2, 2 on 3, 3 on the root 4.
+    assert reattach((2, 3, 4, 0), [True, False, False, True]) == (2, 0)
+    # The root 3 goes, 1, 4 and 5 would hang on the wall: 1 becomes root, and head of 4 and 5.
+    assert reattach((3, 1, 0, 3, 3), [True, True, False, True, True]) == (0, 1, 1, 1)
+    assert reattach((0,), [False]) == ()
+
+
+def test_which_tags() -> None:
+    assert UNIVERSAL_PUNCTUATION == {"PUNCT"}
+    assert PENN_CURRENCY == {"$", "#"}
+    marks = {".", ",", ":", "``", "''", "-LRB-", "-RRB-", "(", ")", "HYPH", "NFP"}
+    assert marks | PENN_CURRENCY <= PENN_PUNCTUATION
+    assert not {"SYM", "NN", "POS", "LS", "CD", "ADD"} & PENN_PUNCTUATION
+    # The universal tag decides where there is one: a currency sign is SYM and stays.
+    assert is_punctuation("PUNCT", "NFP")
+    assert not is_punctuation("SYM", "$") and not is_punctuation("SYM", "NFP")
+    assert is_punctuation("_", "$") and is_punctuation("_", "HYPH") and is_punctuation("_", "PUNCT")
+    assert not is_punctuation("_", "_")
+
+
+def test_sentences_of_only_punctuation_vanish_and_are_counted() -> None:
+    corpus = Corpus.from_sentences(
+        [["NN", "."], [".", "."], ["``", "VB", "NN", "''"], [","]],
+        heads=[[0, 1], [0, 1], [0, 1, 2, 1], [0]],
+    )
+    assert corpus.dropped == 2
+    assert corpus.tags == [["NN"], ["VB", "NN"]]
+    assert corpus.heads is not None
+    assert corpus.heads.tolist() == [[0, -1], [0, 1]]
+    kept = Corpus.from_sentences([["NN", "."], ["."]], heads=[[0, 1], [0]], punctuation="keep")
+    assert (kept.dropped, kept.tags) == (0, [["NN", "."], ["."]])

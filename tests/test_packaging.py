@@ -1,0 +1,204 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed, under which names, and which module may import which."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Each layer, and all that it may import (docs/architecture.md).
+BELOW: dict[str, set[str]] = {"charts": set()}
+BELOW["grammar"] = {"charts"}
+BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions"}
+BELOW["infer"] = BELOW["grammars"] | {"grammars"}
+BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer"}
+BELOW["data"] = BELOW["metrics"] = BELOW["viz"] = {"charts"}
+BELOW["testing"] = set(BELOW["models"])
+BELOW["cli"] = set(BELOW) | {"pyrogram"}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of the working tree, built in a copy, so that no old build/ can slip in."""
+    source = tmp_path_factory.mktemp("source") / "pyrogram"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "runs")
+    shutil.copytree(ROOT, source, ignore=ignore)
+    target = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, ".", cwd=source)
+    (path,) = target.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Programs of a fresh environment with the wheel in it, which sees this one's packages behind its own."""
+    prefix = tmp_path_factory.mktemp("env")
+    run(sys.executable, "-m", "venv", "--without-pip", prefix, cwd=prefix)
+    programs = prefix / ("Scripts" if sys.platform == "win32" else "bin")
+    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(programs / "python", "-c", query, cwd=prefix).strip())
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (site / "behind.pth").write_text("\n".join(sorted(paths)) + "\n")
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", programs / "python"]
+    run(*pip, "install", "--no-deps", "--no-index", "--ignore-installed", wheel, cwd=prefix)
+    return programs
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    top = {name.split("/")[0] for name in names}
+    assert top == {"pyrogram", "pyro_grammar-" + wheel.name.split("-")[1] + ".dist-info"}
+    assert "pyrogram/py.typed" in names
+    # every module of the working tree is there, under the name that it is imported by
+    expected = {f"pyrogram/{path.relative_to(ROOT / 'pyrogram').as_posix()}" for path in modules("pyrogram")}
+    expected |= {f"pyrogram/{path.relative_to(ROOT).as_posix()}" for path in modules("models", "guides")}
+    assert {name for name in names if name.endswith(".py")} == expected
+
+
+def test_the_wheel_is_named_pyro_grammar(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
+        scripts = archive.read(f"{info}/entry_points.txt").decode()
+    assert metadata["Name"] == "pyro-grammar"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "pyrogram = pyrogram.cli:main" in scripts.splitlines()
+
+
+def test_models_and_guides_import_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = "import pyrogram.guides, pyrogram.models; print(pyrogram.models.__file__, pyrogram.guides.__file__)"
+    files = run(installed / "python", "-I", "-c", code, cwd=tmp_path).split()
+    assert all(Path(file).is_relative_to(installed.parent) for file in files)
+
+
+def test_the_command_is_installed(installed: Path, tmp_path: Path) -> None:
+    assert "induce" in run(installed / "pyrogram", "--help", cwd=tmp_path)
+
+
+def test_charts_need_no_pyro() -> None:
+    code = """
+import importlib, pkgutil, sys, types
+sys.modules["pyro"] = None
+parent = types.ModuleType("pyrogram")
+parent.__path__ = [sys.argv[1]]
+sys.modules["pyrogram"] = parent
+import pyrogram.charts
+for module in pkgutil.walk_packages(pyrogram.charts.__path__, "pyrogram.charts."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+    names = run(sys.executable, "-c", code, ROOT / "pyrogram", cwd=ROOT).split()
+    assert "pyrogram.charts.trees" in names
+
+
+def modules(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path, name: str) -> Iterator[str]:
+    """Absolute names that a module imports when it runs: not those that only a type checker sees."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in list(ast.walk(tree)):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parent = package.split(".")[: -node.level + 1 or None] if node.level else []
+            source = ".".join([*parent, *filter(None, [node.module])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+def layer(name: str) -> str:
+    """The layer of an absolute name, "pyrogram" for names of the package itself, "" for other packages."""
+    first, _, rest = name.partition(".")
+    second = rest.split(".")[0]
+    if first in ("models", "guides"):
+        return "top-level " + first
+    return "" if first != "pyrogram" else second if second in BELOW else "pyrogram"
+
+
+MODULES = [path for path in modules("pyrogram", "models", "guides") if path != ROOT / "pyrogram/__init__.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_point_down(path: Path) -> None:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "pyrogram" else ("pyrogram", *parts)
+    name = ".".join(parts).removesuffix(".__init__")
+    own = layer(name)
+    assert own in BELOW, f"{name} is in no layer of docs/architecture.md"
+    wrong = {target for target in imports(path, name) if layer(target) not in BELOW[own] | {own, ""}}
+    assert not wrong, f"{name} ({own}) must not import {sorted(wrong)}"
+    if own == "charts":
+        assert not {target for target in imports(path, name) if target.split(".")[0] in ("pyro", "pyroapi")}
+
+
+def test_import_scanner(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import torch, pyrogram.infer\n"
+        "from pyrogram import DMV, charts\n"
+        "from . import a\nfrom ..infer.em import EM\n"
+        "if TYPE_CHECKING:\n    import pyrogram.cli\nelse:\n    import numpy\n"
+        "def f():\n    from models import dmv\n"
+    )
+    found = set(imports(path, "pyrogram.grammars.module"))
+    assert {name: layer(name) for name in found} == {
+        "torch": "",
+        "numpy": "",
+        "pyrogram.infer": "infer",
+        "pyrogram.DMV": "pyrogram",
+        "pyrogram.charts": "charts",
+        "pyrogram.grammars.a": "grammars",
+        "pyrogram.infer.em.EM": "infer",
+        "models.dmv": "top-level models",
+    }
+
+
+def test_every_package_is_installed() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    found = {path.parent.relative_to(ROOT) for path in modules("pyrogram", "models", "guides")}
+    names = {".".join(path.parts if path.parts[0] == "pyrogram" else ("pyrogram", *path.parts)) for path in found}
+    assert set(settings["packages"]) == names
+
+
+def test_constraints_pin_every_dependency() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    assert all(str(pin.specifier).startswith("==") and "+" not in str(pin.specifier) for pin in pins)
+    pinned = {canonicalize_name(pin.name): pin.specifier for pin in pins}
+    assert len(pinned) == len(pins)
+    extras = project["optional-dependencies"].values()
+    for wanted in map(Requirement, project["dependencies"] + [line for extra in extras for line in extra]):
+        name = canonicalize_name(wanted.name)
+        if name != "pyro-grammar":
+            (version,) = pinned[name]
+            assert wanted.specifier.contains(version.version), f"{name} {version} is not {wanted}"
