@@ -6,10 +6,10 @@
 >>> pyro.sample("words", pyrogram.distributions.Sentence(grammar, weights), obs=words)
 """
 
-from . import data, distributions, metrics
+from . import data, distributions, infer, metrics
 from .data import Corpus
 from .grammars import DMV, Block, Grammar
 
 __version__ = "0.1.0"
 
-__all__ = ["DMV", "Block", "Corpus", "Grammar", "data", "distributions", "metrics"]
+__all__ = ["DMV", "Block", "Corpus", "Grammar", "data", "distributions", "infer", "metrics"]

@@ -10,7 +10,7 @@ Multinomials of one kind (all stop decisions, say) form a *block*, one tensor of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,9 @@ class Block:
 class Grammar(ABC):
     """Blocks of multinomials and a chart. Subclass it, and every prior and every inference serves you.
 
+    A subclass must say its ``blocks``, ``num_words``, ``log_partition`` and ``derivation``; ``sample``, if sentences
+    can be drawn. The rest follows, but may be done faster or better. Check it by :mod:`pyrogram.testing`.
+
     Words are integers, shape ``(*batch, n)``, padded with -1 on the right. Weights are one tensor per block,
     shape ``(*batch, *block.shape)``, non-negative, normalised or not.
     """
@@ -72,13 +75,17 @@ class Grammar(ABC):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable."""
 
-    @abstractmethod
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         """log Z per sentence, shape ``(N,)``, and the expected counts *summed over all sentences*.
 
         :param log_weights: one tensor of shape ``block.shape`` per block (one grammar for all sentences).
         :param words: shape ``(N, n)``.
         """
+        with torch.enable_grad():
+            leaves = {name: w.detach().requires_grad_() for name, w in log_weights.items()}
+            log_z = self.log_partition(leaves, words)
+            gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
+        return log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
     @abstractmethod
     def derivation(
@@ -90,10 +97,45 @@ class Grammar(ABC):
     ) -> TorchDistribution:
         """p(y | x, w), the distribution over the derivations of ``words``."""
 
-    @abstractmethod
     def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        """Ancestral draws of sentences; see :class:`pyrogram.distributions.Sentence`."""
+        """Ancestral draws of sentences of at most ``max_length`` words, drawn again if longer.
 
-    @abstractmethod
-    def initial_weights(self, words: Tensor, method: str = "harmonic", **options: Any) -> Weights:
-        """Named starting points for inference, normalised."""
+        :param weights: normalised; their batch dimensions are the last ones of ``sample_shape``.
+        :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
+
+    @property
+    def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
+        """Starting points by name: functions of this grammar, words and options, to normalised weights."""
+        return {"random": random_weights, "uniform": uniform_weights}
+
+    def initial_weights(self, words: Tensor, method: str = "random", **options: Any) -> Weights:
+        """Where inference starts: normalised weights, by one of :attr:`initialisers`.
+
+        :param words: shape ``(N, n)``.
+        """
+        if method not in self.initialisers:
+            raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(self.initialisers)}")
+        return self.initialisers[method](self, words, **options)
+
+
+def uniform_weights(grammar: Grammar, words: Tensor) -> Weights:
+    """Every multinomial uniform."""
+    like = torch.ones((), dtype=torch.get_default_dtype(), device=words.device)
+    return {name: block.uniform(like) for name, block in grammar.blocks.items()}
+
+
+def random_weights(grammar: Grammar, words: Tensor, *, concentration: float = 1.0, seed: int | None = None) -> Weights:
+    """Every multinomial drawn from a symmetric Dirichlet.
+
+    :param concentration: of the Dirichlet; 1 is uniform over the simplex.
+    :param seed: a whole number for a reproducible draw, or None for torch's global generator.
+    """
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    drawn = {}
+    for name, block in grammar.blocks.items():
+        alpha = torch.full(block.shape, concentration, dtype=torch.float64)
+        gammas = torch._standard_gamma(alpha, generator=generator)
+        drawn[name] = block.normalize(gammas.clamp_min(1e-300)).to(words.device, torch.get_default_dtype())
+    return drawn

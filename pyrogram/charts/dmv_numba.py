@@ -70,6 +70,9 @@ def _run(
         real = np.exp(tables[0]), np.exp(log_arcs), np.exp(tables[2][..., 1])
     w = np.ascontiguousarray(words.numpy())
     m = (w >= 0).sum(1)
+    # Compiled code does not check bounds: a wrong word would read and write beyond the tables.
+    if w.size and (w.max() >= V or w.min() < -1 or (w[:, 1:] >= 0)[w[:, :-1] < 0].any()):
+        raise ValueError(f"words must be in 0..{V - 1}, then padding of -1")
     order = longest_first(m)
     weights = np.ones(len(w)) if sentence_weights is None else sentence_weights.detach().to(torch.float64).numpy()
     log_z = np.zeros(len(w))

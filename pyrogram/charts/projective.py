@@ -152,7 +152,7 @@ def flatten(
         raise ValueError(f"lengths must be integers, not {lengths.dtype}")
     batch = torch.broadcast_shapes(batch, lengths.shape)
     lengths = lengths.to(torch.long).expand(batch).reshape(-1)
-    if not _is_traced(lengths) and len(lengths) and not (1 <= int(lengths.min()) and int(lengths.max()) <= n):
+    if not is_traced(lengths) and len(lengths) and not (1 <= int(lengths.min()) and int(lengths.max()) <= n):
         raise ValueError(f"lengths must lie in 1..{n}, not {int(lengths.min())}..{int(lengths.max())}")
     arcs = arcs.expand(*batch, n + 1, n + 1, arcs.shape[-1]).reshape(-1, n + 1, n + 1, arcs.shape[-1])
     if stops is not None:
@@ -162,13 +162,14 @@ def flatten(
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
     """numba on the CPU in float32 and float64, torch for all else and under torch's transforms."""
-    fits = arcs.device.type == "cpu" and arcs.dtype in (torch.float32, torch.float64) and not _is_traced(arcs)
+    fits = arcs.device.type == "cpu" and arcs.dtype in (torch.float32, torch.float64) and not is_traced(arcs)
     if engine == "numba" and not fits:
         raise ValueError(f"the numba engine takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")
     return engine or ("numba" if fits else "torch")
 
 
-def _is_traced(tensor: Tensor) -> bool:
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
     return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 

@@ -10,7 +10,6 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions.kl import register_kl
-from torch.distributions.utils import lazy_property
 
 from pyrogram.charts import projective
 from pyrogram.charts.trees import arc_valences, projective_trees, stop_valences, tree_scores
@@ -84,6 +83,8 @@ class ProjectiveDependencyTree(TorchDistribution):
         batch_shape = torch.broadcast_shapes(
             arcs.shape[:-3], lengths.shape, () if stop_scores is None else stop_scores.shape[:-3]
         )
+        if lengths.is_floating_point():
+            raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.arc_scores, self.stop_scores, self.lengths = arc_scores, stop_scores, lengths.long()
         self.multiroot = multiroot
         self._valence = valence
@@ -111,6 +112,10 @@ class ProjectiveDependencyTree(TorchDistribution):
         super(ProjectiveDependencyTree, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
+        return {**self.__dict__, "_cache": {}}
 
     # ------------------------------------------------------------------ charts
 
@@ -185,7 +190,11 @@ class ProjectiveDependencyTree(TorchDistribution):
             expected["stop"] = stops
         dims = len(self.batch_shape)
         own = len(arcs.shape) - 3
-        return {k: v.expand(*self.batch_shape, *v.shape[own:]) if own <= dims else v for k, v in expected.items()}
+        # Copies, so that a caller may change them in place.
+        return {
+            k: v.clone().expand(*self.batch_shape, *v.shape[own:]) if own <= dims else v.clone()
+            for k, v in expected.items()
+        }
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
@@ -235,7 +244,7 @@ class ProjectiveDependencyTree(TorchDistribution):
         """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
         return self.top_k(1)[0][0]
 
-    @lazy_property
+    @property
     def mode(self) -> Tensor:
         """The most probable tree."""
         return self.argmax()
@@ -257,7 +266,8 @@ class ProjectiveDependencyTree(TorchDistribution):
             )
         if not bool((self.lengths == n).all()):
             raise NotImplementedError("sentences of different lengths have no common support to enumerate")
-        trees = projective_trees(n, self.multiroot).to(self.arc_scores.device)
+        # A copy: the list of trees is kept for all distributions, and a caller may change what he gets.
+        trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
         trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
         return trees.expand(-1, *self.batch_shape, -1) if expand else trees
 
@@ -267,6 +277,8 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
+    if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
+        raise NotImplementedError("p and q are over trees of different lengths, so the divergence is infinite")
     _, arcs, stops = p._posterior()
     p_arcs, q_arcs = torch.broadcast_tensors(p._arcs, q._arcs) if p._valence == q._valence else (p._arcs, q._arcs)
     if p._valence != q._valence:

@@ -94,16 +94,7 @@ class Sentence(TorchDistribution):
 
     def _validate_sample(self, value: Tensor) -> None:
         # The width of a batch of sentences is that of its longest, whatever event_shape says.
-        if value.dim() < 1 or value.shape[-1] == 0:
-            raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(value.shape)}")
-        valid = self.support.check(value)
-        if not bool(valid.all()):
-            first = int((~valid).flatten().nonzero()[0])
-            row = value.reshape(-1, value.shape[-1])[first].tolist()
-            raise ValueError(
-                f"words must be one or more of 0..{self.grammar.num_words - 1} and then padding of -1, "
-                f"but sentence {first} is {row}"
-            )
+        check_words(value, self.grammar.num_words)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
@@ -121,7 +112,22 @@ class Sentence(TorchDistribution):
 
     def derivation(self, words: Tensor) -> TorchDistribution:
         """p(y | x, w): the derivations of given words."""
+        if self._validate_args:
+            self._validate_sample(words)
         return self.grammar.derivation(None, words, log_weights=self.log_weights)
+
+
+def check_words(words: Tensor, num_words: int) -> None:
+    """Raise a ValueError that shows the first sentence that is not words and then padding."""
+    if words.dim() < 1 or words.shape[-1] == 0:
+        raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
+    valid = PaddedWords(num_words).check(words)
+    if not bool(valid.all()):
+        first = int((~valid).flatten().nonzero()[0])
+        row = words.reshape(-1, words.shape[-1])[first].tolist()
+        raise ValueError(
+            f"words must be one or more of 0..{num_words - 1} and then padding of -1, but sentence {first} is {row}"
+        )
 
 
 def safe_log(weights: Tensor) -> Tensor:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_numba, projective
 from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.projective import is_traced
 from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.distributions.sentence import safe_log
+from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Block, Grammar, Weights
 
 from . import initial
@@ -67,7 +68,9 @@ class DMV(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        if shared and projective.choose_engine(tables[0], None) == "numba":
+        # Under vmap a single table may be traced, or the words alone; torch's transforms need the torch engine.
+        compiled = all(projective.choose_engine(t, None) == "numba" for t in tables) and not is_traced(words)
+        if shared and compiled:
             log_z: Tensor = _SharedTables.apply(*tables, words.reshape(-1, words.shape[-1]))
             return log_z.reshape(words.shape[:-1])
         arcs, stops = self.scores(log_weights, words)
@@ -158,11 +161,13 @@ class DMV(Grammar):
         )
         return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in zip(self.blocks, counted, strict=True)}
 
+    @property
+    def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
+        return {**super().initialisers, "harmonic": initial.harmonic, "supervised": initial.supervised}
+
     def initial_weights(self, words: Tensor, method: str = "harmonic", **options: Any) -> Weights:
         """Starting points by name: ``harmonic``, ``uniform``, ``random``, ``supervised``; see :mod:`.initial`."""
-        if method not in initial.METHODS:
-            raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(initial.METHODS)}")
-        return initial.METHODS[method](self, words, **options)
+        return super().initial_weights(words, method, **options)
 
 
 class DMVDerivation(ProjectiveDependencyTree):
@@ -183,6 +188,9 @@ class DMVDerivation(ProjectiveDependencyTree):
         validate_args: bool | None = None,
     ):
         self.grammar, self.words = grammar, words
+        validate = self._validate_args if validate_args is None else validate_args
+        if validate:
+            check_words(words, grammar.num_words)
         arcs, stops = grammar.scores(log_weights, words)
         super().__init__(arcs, stops, lengths_of(words), valence=True, validate_args=validate_args)
 

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where inference for the DMV starts. The start often matters more than the method; so each has a name.
 
-All return normalised weights; a multinomial without any count is uniform.
+All return normalised weights; a multinomial without any count is uniform. What serves every grammar (``uniform``,
+``random``) is in :mod:`pyrogram.grammar`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,27 +20,6 @@ from pyrogram.grammar import Weights
 
 if TYPE_CHECKING:
     from .dmv import DMV
-
-
-def uniform(grammar: DMV, words: Tensor) -> Weights:
-    """Every multinomial uniform."""
-    like = torch.ones((), dtype=torch.get_default_dtype(), device=words.device)
-    return {name: block.uniform(like) for name, block in grammar.blocks.items()}
-
-
-def random(grammar: DMV, words: Tensor, *, concentration: float = 1.0, seed: int | None = None) -> Weights:
-    """Every multinomial drawn from a symmetric Dirichlet.
-
-    :param concentration: of the Dirichlet; 1 is uniform over the simplex.
-    :param seed: a whole number for a reproducible draw, or None for torch's global generator.
-    """
-    generator = _generator(seed)
-    drawn = {}
-    for name, block in grammar.blocks.items():
-        alpha = torch.full(block.shape, concentration, dtype=torch.float64)
-        gammas = torch._standard_gamma(alpha, generator=generator)
-        drawn[name] = block.normalize(gammas.clamp_min(1e-300)).to(words.device, torch.get_default_dtype())
-    return drawn
 
 
 def harmonic(
@@ -172,11 +151,3 @@ def _normalized(grammar: DMV, counts: Weights, words: Tensor) -> Weights:
 
 def _generator(seed: int | None) -> torch.Generator | None:
     return None if seed is None else torch.Generator().manual_seed(seed)
-
-
-METHODS: dict[str, Callable[..., Weights]] = {
-    "harmonic": harmonic,
-    "random": random,
-    "supervised": supervised,
-    "uniform": uniform,
-}

@@ -1,0 +1,7 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Variational families."""
+
+from .dirichlet import MeanFieldDirichlet
+
+__all__ = ["MeanFieldDirichlet"]

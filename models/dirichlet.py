@@ -1,0 +1,73 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A grammar with weights to be estimated, and a grammar with Dirichlet priors: for any grammar.
+
+The baselines of Cohen, Gimpel and Smith (2008), section 5: :func:`maximum_likelihood` with ``EM`` is their EM;
+:func:`dirichlet` is EM-MAP with ``EM`` and a concentration above 1, VB-Dirichlet with ``VariationalEM``, and
+VB-EM-Dirichlet with ``VariationalEM`` and ``learn=True``. One set of weights serves the whole corpus.
+"""
+
+from collections.abc import Mapping
+
+import pyro
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Grammar, Weights
+
+
+def maximum_likelihood(
+    words: Tensor,
+    grammar: Grammar,
+    *,
+    initial_weights: Mapping[str, Tensor] | None = None,
+    batch_size: int | None = None,
+) -> None:
+    """Every block is a ``pyro.param`` named after it.
+
+    :param words: sentences, shape ``(N, n)``, padded with -1.
+    :param initial_weights: values at which the parameters start; the grammar's harmonic initialiser by default.
+    :param batch_size: sentences per minibatch, for SVI; all by default.
+    """
+    names = list(grammar.blocks)
+    if any(name not in pyro.get_param_store() for name in names) and initial_weights is None:
+        initial_weights = grammar.initial_weights(words)
+    start = dict(initial_weights or {})
+    weights = {name: pyro.param(name, start.get(name), constraint=constraints.simplex) for name in names}
+    sentences(words, grammar, weights, batch_size)
+
+
+def dirichlet(
+    words: Tensor,
+    grammar: Grammar,
+    *,
+    concentration: float | Mapping[str, Tensor] = 0.25,
+    learn: bool = False,
+    batch_size: int | None = None,
+) -> None:
+    """Every block is a Dirichlet site named after it.
+
+    :param words: sentences, shape ``(N, n)``, padded with -1.
+    :param concentration: of every multinomial's symmetric Dirichlet, or a tensor for each block.
+    :param learn: make each block's concentration a ``pyro.param`` ``"concentration.<block>"`` that starts there: one
+        number for all multinomials of a block.
+    :param batch_size: sentences per minibatch, for SVI; all by default.
+    """
+    weights = {}
+    for name, block in grammar.blocks.items():
+        alpha = torch.as_tensor(concentration[name] if isinstance(concentration, Mapping) else concentration)
+        alpha = alpha.to(torch.get_default_dtype())
+        if learn:
+            alpha = pyro.param(f"concentration.{name}", alpha.clone(), constraint=constraints.positive)
+        prior = dist.Dirichlet(alpha * torch.ones(block.shape)).to_event(block.batch_dim)
+        weights[name] = pyro.sample(name, prior)
+    sentences(words, grammar, weights, batch_size)
+
+
+def sentences(words: Tensor, grammar: Grammar, weights: Weights, batch_size: int | None = None) -> None:
+    """The corpus: sentences are independent given the weights."""
+    with pyro.plate("sentences", len(words), subsample_size=batch_size) as i:
+        pyro.sample("words", Sentence(grammar, weights), obs=words[i])

@@ -1,0 +1,73 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Expectation maximisation: maximum likelihood, and MAP under Dirichlet priors."""
+
+from __future__ import annotations
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Weights
+
+from .loop import GrammarLoop
+from .reading import ModelError, Reading
+
+
+class EM(GrammarLoop):
+    """EM for a grammar whose weights are ``pyro.param``s (maximum likelihood) or Dirichlet sites (MAP).
+
+    The objective is log p(sentences | weights) plus the log density of the Dirichlet sites at the weights. An
+    iteration replaces the weights by normalised expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and
+    Smith 2008, section 5); neither lowers it. A multinomial without any count keeps its weights. The learnt values
+    are written into Pyro's parameter store.
+
+    :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
+        :class:`VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
+    """
+
+    def _check(self, reading: Reading) -> None:
+        for source in reading.sources.values():
+            if source.concentration is None:
+                continue
+            if source.learns_prior:
+                raise ModelError(
+                    f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
+                    "the boundary; use VariationalEM"
+                )
+            if bool((source.concentration < 1).any()):
+                raise ModelError(
+                    f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
+                    f"{float(source.concentration.min()):g}; use VariationalEM"
+                )
+
+    def _update(self, reading: Reading) -> float:
+        log_weights = {name: safe_log(w) for name, w in self._weights.items()}
+        objective, counts = self._expect(reading, log_weights)
+        for name, source in reading.sources.items():
+            if source.concentration is None:
+                pseudo = counts[name]
+            else:
+                prior = dist.Dirichlet(source.concentration, validate_args=False)
+                objective += float(_log_density(prior, self._weights[name]))
+                pseudo = counts[name] + (source.concentration - 1)
+            totals = source.block.totals(pseudo)
+            self._weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), self._weights[name])
+        return objective
+
+    def _point_estimate(self) -> Weights:
+        return self._weights
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {f"weights.{name}": w for name, w in self._weights.items()}
+
+    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
+        self._weights = {name.removeprefix("weights."): w for name, w in tensors.items()}
+
+
+def _log_density(prior: dist.Dirichlet, weights: Tensor) -> Tensor:
+    """Sum of log Dirichlet densities; an α of 1 makes nothing of a weight of zero."""
+    alpha = prior.concentration
+    kernel = torch.where(alpha == 1, 0.0, (alpha - 1) * safe_log(weights)).sum(-1)
+    return (kernel + torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)).sum()

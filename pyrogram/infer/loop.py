@@ -1,0 +1,331 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What all loops share: start, step, run, stop, save, resume."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from typing_extensions import Self
+
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Weights
+
+from .checkpoint import fingerprint, load_state, save_state
+from .reading import ModelError, Reading, SentenceSite, read_model
+
+
+class GrammarLoop(ABC):
+    """A loop that turns expected counts into weights, for any grammar and any model that it can read.
+
+    :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param``s or Dirichlet sites.
+    :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
+        grammar's initialisers. By default a ``pyro.param`` starts at its value, and a Dirichlet site at the grammar's
+        ``"harmonic"`` initialiser.
+    """
+
+    def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
+        self.model = model
+        self.initial_weights = initial_weights
+        self.history: list[float] = []  #: the objective before each update, in nats
+        self.held_out_history: list[float] = []  #: held-out log-likelihood after updates, NaN where not evaluated
+        self.stopped = ""  #: why the last run ended
+        self._reading: Reading | None = None
+        self._args: tuple[Any, Any] | None = None
+        self._weights: Weights = {}  # by source; with these the trees are weighted until there is a posterior
+
+    # ------------------------------------------------------------------ what a loop must say
+
+    @abstractmethod
+    def _check(self, reading: Reading) -> None:
+        """Refuse, by name, what this loop cannot handle."""
+
+    @abstractmethod
+    def _update(self, reading: Reading) -> float:
+        """One iteration; returns the objective before it, in nats."""
+
+    @abstractmethod
+    def _point_estimate(self) -> Weights:
+        """Normalised weights by source."""
+
+    @abstractmethod
+    def _tensors(self) -> dict[str, Tensor]:
+        """All that ``_update`` depends on, besides the model."""
+
+    @abstractmethod
+    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """The inverse of ``_tensors``."""
+
+    # ------------------------------------------------------------------ public
+
+    def step(self, *args: Any, **kwargs: Any) -> float:
+        """One iteration over all sentences; the arguments are the model's.
+
+        :returns: the objective, in nats, of the state *before* the update.
+        :raises ModelError: if the model has a site that this loop cannot handle.
+        """
+        objective = self._step(self._read(args, kwargs))
+        self._write_parameters()
+        return objective
+
+    def run(
+        self,
+        *args: Any,
+        num_steps: int = 100,
+        tolerance: float = 1e-6,
+        progress: bool = True,
+        callback: Callable[[Self], Any] | None = None,
+        held_out: Tensor | Mapping[str, Tensor] | None = None,
+        patience: int = 1,
+        held_out_smoothing: float = 1e-4,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Iterate until nothing more is gained; positional and other keyword arguments are the model's.
+
+        :param num_steps: most iterations in all, those of a resumed run included.
+        :param tolerance: stop when the objective's gain falls below this share of its magnitude; 0 never stops.
+        :param progress: show a progress bar.
+        :param callback: called after every iteration with this loop; stops the run by returning True.
+        :param held_out: sentences ``(N, n)``, or a mapping from Sentence site to sentences. Stop when their
+            log-likelihood under the point estimate has not risen for ``patience`` iterations, and go back to
+            the best state.
+        :param held_out_smoothing: weight of the uniform distribution that is mixed into every multinomial of the point
+            estimate for that purpose, so that an event unseen in training does not make a sentence impossible.
+        :param checkpoint: file to save to every ``checkpoint_every`` iterations, at the end, and when interrupted; it
+            is replaced atomically, and a run resumed from it gives the same numbers to the last bit.
+        :param resume: start from ``checkpoint`` if it exists.
+        :returns: this loop; see ``history``, ``held_out_history``, ``stopped`` and ``weights()``.
+        """
+        if num_steps < 0 or tolerance < 0 or patience < 1 or checkpoint_every < 1:
+            raise ValueError(
+                f"need num_steps >= 0, tolerance >= 0, patience >= 1 and checkpoint_every >= 1, not {num_steps}, "
+                f"{tolerance}, {patience}, {checkpoint_every}"
+            )
+        reading = self._read(args, kwargs)
+        path = None if checkpoint is None else Path(checkpoint)
+        if path is not None and resume and path.exists():
+            self.load_state_dict(load_state(path, self._fingerprint(reading)))
+        stopper = _Stopper(tolerance, patience, self)
+        self.stopped = f"num_steps={num_steps} reached"
+        try:
+            with tqdm(
+                total=num_steps, initial=len(self.history), disable=not progress, desc=type(self).__name__
+            ) as bar:
+                while len(self.history) < num_steps and not stopper.reason:
+                    objective = self._step(reading)
+                    if held_out is not None:
+                        self.held_out_history[-1] = self._held_out(reading, held_out, held_out_smoothing)
+                    stopper.look(self)
+                    bar.update()
+                    bar.set_postfix(objective=f"{objective:.4f}", refresh=False)
+                    if path is not None and len(self.history) % checkpoint_every == 0:
+                        self._save(path, reading)
+                    if callback is not None and callback(self) is True:
+                        stopper.reason = stopper.reason or "callback asked to stop"
+            self.stopped = stopper.reason or self.stopped
+            stopper.restore(self)
+        finally:
+            self._write_parameters()
+            if path is not None and self.history:
+                self._save(path, reading)
+        return self
+
+    def weights(self, site: str | None = None) -> Weights:
+        """The point estimate: normalised weights by block.
+
+        Maximum-likelihood and MAP weights as they are; of a variational posterior the mean.
+
+        :param site: the Sentence site whose grammar is meant, where the model has several.
+        """
+        reading = self._need_reading()
+        estimate = self._point_estimate()
+        return {block: estimate[source].clone() for block, source in _site(reading, site).sources.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that is needed to go on, as plain tensors."""
+        state = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+        state["history"] = torch.tensor(self.history, dtype=torch.float64)
+        state["held_out_history"] = torch.tensor(self.held_out_history, dtype=torch.float64)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the state of another loop of the same kind and model."""
+        tensors = dict(state)
+        self.history = tensors.pop("history").tolist()
+        self.held_out_history = tensors.pop("held_out_history").tolist()
+        self._set_tensors({name: tensor.clone() for name, tensor in tensors.items()})
+
+    # ------------------------------------------------------------------ inside
+
+    def _read(self, args: Any, kwargs: Any) -> Reading:
+        """The model's trace, made once for the same arguments."""
+        if self._reading is None or self._args is None or not _same(self._args, (args, kwargs)):
+            reading = read_model(self.model, type(self).__name__, *args, **kwargs)
+            self._check(reading)
+            self._reading, self._args = reading, (args, kwargs)
+            if not self._weights:
+                self._weights = self._start(reading)
+        return self._reading
+
+    def _need_reading(self) -> Reading:
+        if self._reading is None:
+            raise RuntimeError(f"{type(self).__name__} has no weights yet; call step or run first")
+        return self._reading
+
+    def _start(self, reading: Reading) -> Weights:
+        """Initial weights by source."""
+        start: Weights = {}
+        for site in reading.sentences:
+            named = self.initial_weights
+            needs_default = any(reading.sources[s].concentration is not None for s in site.sources.values())
+            if isinstance(named, str) or (named is None and needs_default):
+                defaults = site.grammar.initial_weights(site.words, named or "harmonic")
+            else:
+                defaults = dict(named or {})
+            for block, source in site.sources.items():
+                is_param = reading.sources[source].concentration is None
+                given = defaults.get(source, defaults.get(block))
+                if is_param and named is None:
+                    given = reading.sources[source].value
+                start.setdefault(source, self._checked_start(reading, source, block, given))
+        return start
+
+    def _checked_start(self, reading: Reading, source: str, block: str, given: Tensor | None) -> Tensor:
+        expected = reading.sources[source].block
+        if given is None:
+            raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
+        if given.shape != expected.shape:
+            raise ValueError(
+                f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"
+            )
+        if not bool(((given >= 0) & (given < torch.inf)).all()):
+            raise ValueError(f"initial_weights[{block!r}] must be non-negative and finite")
+        like = reading.sources[source].value
+        return expected.normalize(given.detach().to(like.device, like.dtype))
+
+    def _step(self, reading: Reading) -> float:
+        objective = self._update(reading)
+        self.history.append(objective)
+        self.held_out_history.append(math.nan)
+        return objective
+
+    def _expect(self, reading: Reading, log_weights: Weights) -> tuple[float, Weights]:
+        """E-step: log-likelihood of all sentences and expected counts by source."""
+        total = 0.0
+        counts: Weights = {}
+        for site in reading.sentences:
+            own = {block: log_weights[source] for block, source in site.sources.items()}
+            log_z, expected = site.grammar.expected_counts(own, site.words)
+            impossible = (log_z == -torch.inf).nonzero()
+            if len(impossible):
+                raise ValueError(
+                    f"sentence {int(impossible[0])} of site {site.name!r} has probability zero under the current "
+                    "weights; start from weights without zeros"
+                )
+            total += float(log_z.sum(dtype=torch.float64))
+            for block, source in site.sources.items():
+                counts[source] = counts[source] + expected[block] if source in counts else expected[block]
+        return total, counts
+
+    def _held_out(self, reading: Reading, held_out: Tensor | Mapping[str, Tensor], smoothing: float) -> float:
+        """Log-likelihood of held-out sentences under the smoothed point estimate."""
+        estimate = self._point_estimate()
+        if isinstance(held_out, Tensor):
+            held_out = {_site(reading, None).name: held_out}
+        total = 0.0
+        for name, words in held_out.items():
+            site = _site(reading, name)
+            smooth = {}
+            for block, source in site.sources.items():
+                w = estimate[source]
+                smooth[block] = safe_log((1 - smoothing) * w + smoothing * site.grammar.blocks[block].uniform(w))
+            with torch.no_grad():
+                total += float(site.grammar.log_partition(smooth, words).sum(dtype=torch.float64))
+        return total
+
+    def _write_parameters(self) -> None:
+        """Leave what was learnt in the pyro.params of the model, for whatever runs on it next."""
+        import pyro
+
+        store = pyro.get_param_store()
+        for name, source in self._need_reading().sources.items():
+            if source.concentration is None and name in store:
+                store[name] = self._weights[name].clone()
+
+    def _fingerprint(self, reading: Reading) -> str:
+        return fingerprint(type(self).__name__, reading)
+
+    def _save(self, path: Path, reading: Reading) -> None:
+        save_state(path, self.state_dict(), self._fingerprint(reading))
+
+
+class _Stopper:
+    """When to stop, and what to go back to."""
+
+    def __init__(self, tolerance: float, patience: int, loop: GrammarLoop):
+        self.tolerance, self.patience = tolerance, patience
+        self.reason = ""
+        self.best: dict[str, Tensor] | None = None
+        # A resumed run has its past to look at.
+        seen = [v for v in loop.held_out_history if not math.isnan(v)]
+        self.best_value = max(seen, default=-math.inf)
+        self.since_best = len(seen) - 1 - seen.index(self.best_value) if seen else 0
+        if seen:
+            self.reason = (
+                f"held-out likelihood has not risen for {patience} iterations" if self.since_best >= patience else ""
+            )
+        self._judge(loop)
+
+    def look(self, loop: GrammarLoop) -> None:
+        value = loop.held_out_history[-1]
+        if not math.isnan(value):
+            if value > self.best_value:
+                self.best_value, self.since_best, self.best = value, 0, loop.state_dict()
+            else:
+                self.since_best += 1
+                if self.since_best >= self.patience:
+                    self.reason = f"held-out likelihood has not risen for {self.patience} iterations"
+        self._judge(loop)
+
+    def _judge(self, loop: GrammarLoop) -> None:
+        if len(loop.history) >= 2 and not self.reason:
+            before, now = loop.history[-2:]
+            if now - before < self.tolerance * abs(now):
+                self.reason = f"gain below tolerance={self.tolerance:g}"
+
+    def restore(self, loop: GrammarLoop) -> None:
+        """Go back to the state of best held-out likelihood, but keep the whole history."""
+        if self.best is not None and self.since_best > 0:
+            history, held_out = loop.history, loop.held_out_history
+            loop.load_state_dict(self.best)
+            loop.history, loop.held_out_history = history, held_out
+
+
+def _site(reading: Reading, name: str | None) -> SentenceSite:
+    if name is None:
+        if len(reading.sentences) > 1:
+            raise ValueError(f"say which of the Sentence sites {[s.name for s in reading.sentences]} is meant")
+        return reading.sentences[0]
+    for site in reading.sentences:
+        if site.name == name:
+            return site
+    raise ModelError(f"the model has no Sentence site {name!r}, only {[s.name for s in reading.sentences]}")
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two sets of arguments are the very same objects, or equal plain values."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    return a is b or (isinstance(a, (int, float, str, bool)) and isinstance(b, (int, float, str, bool)) and a == b)
