@@ -59,10 +59,10 @@ def dirichlet(
     weights = {}
     for name, block in grammar.blocks.items():
         alpha = torch.as_tensor(concentration[name] if isinstance(concentration, Mapping) else concentration)
-        alpha = alpha.to(torch.get_default_dtype())
+        alpha = alpha.to(words.device, torch.get_default_dtype())
         if learn:
             alpha = pyro.param(f"concentration.{name}", alpha.clone(), constraint=constraints.positive)
-        prior = dist.Dirichlet(alpha * torch.ones(block.shape)).to_event(block.batch_dim)
+        prior = dist.Dirichlet(alpha * torch.ones(block.shape, device=words.device)).to_event(block.batch_dim)
         weights[name] = pyro.sample(name, prior)
     sentences(words, grammar, weights, batch_size)
 

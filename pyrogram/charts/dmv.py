@@ -22,11 +22,17 @@ def scores(
     attach: Float[Tensor, "..."],
     stop: Float[Tensor, "*#batch V 2 2 2"],
     words: Int[Tensor, "*#batch n"],
+    valence_attach: bool | None = None,
 ) -> tuple[Float[Tensor, "*batch N N 2"], Float[Tensor, "*batch N 2 2"]]:
-    """Arc and stop scores of sentences, from log weights; differentiable. Padding (-1) gets scores of word 0."""
+    """Arc and stop scores of sentences, from log weights; differentiable. Padding (-1) gets scores of word 0.
+
+    :param valence_attach: whether ``attach`` has a dimension of valences; None if ``root`` and ``attach`` have the
+        same number of batch dimensions, which tells.
+    """
     V, n = root.shape[-1], words.shape[-1]
     batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1])
-    valence_attach = attach.dim() - root.dim() == 3
+    if valence_attach is None:
+        valence_attach = attach.dim() - root.dim() == 3
     by_valence = attach if valence_attach else attach[..., None, :]
     # continue [.., V, 2, 2, 1] + attach [.., V, 2, 1 or 2, V]
     arc_table = (stop[..., 0, None] + by_valence).transpose(-1, -2)  # [head, direction, child, valence]

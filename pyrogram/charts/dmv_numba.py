@@ -17,10 +17,11 @@ from numba import njit
 from torch import Tensor
 
 from . import dmv, projective_numba
+from .compiling import kernel
 from .eisner_lanes import SCALED_FROM, inside, make_chart, outside
 from .lanes import fill, store
 from .projective_numba import GREATEST, longest_first
-from .threads import run_workers
+from .threads import run_workers, take
 
 # Sums of counts are formed in this many parts whatever the number of threads, so that they do not depend on it.
 PARTS = 8
@@ -84,11 +85,10 @@ def _run(
     )
     n = int(m.max()) if len(m) else 0
 
-    def work(worker: int, num_workers: int) -> None:
+    def work(turns: Any) -> None:
         mem, chart = make_chart(max(n, 1), np.float64, False, False)
-        for part in range(worker, PARTS, num_workers):
-            out = root_out[part], arc_out[part], stop_out[part]
-            _count_blocks(mem, chart, *real, w, m, weights, order, part, with_counts, log_z, failed, *out)
+        out = root_out, arc_out, stop_out
+        _count_blocks(mem, chart, *real, w, m, weights, order, turns, with_counts, log_z, failed, *out)
 
     run_workers(work, cost=float(np.sum(4.0 * m**3 + 40.0 * m**2)))
     counts = root_out.sum(0), arc_out.sum(0), stop_out.sum(0)
@@ -123,8 +123,36 @@ def _count_by_scores(
     counts[2][:] += s[..., 1].sum(0).numpy()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_blocks(
+    mem,
+    c,
+    root,
+    arcs,
+    stops,
+    words,
+    lengths,
+    weights,
+    order,
+    turns,
+    with_counts,
+    log_z,
+    failed,
+    root_parts,
+    arc_parts,
+    stop_parts,
+):
+    """Do the parts (every PARTS-th block) that come this thread's way."""
+    for _ in range(PARTS):
+        part = take(turns)
+        if part >= PARTS:
+            break
+        out = root_parts[part], arc_parts[part], stop_parts[part]
+        _count_part(mem, c, root, arcs, stops, words, lengths, weights, order, part, with_counts, log_z, failed, out)
+
+
+@njit(nogil=True)
+def _count_part(
     mem,
     c,
     root,
@@ -138,9 +166,7 @@ def _count_blocks(
     with_counts,
     log_z,
     failed,
-    root_out,
-    arc_out,
-    stop_out,
+    out,
 ):
     width = 64 // mem.itemsize
     for block in range(part, (len(order) + width - 1) // width, PARTS):
@@ -161,7 +187,7 @@ def _count_blocks(
             if not (mem[c.bound * width + lane] <= GREATEST[8] and np.isfinite(log_z[b])):
                 failed[b] = True
             elif with_counts:
-                _drain_counts(mem, c, words[b], lengths[b], lane, weights[b], root_out, arc_out, stop_out)
+                _drain_counts(mem, c, words[b], lengths[b], lane, weights[b], *out)
 
 
 @njit(nogil=True, forceinline=True)

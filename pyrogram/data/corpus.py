@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TextIO, get_args
+from numbers import Integral
+from typing import TextIO, get_args, overload
 
 import networkx as nx
 import torch
@@ -56,8 +57,8 @@ class Corpus:
 
     Bad input, and a file of which nothing is left, raise :class:`~pyrogram.data.CorpusError` with the line.
 
-    ``corpus[idx]`` (an int, a slice, indices or a mask) is a corpus, too, with the same vocabulary, padded to
-    its own longest sentence; iteration gives the sentences.
+    ``corpus[3]`` is a sentence, a :class:`SentenceRecord`, and iteration gives all of them; ``corpus[idx]`` with a
+    slice, numbers or a mask is a corpus, too, with the same vocabulary, padded to its own longest sentence.
 
     :param sentences: N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.
@@ -207,7 +208,16 @@ class Corpus:
     def __iter__(self) -> Iterator[SentenceRecord]:
         return iter(self.sentences)
 
-    def __getitem__(self, index: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> Corpus:
+    @overload
+    def __getitem__(self, index: int) -> SentenceRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | Sequence[bool] | Tensor) -> Corpus: ...
+
+    def __getitem__(self, index: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> Corpus | SentenceRecord:
+        """One sentence by its number, or a smaller corpus by a slice, numbers, or a mask."""
+        if isinstance(index, Integral) and not isinstance(index, bool):
+            return self.sentences[int(index)]
         chosen = positions(index, len(self))
         lengths = self.lengths[chosen]
         n = int(lengths.max()) if len(chosen) else 0

@@ -73,15 +73,16 @@ class ProjectiveDependencyTree(TorchDistribution):
                 )
             valence = len(shape) >= 3 and shape[-1] == 2 and shape[-2] == shape[-3]
         arcs = arc_scores if valence else arc_scores[..., None]
-        if arcs.dim() < 3 or arcs.shape[-2] != arcs.shape[-3] or arcs.shape[-2] < 2:
+        square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
+        if not square or arcs.shape[-1] != (2 if valence else 1):
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, 2), n >= 1, not {shape}")
         n = arcs.shape[-2] - 1
         if stop_scores is not None and tuple(stop_scores.shape[-3:]) != (n + 1, 2, 2):
             raise ValueError(f"stop_scores must have shape (..., {n + 1}, 2, 2), not {tuple(stop_scores.shape)}")
         if lengths is None:
             lengths = torch.full(arcs.shape[:-3], n, dtype=torch.long, device=arcs.device)
-        batch_shape = torch.broadcast_shapes(
-            arcs.shape[:-3], lengths.shape, () if stop_scores is None else stop_scores.shape[:-3]
+        batch_shape = projective.broadcast(
+            arcs.shape[:-3], lengths.shape, torch.Size() if stop_scores is None else stop_scores.shape[:-3]
         )
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")

@@ -63,7 +63,8 @@ class DMV(Grammar):
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of arcs ``(*batch, n+1, n+1, 2)`` and stops ``(*batch, n+1, 2, 2)``; see :mod:`pyrogram.charts`."""
-        return chart.scores(log_weights["root"], log_weights["attach"], log_weights["stop"], words)
+        root, attach, stop = (log_weights[name] for name in self.blocks)
+        return chart.scores(root, attach, stop, words, self.valence_attach)
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         tables = [log_weights[name] for name in self.blocks]

@@ -19,12 +19,15 @@ FORMAT = "pyrogram-loop-1"
 
 
 def fingerprint(loop: str, reading: Reading) -> str:
-    """A hash of the kind of loop, the names and shapes of the weights, and the training sentences."""
+    """A hash of the kind of loop, the weights and parameters by name and shape, the priors and the sentences."""
     digest = hashlib.sha256(loop.encode())
     for source in reading.sources.values():
-        digest.update(f"{source.name}{tuple(source.block.shape)}{source.concentration is None}".encode())
+        kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.concentration is None}"
+        digest.update(kind.encode())
         if source.concentration is not None and not source.learns_prior:
             digest.update(source.concentration.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+    for name, parameter in reading.hyperparameters.items():
+        digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
     for site in reading.sentences:
         digest.update(f"{site.name}{tuple(site.words.shape)}".encode())
         digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())

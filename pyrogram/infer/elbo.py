@@ -17,7 +17,7 @@ from torch.distributions import kl_divergence
 
 from pyrogram.distributions import Sentence
 
-from .reading import ModelError, kind_of, unwrapped
+from .reading import ModelError, depends, kind_of, unwrapped
 from .variational import expected_log
 
 
@@ -47,7 +47,8 @@ class TraceGrammar_ELBO(ELBO):
     ) -> Tensor:
         """Minus the bound, in nats."""
         model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
-        weights = {}
+        weights: dict[int, str] = {}
+        latent: list[str] = []
         loss = torch.zeros(())
         for name, site in model_trace.nodes.items():
             if site["type"] == "param":
@@ -56,20 +57,47 @@ class TraceGrammar_ELBO(ELBO):
                 continue
             if site["infer"].get("_deterministic", False) or site["is_observed"]:
                 continue
-            if name not in guide_trace or not isinstance(unwrapped(site["fn"]), dist.Dirichlet):
-                kind = kind_of(unwrapped(site["fn"]))
-                raise ModelError(
-                    f"TraceGrammar_ELBO needs a Dirichlet prior and guide for latent site {name!r} ({kind}); "
-                    "pyro.infer.Trace_ELBO can handle others"
-                )
+            latent.append(name)
             weights[id(site["value"])] = name
-            divergence = kl_divergence(guide_trace.nodes[name]["fn"], site["fn"])
-            loss = loss + (divergence * site["scale"]).sum()
+            loss = loss + (self._divergence(name, site, guide_trace) * site["scale"]).sum()
+        self._check_mean_field(latent, model_trace, guide_trace)
         for name, site in model_trace.nodes.items():
             if site["type"] == "sample" and site["is_observed"] and not poutine.util.site_is_subsample(site):
                 if not site["infer"].get("_deterministic", False):
                     loss = loss - self._log_likelihood(name, site, weights)
         return loss
+
+    def _divergence(self, name: str, site: dict[str, Any], guide_trace: Any) -> Tensor:
+        """KL(guide || prior) of one latent site."""
+        functions = [site["fn"], guide_trace.nodes[name]["fn"]] if name in guide_trace else [site["fn"]]
+        kinds = [kind_of(unwrapped(function)) for function in functions]
+        if kinds != ["Dirichlet", "Dirichlet"]:
+            raise ModelError(
+                f"TraceGrammar_ELBO needs a Dirichlet prior and guide for latent site {name!r}, not "
+                f"{' and '.join(kinds) if len(kinds) == 2 else kinds[0] + ' without a guide'}; "
+                "pyro.infer.Trace_ELBO can handle others"
+            )
+        if site["mask"] is not None:
+            raise ModelError(f"TraceGrammar_ELBO cannot handle the mask on latent site {name!r}")
+        return kl_divergence(functions[1], functions[0])
+
+    def _check_mean_field(self, latent: list[str], model_trace: Any, guide_trace: Any) -> None:
+        """The expectation of a divergence is not the divergence at the expectation, so there must be nothing to expect.
+
+        Guide sites that the model lacks (auxiliary ones) would be left out of the bound.
+        """
+        for name, site in guide_trace.nodes.items():
+            if site["type"] == "sample" and not site["is_observed"] and name not in model_trace:
+                raise ModelError(f"TraceGrammar_ELBO found no site {name!r} in the model, but in the guide")
+        for name in latent:
+            for trace in (model_trace, guide_trace):
+                concentration = unwrapped(trace.nodes[name]["fn"]).concentration
+                for other in latent:
+                    if depends(concentration, trace.nodes[other]["value"]):
+                        raise ModelError(
+                            f"TraceGrammar_ELBO needs independent weights, but the concentration of Dirichlet site "
+                            f"{name!r} depends on {other!r}; pyro.infer.Trace_ELBO can handle it"
+                        )
 
     def _log_likelihood(self, name: str, site: dict[str, Any], weights: dict[int, str]) -> Tensor:
         function = site["fn"]
@@ -86,8 +114,8 @@ class TraceGrammar_ELBO(ELBO):
 
     def loss(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
         """Minus the bound, as a number."""
-        with torch.no_grad():
-            return float(self.differentiable_loss(model, guide, *args, **kwargs))
+        with torch.enable_grad():  # for what depends on what is read off autograd's graph
+            return float(self.differentiable_loss(model, guide, *args, **kwargs).detach())
 
     def loss_and_grads(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
         """Minus the bound; its gradient goes to the parameters."""
@@ -103,5 +131,6 @@ class _ExpectedLogWeights(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         function = unwrapped(msg["fn"])
         if not msg["is_observed"] and isinstance(function, dist.Dirichlet):
-            msg["value"] = expected_log(function.concentration).exp()
+            value = expected_log(function.concentration).exp()
+            msg["value"] = value if value.requires_grad else value.detach().requires_grad_()
             msg["done"] = True

@@ -63,6 +63,8 @@ class EM(GrammarLoop):
         return {f"weights.{name}": w for name, w in self._weights.items()}
 
     def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
+        if any(not name.startswith("weights.") for name in tensors):
+            raise ValueError(f"this is not the state of EM: it has {sorted(tensors)}")
         self._weights = {name.removeprefix("weights."): w for name, w in tensors.items()}
 
 

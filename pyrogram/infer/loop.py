@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyro
 import torch
 from torch import Tensor
+from torch.distributions import constraints, transform_to
 from tqdm import tqdm
 from typing_extensions import Self
 
-from pyrogram.distributions.sentence import safe_log
+from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Weights
 
 from .checkpoint import fingerprint, load_state, save_state
@@ -27,8 +29,8 @@ class GrammarLoop(ABC):
 
     :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param``s or Dirichlet sites.
     :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
-        grammar's initialisers. By default a ``pyro.param`` starts at its value, and a Dirichlet site at the grammar's
-        ``"harmonic"`` initialiser.
+        grammar's initialisers. By default a ``pyro.param`` starts at its value, and a Dirichlet site where the
+        grammar's ``initial_weights`` says.
     """
 
     def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
@@ -40,6 +42,8 @@ class GrammarLoop(ABC):
         self._reading: Reading | None = None
         self._args: tuple[Any, Any] | None = None
         self._weights: Weights = {}  # by source; with these the trees are weighted until there is a posterior
+        self._best: Weights = {}  # the ``_tensors`` of best held-out likelihood
+        self._pending: Weights | None = None  # ``_tensors`` that were loaded before the model was read
 
     # ------------------------------------------------------------------ what a loop must say
 
@@ -133,11 +137,13 @@ class GrammarLoop(ABC):
                     if callback is not None and callback(self) is True:
                         stopper.reason = stopper.reason or "callback asked to stop"
             self.stopped = stopper.reason or self.stopped
-            stopper.restore(self)
         finally:
-            self._write_parameters()
+            # What is saved is where a longer run goes on, not the best state, which is saved with it.
             if path is not None and self.history:
                 self._save(path, reading)
+            self._write_parameters()
+        stopper.restore(self)
+        self._write_parameters()
         return self
 
     def weights(self, site: str | None = None) -> Weights:
@@ -154,16 +160,26 @@ class GrammarLoop(ABC):
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
         state = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+        state.update({f"best.{name}": tensor.detach().clone() for name, tensor in self._best.items()})
         state["history"] = torch.tensor(self.history, dtype=torch.float64)
         state["held_out_history"] = torch.tensor(self.held_out_history, dtype=torch.float64)
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the state of another loop of the same kind and model."""
-        tensors = dict(state)
+        """Take over the state of another loop of the same kind and model.
+
+        :raises ValueError: if it is not the state of a loop of this kind.
+        """
+        if "history" not in state or "held_out_history" not in state:
+            raise ValueError(f"this is not the state of {type(self).__name__}: it has no 'history'")
+        tensors = {name: tensor.clone() for name, tensor in state.items()}
         self.history = tensors.pop("history").tolist()
         self.held_out_history = tensors.pop("held_out_history").tolist()
-        self._set_tensors({name: tensor.clone() for name, tensor in tensors.items()})
+        best = [name for name in tensors if name.startswith("best.")]
+        self._best = {name.removeprefix("best."): tensors.pop(name) for name in best}
+        self._pending = tensors
+        if self._reading is not None:
+            self._take_pending(self._reading)
 
     # ------------------------------------------------------------------ inside
 
@@ -172,10 +188,25 @@ class GrammarLoop(ABC):
         if self._reading is None or self._args is None or not _same(self._args, (args, kwargs)):
             reading = read_model(self.model, type(self).__name__, *args, **kwargs)
             self._check(reading)
+            for site in reading.sentences:
+                check_words(site.words, site.grammar.num_words)
+            if self._reading is not None and self._fingerprint(self._reading) != self._fingerprint(reading):
+                # Another objective: what it was for other sentences says nothing about when to stop.
+                self.history, self.held_out_history, self._best = [], [], {}
             self._reading, self._args = reading, (args, kwargs)
+            if self._pending is not None:
+                self._take_pending(reading)
             if not self._weights:
                 self._weights = self._start(reading)
         return self._reading
+
+    def _take_pending(self, reading: Reading) -> None:
+        """Take over loaded tensors, on the device of the model."""
+        assert self._pending is not None
+        device = next(iter(reading.sources.values())).value.device
+        tensors, self._pending = self._pending, None
+        self._best = {name: tensor.to(device) for name, tensor in self._best.items()}
+        self._set_tensors({name: tensor.to(device) for name, tensor in tensors.items()})
 
     def _need_reading(self) -> Reading:
         if self._reading is None:
@@ -185,11 +216,17 @@ class GrammarLoop(ABC):
     def _start(self, reading: Reading) -> Weights:
         """Initial weights by source."""
         start: Weights = {}
+        if isinstance(self.initial_weights, Mapping):
+            known = set(reading.sources).union(*(site.sources for site in reading.sentences))
+            unknown = set(self.initial_weights) - known
+            if unknown:
+                raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
         for site in reading.sentences:
             named = self.initial_weights
             needs_default = any(reading.sources[s].concentration is not None for s in site.sources.values())
             if isinstance(named, str) or (named is None and needs_default):
-                defaults = site.grammar.initial_weights(site.words, named or "harmonic")
+                options = () if named is None else (named,)
+                defaults = site.grammar.initial_weights(site.words, *options)
             else:
                 defaults = dict(named or {})
             for block, source in site.sources.items():
@@ -204,6 +241,7 @@ class GrammarLoop(ABC):
         expected = reading.sources[source].block
         if given is None:
             raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
+        given = torch.as_tensor(given)
         if given.shape != expected.shape:
             raise ValueError(
                 f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"
@@ -214,7 +252,12 @@ class GrammarLoop(ABC):
         return expected.normalize(given.detach().to(like.device, like.dtype))
 
     def _step(self, reading: Reading) -> float:
-        objective = self._update(reading)
+        before = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+        try:
+            objective = self._update(reading)
+        except BaseException:  # above all KeyboardInterrupt: half an update is no state to save or to go on from
+            self._set_tensors(before)
+            raise
         self.history.append(objective)
         self.held_out_history.append(math.nan)
         return objective
@@ -255,12 +298,13 @@ class GrammarLoop(ABC):
 
     def _write_parameters(self) -> None:
         """Leave what was learnt in the pyro.params of the model, for whatever runs on it next."""
-        import pyro
-
         store = pyro.get_param_store()
         for name, source in self._need_reading().sources.items():
-            if source.concentration is None and name in store:
-                store[name] = self._weights[name].clone()
+            if source.concentration is None:
+                # With module_local_params the parameter lives in its module, not in the store.
+                value: Any = store[name] if name in store else source.value
+                with torch.no_grad():
+                    value.unconstrained().copy_(transform_to(constraints.simplex).inv(self._weights[name]))
 
     def _fingerprint(self, reading: Reading) -> str:
         return fingerprint(type(self).__name__, reading)
@@ -275,7 +319,6 @@ class _Stopper:
     def __init__(self, tolerance: float, patience: int, loop: GrammarLoop):
         self.tolerance, self.patience = tolerance, patience
         self.reason = ""
-        self.best: dict[str, Tensor] | None = None
         # A resumed run has its past to look at.
         seen = [v for v in loop.held_out_history if not math.isnan(v)]
         self.best_value = max(seen, default=-math.inf)
@@ -290,7 +333,8 @@ class _Stopper:
         value = loop.held_out_history[-1]
         if not math.isnan(value):
             if value > self.best_value:
-                self.best_value, self.since_best, self.best = value, 0, loop.state_dict()
+                self.best_value, self.since_best = value, 0
+                loop._best = {name: tensor.detach().clone() for name, tensor in loop._tensors().items()}
             else:
                 self.since_best += 1
                 if self.since_best >= self.patience:
@@ -298,17 +342,15 @@ class _Stopper:
         self._judge(loop)
 
     def _judge(self, loop: GrammarLoop) -> None:
-        if len(loop.history) >= 2 and not self.reason:
+        if self.tolerance > 0 and len(loop.history) >= 2 and not self.reason:
             before, now = loop.history[-2:]
-            if now - before < self.tolerance * abs(now):
+            if now - before <= self.tolerance * abs(now):
                 self.reason = f"gain below tolerance={self.tolerance:g}"
 
     def restore(self, loop: GrammarLoop) -> None:
         """Go back to the state of best held-out likelihood, but keep the whole history."""
-        if self.best is not None and self.since_best > 0:
-            history, held_out = loop.history, loop.held_out_history
-            loop.load_state_dict(self.best)
-            loop.history, loop.held_out_history = history, held_out
+        if loop._best and self.since_best > 0:
+            loop._set_tensors({name: tensor.clone() for name, tensor in loop._best.items()})
 
 
 def _site(reading: Reading, name: str | None) -> SentenceSite:

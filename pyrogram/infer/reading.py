@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
+from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
@@ -32,7 +34,7 @@ class ModelError(NotImplementedError):
 
 @dataclass(frozen=True)
 class SentenceSite:
-    """An observed site of sentences, and the site that each of its grammar's blocks is the value of."""
+    """An observed site of sentences, shape ``(N, n)``, and what site each of its grammar's blocks is the value of."""
 
     name: str
     grammar: Grammar
@@ -70,7 +72,8 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
     :param loop: name of the loop, for messages.
     :raises ModelError: if a site is none of those that the loops handle.
     """
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices), torch.enable_grad(), _Watched():
         trace = poutine.trace(model).get_trace(*args, **kwargs)
     candidates: dict[int, Source] = {}
     sentences = []
@@ -83,7 +86,7 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
             _check_scale(site, loop)
             function = unwrapped(site["fn"])
             if site["is_observed"] and isinstance(function, Sentence):
-                sentences.append((name, function, site["value"]))
+                sentences.append((name, function, _flat_words(function, site["value"])))
             elif site["infer"].get("_deterministic", False) or site_is_subsample(site):
                 continue
             elif site["is_observed"]:
@@ -110,6 +113,20 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
     ]
     _check_used(candidates, used, parameters, loop)
     return Reading(sites, used, _hyperparameters(used, parameters, loop))
+
+
+class _Watched(Messenger):
+    """Make the values of Dirichlet sites leaves of autograd's graph, which then tells what depends on them."""
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), dist.Dirichlet):
+            msg["value"] = msg["value"].detach().requires_grad_()
+
+
+def _flat_words(function: Sentence, value: Tensor) -> Tensor:
+    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it."""
+    batch = torch.broadcast_shapes(function.batch_shape, value.shape[:-1])
+    return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
 def _sources(name: str, function: Sentence, candidates: dict[int, Source], loop: str) -> dict[str, Source]:
@@ -166,22 +183,42 @@ def _check_used(
 
 def _constraint(site: dict[str, Any]) -> str:
     constraint = site["kwargs"].get("constraint", constraints.real)
+    if constraint is constraints.real:
+        # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
+        constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
     return repr(constraint).strip("()")
 
 
 def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, Any]], loop: str) -> dict[str, Tensor]:
-    """Parameters other than weights: each must be one that a concentration depends on."""
+    """Parameters other than weights: each must be one that a concentration depends on, and it on nothing else."""
     rest = {n: s["value"].unconstrained() for n, s in parameters.items() if n not in used}
-    concentrations = [s.concentration for s in used.values() if s.concentration is not None and s.learns_prior]
-    total = torch.stack([c.sum() for c in concentrations]).sum() if concentrations else torch.zeros(())
+    learnt = {n: s.concentration for n, s in used.items() if s.concentration is not None and s.learns_prior}
+    for name, concentration in learnt.items():
+        for source in used.values():
+            if depends(concentration, source.value):
+                raise ModelError(
+                    f"{loop} cannot handle Dirichlet site {name!r}, for its concentration depends on the weights "
+                    f"{source.name!r}; {_ELSEWHERE}"
+                )
+        if not any(depends(concentration, parameter) for parameter in rest.values()):
+            raise ModelError(
+                f"{loop} cannot learn the concentration of Dirichlet site {name!r}: it requires a gradient, but "
+                "depends on no pyro.param; make it one, or detach it"
+            )
     for name, parameter in rest.items():
-        known = total.requires_grad and parameter.requires_grad
-        if not known or torch.autograd.grad(total, parameter, retain_graph=True, allow_unused=True)[0] is None:
+        if not any(depends(concentration, parameter) for concentration in learnt.values()):
             raise ModelError(
                 f"{loop} found no use for pyro.param {name!r}: it is neither a block of weights nor part of a "
                 f"Dirichlet's concentration; {_ELSEWHERE}"
             )
     return rest
+
+
+def depends(result: Tensor, on: Tensor) -> bool:
+    """Whether autograd's graph leads from ``on`` to ``result``."""
+    if not (result.requires_grad and on.requires_grad):
+        return False
+    return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
 
 
 def unwrapped(function: Any) -> Any:

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pyro.distributions as dist
 import torch
 from torch import Tensor
@@ -13,7 +16,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
 from .loop import GrammarLoop
-from .reading import Reading, read_model
+from .reading import Reading, Source, read_model
 
 
 class VariationalEM(GrammarLoop):
@@ -36,10 +39,10 @@ class VariationalEM(GrammarLoop):
     ``weights()`` are the posterior means.
     """
 
-    def __init__(self, *args: object, **kwargs: object):
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
+        super().__init__(model, initial_weights=initial_weights)
         self._posterior: Weights = {}  # concentrations of q by source
-        self._prior: Weights = {}  # those of the prior
+        self._prior: Weights = {}  # those of the prior, where they are learnt
 
     def posterior(self) -> dict[str, dist.Dirichlet]:
         """q(weights) by site."""
@@ -55,9 +58,7 @@ class VariationalEM(GrammarLoop):
             # The start is a set of weights; one E-step with these gives the first q.
             _, counts = self._expect(reading, {name: safe_log(w) for name, w in self._weights.items()})
             for name, source in bayesian.items():
-                assert source.concentration is not None
-                self._prior[name] = source.concentration.detach().clone()
-                self._posterior[name] = self._prior[name] + counts[name]
+                self._posterior[name] = self._prior_of(source) + counts[name]
             self._learn_priors(reading)
         log_weights = {name: safe_log(w) for name, w in self._weights.items()}
         log_weights.update({name: expected_log(q) for name, q in self._posterior.items()})
@@ -68,11 +69,16 @@ class VariationalEM(GrammarLoop):
                 normal = source.block.normalize(counts[name])
                 self._weights[name] = torch.where(totals > 0, normal, self._weights[name])
             else:
-                q, prior = dist.Dirichlet(self._posterior[name]), dist.Dirichlet(self._prior[name])
-                bound -= float(kl_divergence(q, prior).sum())
-                self._posterior[name] = self._prior[name] + counts[name]
+                prior = self._prior_of(source)
+                bound -= float(kl_divergence(dist.Dirichlet(self._posterior[name]), dist.Dirichlet(prior)).sum())
+                self._posterior[name] = prior + counts[name]
         self._learn_priors(reading)
         return bound
+
+    def _prior_of(self, source: Source) -> Tensor:
+        """The concentration of the prior, as learnt so far."""
+        assert source.concentration is not None
+        return self._prior.get(source.name, source.concentration.detach())
 
     def _learn_priors(self, reading: Reading) -> None:
         """Maximise -KL(q || prior) in the parameters that concentrations depend on."""
@@ -130,6 +136,8 @@ class VariationalEM(GrammarLoop):
         kinds: dict[str, Weights] = {"weights": {}, "posterior": {}, "prior": {}, "parameter": {}}
         for name, tensor in tensors.items():
             kind, _, source = name.partition(".")
+            if kind not in kinds:
+                raise ValueError(f"this is not the state of VariationalEM: it has {name!r}")
             kinds[kind][source] = tensor
         self._weights, self._posterior, self._prior = kinds["weights"], kinds["posterior"], kinds["prior"]
         if self._reading is not None:

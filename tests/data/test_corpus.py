@@ -125,7 +125,7 @@ class TestSharedVocabulary:
         assert test.words.tolist() == [[0, 1, 0], [2, 0, -1], [1, -1, -1]]
         assert test.tags == [["X", "V", "X"], ["D", "Y"], ["V"]]
         assert test.num_unknown == 3
-        assert [test[i].num_unknown for i in range(3)] == [2, 1, 0]
+        assert [test[[i]].num_unknown for i in range(3)] == [2, 1, 0]
 
     def test_most_frequent_goes_by_the_counts_of_the_vocabulary(self) -> None:
         vocab = Vocabulary(("A", "B", "C"), (1, 2, 3))
@@ -144,8 +144,6 @@ class TestSharedVocabulary:
 
 
 INDICES: dict[str, tuple[Any, list[int]]] = {
-    "int": (1, [1]),
-    "negative int": (-1, [2]),
     "slice": (slice(0, 2), [0, 1]),
     "slice with steps": (slice(None, None, 2), [0, 2]),
     "slice backwards": (slice(None, None, -1), [2, 1, 0]),
@@ -161,7 +159,6 @@ INDICES: dict[str, tuple[Any, list[int]]] = {
     "empty tensor": (torch.tensor([], dtype=torch.long), []),
     "scalar tensor": (torch.tensor(1), [1]),
     "array": (np.array([1, 2]), [1, 2]),
-    "numpy int": (np.int64(2), [2]),
     "range": (range(1, 3), [1, 2]),
 }
 
@@ -198,6 +195,10 @@ def test_indexing(corpus: Corpus, index: Any, rows: list[int]) -> None:
 def test_wrong_indices(corpus: Corpus, index: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         corpus[index]
+
+
+def test_one_sentence(corpus: Corpus) -> None:
+    assert [corpus[i].sent_id for i in (0, 1, -1, np.int64(2))] == ["a", "b", "d", "d"]
 
 
 def test_filter(corpus: Corpus) -> None:

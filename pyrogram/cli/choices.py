@@ -1,0 +1,53 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The values that options take by name."""
+
+from enum import Enum
+
+
+class Method(str, Enum):
+    em = "em"
+    em_map = "em-map"
+    vb = "vb"
+    vb_em = "vb-em"
+
+
+class Tags(str, Enum):
+    upos = "upos"
+    xpos = "xpos"
+    form = "form"
+
+
+class Format(str, Enum):
+    auto = "auto"
+    conllu = "conllu"
+    brackets = "brackets"
+    tags = "tags"
+
+
+class Init(str, Enum):
+    harmonic = "harmonic"
+    uniform = "uniform"
+    random = "random"
+    supervised = "supervised"
+
+
+class Stops(str, Enum):
+    expected = "expected"
+    half = "half"
+    e_step = "e-step"
+
+
+class Unknown(str, Enum):
+    most_frequent = "most_frequent"
+    error = "error"
+
+
+class Decoder(str, Enum):
+    mbr = "mbr"
+    viterbi = "viterbi"
+
+
+class SampleFormat(str, Enum):
+    conllu = "conllu"
+    brackets = "brackets"

@@ -1,0 +1,225 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram induce``: learn a grammar from sentences, from one start or many."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pyrogram.cli.choices import Format, Init, Method, Stops, Tags, Unknown
+from pyrogram.cli.errors import CommandError, Interrupted, note
+from pyrogram.cli.settings import DEFAULT_ALPHA, Settings
+
+if TYPE_CHECKING:
+    from pyrogram.cli.induction import Corpora, Outcome
+
+_DATA, _START, _STOP = "Sentences", "Where it starts", "When it stops"
+DEMO_SENTENCES, DEMO_STARTS, DEMO_TEST_SEED = 1000, 5, 1
+
+
+def induce(
+    train: Annotated[
+        Path | None, typer.Argument(metavar="TRAIN", help="Sentences to learn from.", show_default=False)
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(
+            help="Held-out sentences: stop when those of at most --max-length words get no more likely.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to evaluate on; else those of --dev, else TRAIN.", rich_help_panel=_DATA),
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Use the built-in English corpus; no file is needed.")] = False,
+    method: Annotated[
+        Method, typer.Option(help="em: maximum likelihood; em-map, vb, vb-em: with Dirichlet priors.")
+    ] = Method.vb,
+    starts: Annotated[
+        int | None, typer.Option(min=1, max=999, help="Runs from different starts.", show_default="1")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Start i has random numbers of seed + i.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for weights, parses, curves, tables.")] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
+    ] = True,
+    tags: Annotated[
+        Tags | None,
+        typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    max_length: Annotated[
+        int, typer.Option(min=1, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA)
+    ] = 10,
+    unknown: Annotated[
+        Unknown, typer.Option(help="What becomes of symbols that TRAIN lacks.", rich_help_panel=_DATA)
+    ] = Unknown.most_frequent,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; 0.25 for vb, vb-em"),
+    ] = None,
+    valence_attach: Annotated[
+        bool, typer.Option("--valence-attach", help="First and later children have distributions of their own.")
+    ] = False,
+    smoothing: Annotated[
+        float, typer.Option(help="Share of the uniform in every multinomial when parsing and on held-out sentences.")
+    ] = 1e-4,
+    init: Annotated[Init, typer.Option(help="Weights of the first start.", rich_help_panel=_START)] = Init.harmonic,
+    stops: Annotated[
+        Stops, typer.Option(help="How harmonic sets stops; this matters.", rich_help_panel=_START)
+    ] = Stops.expected,
+    distance: Annotated[float, typer.Option(help="c in harmonic's 1 / (distance + c).", rich_help_panel=_START)] = 0.0,
+    noise: Annotated[
+        float,
+        typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
+    ] = 0.3,
+    steps: Annotated[int, typer.Option(min=1, help="Most iterations of a start.", rich_help_panel=_STOP)] = 1000,
+    tolerance: Annotated[
+        float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
+    ] = 1e-6,
+    patience: Annotated[
+        int,
+        typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
+    ] = 5,
+) -> None:
+    """Learn a dependency grammar from sentences alone, and see how right its trees are.
+
+    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text. Its gold heads, if any, serve for
+    scores and for the row "supervised" only. Punctuation is left out.
+    """
+    if demo and any(path is not None for path in (train, dev, test)):
+        raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")
+    if not demo and train is None:
+        raise CommandError("give a file of sentences to learn from, or --demo; see pyrogram induce --help")
+    from pyrogram.cli.reading import default_tags
+
+    kind = "xpos" if train is None else default_tags(train, format.value)
+    settings = Settings(
+        method=method.value,
+        tags=kind if tags is None else tags.value,
+        max_length=max_length,
+        starts=starts or (DEMO_STARTS if demo else 1),
+        seed=seed,
+        alpha=DEFAULT_ALPHA.get(method.value) if alpha is None else alpha,
+        init=init.value,
+        stops=stops.value,
+        distance=distance,
+        noise=noise,
+        steps=steps,
+        tolerance=tolerance,
+        patience=patience,
+        valence_attach=valence_attach,
+        smoothing=smoothing,
+        unknown=unknown.value,
+        data=_digests(train, dev, test),
+    )
+    _run(settings, train, dev, test, format.value, out, resume)
+
+
+def _digests(train: Path | None, dev: Path | None, test: Path | None) -> dict[str, str | int]:
+    from pyrogram.cli.reading import digest
+
+    if train is None:
+        return {"builtin": DEMO_SENTENCES}
+    named = {"train": train, "dev": dev, "test": test}
+    return {name: digest(path) for name, path in named.items() if path is not None}
+
+
+def _run(
+    settings: Settings,
+    train: Path | None,
+    dev: Path | None,
+    test: Path | None,
+    format: str,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    from pyrogram.cli.induction import run_induction
+    from pyrogram.cli.run_folder import open_folder
+
+    corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+    if out is not None:
+        found = open_folder(out, settings, resume)
+        if found:
+            note(f"going on in {out}, which has {found} of {settings.starts} starts")
+    try:
+        outcome = run_induction(settings, corpora, out)
+    except KeyboardInterrupt:
+        again = shlex.join(["pyrogram", *sys.argv[1:]])
+        how = f"what was done is in {out}, and the same command goes on from there: {again}"
+        raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
+    _show(outcome, corpora, out, draw=train is None)
+
+
+def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
+    from pyrogram.cli.induction import Corpora
+    from pyrogram.cli.reading import note_unknown, read_corpus
+
+    whole = read_corpus(train, format=format, tags=settings.tags)
+    others = {}
+    for path in {dev, test} - {None}:
+        assert path is not None
+        others[path] = read_corpus(path, format=format, tags=settings.tags, vocab=whole.vocab, unknown=settings.unknown)
+        note_unknown(others[path], path)
+    held_out = None if dev is None else others[dev]
+    if test is not None:
+        return Corpora(whole, held_out, others[test], str(test))
+    if dev is not None and held_out is not None:
+        return Corpora(whole, held_out, held_out, str(dev))
+    return Corpora(whole, None, whole, str(train))
+
+
+def _demo_corpora(settings: Settings) -> Corpora:
+    from pyrogram.cli.induction import Corpora
+    from pyrogram.data import Corpus
+
+    if settings.tags != "xpos":
+        raise CommandError("--demo has Penn tags; leave out --tags, or give --tags xpos")
+    train = Corpus.builtin(DEMO_SENTENCES)
+    test = Corpus.builtin(DEMO_SENTENCES // 4, seed=DEMO_TEST_SEED, vocab=train.vocab)
+    return Corpora(train, None, test, "other sentences of the built-in grammar")
+
+
+def _show(outcome: Outcome, corpora: Corpora, out: Path | None, draw: bool) -> None:
+    """The table on stdout, and below it where everything is."""
+    from rich.text import Text
+
+    from pyrogram.cli.output import console
+    from pyrogram.cli.tables import footnotes, terminal
+
+    screen = console()
+    screen.print(Text(outcome.report.title, style="bold"))
+    screen.print(terminal(outcome.report))
+    screen.print(footnotes(outcome.report))
+    if draw:
+        _show_sentence(outcome, corpora, out)
+    if out is None:
+        screen.print("\nNothing was written; --out DIR keeps weights, parses, curves and all scores.")
+    else:
+        names = sorted(path.name for path in out.iterdir() if path.is_file())
+        screen.print(Text(f"\nWritten to {out}: {', '.join(names)}."))
+        screen.print(Text(f"Parse with it: pyrogram parse {out} FILE"))
+
+
+def _show_sentence(outcome: Outcome, corpora: Corpora, out: Path | None) -> None:
+    """The first sentence of seven to ten words, with its tree."""
+    from pyrogram.cli.output import console, print_tree
+    from pyrogram.cli.run_folder import write_file
+    from pyrogram.viz import draw_tree
+
+    corpus, heads = corpora.evaluation, outcome.evaluation.heads["mbr"]
+    assert corpus.heads is not None
+    i = int(((corpus.lengths >= 7) & (corpus.lengths <= 10)).nonzero()[0])
+    n = int(corpus.lengths[i])
+    record = corpus.sentences[i]
+    console().print(f'\nHow it parses "{" ".join(record.forms)}":\n')
+    print_tree(heads[i, :n].tolist(), record.forms, record.tags, corpus.heads[i, :n].tolist())
+    if out is not None:
+        drawing = draw_tree(heads[i, :n], record.forms, record.tags, gold=corpus.heads[i, :n])
+        write_file(out / "sentence.svg", drawing.svg.encode())

@@ -1,0 +1,56 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram parse``: trees for a file, by the grammar of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pyrogram.cli.choices import Decoder, Format, Unknown
+from pyrogram.cli.errors import note
+
+
+def parse(
+    run: Annotated[Path, typer.Argument(help="Folder that induce --out made.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Sentences to parse; heads in it are not read.", show_default=False)],
+    decoder: Annotated[
+        Decoder, typer.Option(help="mbr: most expected right heads; viterbi: the most probable tree.")
+    ] = Decoder.mbr,
+    out: Annotated[Path | None, typer.Option(help="File to write to.", show_default="stdout")] = None,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension.")] = Format.auto,
+    unknown: Annotated[
+        Unknown, typer.Option(help="What becomes of symbols unseen in training.")
+    ] = Unknown.most_frequent,
+) -> None:
+    """Parse FILE and write CoNLL-U with predicted heads.
+
+    Punctuation is removed before parsing and is not in what comes out, so words are numbered without it. Symbols
+    that the training sentences lacked are taken for the most frequent one; stderr says which.
+    """
+    from pyrogram.cli import scores
+    from pyrogram.cli.experiment import double_precision
+    from pyrogram.cli.induction import parses_text
+    from pyrogram.cli.output import write_text
+    from pyrogram.cli.reading import note_unknown, read_corpus
+    from pyrogram.cli.run_folder import check_writable, load_run, write_file
+
+    loaded = load_run(run)
+    if out is not None:
+        check_writable(out)
+    corpus = read_corpus(
+        file, format=format.value, tags=loaded.tags, vocab=loaded.vocab, unknown=unknown.value, heads="ignore"
+    )
+    note_unknown(corpus, file)
+    if corpus.dropped:
+        note(f"note: {file}: {corpus.dropped} sentences of nothing but punctuation are left out")
+    with double_precision():
+        weights = scores.smoothed(loaded.grammar, loaded.weights, loaded.settings["smoothing"])
+        heads, _ = scores.parse(loaded.grammar, weights, corpus.words, [decoder.value])
+    text = parses_text(corpus, heads[decoder.value], decoder.value)
+    if out is None:
+        write_text(text)
+    else:
+        write_file(out, text.encode())

@@ -1,0 +1,111 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Files to corpora: which format a file has, and which tags it could be read with if not with those asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from pyrogram.cli.errors import CommandError, note
+
+if TYPE_CHECKING:
+    from pyrogram.data import Corpus, Vocabulary
+    from pyrogram.data.records import Alphabet
+
+SUFFIXES = {".conllu": "conllu", ".conll": "conllu", ".mrg": "brackets", ".ptb": "brackets", ".brackets": "brackets"}
+ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
+
+
+def format_of(path: Path, chosen: str = "auto") -> str:
+    """The format of a file, by its extension unless it was said; text without a known one is tagged text."""
+    return SUFFIXES.get(path.suffix.lower(), "tags") if chosen == "auto" else chosen
+
+
+def default_tags(path: Path, chosen: str = "auto") -> Alphabet:
+    """Universal tags for CoNLL-U, the treebank's own for all else, which has no others."""
+    return "upos" if format_of(path, chosen) == "conllu" else "xpos"
+
+
+def read_corpus(
+    path: Path,
+    *,
+    format: str = "auto",
+    tags: str | None = None,
+    vocab: Vocabulary | None = None,
+    unknown: str = "most_frequent",
+    heads: Literal["required", "optional", "ignore"] = "optional",
+    punctuation: Literal["remove", "keep"] = "remove",
+) -> Corpus:
+    """Read a file of any format.
+
+    :param tags: None stands for :func:`default_tags`.
+    :raises CorpusError: as the library's, but if a column is missing the message has those that are there.
+    """
+    from pyrogram.data import CorpusError
+
+    alphabet = cast("Alphabet", tags or default_tags(path, format))
+    try:
+        corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
+    except CorpusError as error:
+        there = _alphabets(path, format, heads, but=alphabet) if Path(path).is_file() else []
+        if not there or unknown == "error":
+            raise
+        problem, _, _ = error.problem.partition(";")
+        advice = " or ".join(f"--tags {name}" for name in there)
+        raise CorpusError(error.source, error.line, f"{problem}; the file can be read with {advice}") from None
+    if heads == "required" and corpus.heads is None:
+        raise CommandError(f"{path} has no heads; give a treebank")
+    return corpus
+
+
+def _read(
+    path: Path,
+    kind: str,
+    tags: Alphabet,
+    vocab: Vocabulary | None,
+    unknown: str,
+    heads: Literal["required", "optional", "ignore"],
+    punctuation: Literal["remove", "keep"],
+) -> Corpus:
+    from pyrogram.data import Corpus
+    from pyrogram.data.vocabulary import Unknown
+
+    policy = cast(Unknown, unknown)
+    if kind == "conllu":
+        return Corpus.from_conllu(path, tags=tags, vocab=vocab, unknown=policy, heads=heads, punctuation=punctuation)
+    read = Corpus.from_brackets if kind == "brackets" else Corpus.from_tags
+    return read(path, tags=tags, vocab=vocab, unknown=policy, punctuation=punctuation)
+
+
+def _alphabets(
+    path: Path, format: str, heads: Literal["required", "optional", "ignore"], but: Alphabet
+) -> list[Alphabet]:
+    """The other alphabets with which a file can be read: none if its fault is not a missing column."""
+    from pyrogram.data import CorpusError
+
+    there = []
+    for name in ALPHABETS:
+        if name != but:
+            try:
+                _read(path, format_of(path, format), name, None, "most_frequent", heads, "remove")
+            except CorpusError:
+                continue
+            there.append(name)
+    return there
+
+
+def note_unknown(corpus: Corpus, path: Path) -> None:
+    """Say on stderr which symbols the vocabulary lacks, and what they were taken for."""
+    if not corpus.num_unknown:
+        return
+    lacking = sorted({symbol for tags in corpus.tags for symbol in tags if symbol not in corpus.vocab})
+    shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+    taken = corpus.vocab.most_frequent
+    note(f"note: {path}: {corpus.num_unknown} words have symbols unseen in training ({shown}); taken for {taken}")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

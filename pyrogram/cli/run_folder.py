@@ -1,0 +1,194 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a run: what induction writes, and what parsing and sampling read.
+
+    config.json          settings, vocabulary, which start was selected and why; the selection comes last, so a
+                         folder that has one is complete
+    weights.safetensors  weights of the selected start: root, attach, stop
+    starts/NNN.safetensors  the state of every start, from which it is resumed
+    parses.conllu        the evaluation corpus with predicted heads
+    curve.csv, curve.svg the objective of every start, iteration by iteration
+    results.csv, results.md  all scores; the table
+    sentence.svg         of --demo, a tree
+
+Every file is written beside its name and put in place in one step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyrogram.cli.errors import CommandError
+from pyrogram.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from pyrogram.data import Vocabulary
+    from pyrogram.grammar import Weights
+    from pyrogram.grammars import DMV
+
+FORMAT = "pyrogram-run-1"
+CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
+OUTPUTS = (CONFIG, WEIGHTS, "parses.conllu", "curve.csv", "curve.svg", "results.csv", "results.md", "sentence.svg")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, read back."""
+
+    grammar: DMV
+    weights: Weights
+    vocab: Vocabulary
+    tags: str
+    settings: dict[str, Any]
+
+
+def open_folder(path: Path, settings: Settings, resume: bool) -> int:
+    """Make the folder, or check that this run may go on in it.
+
+    :param resume: False removes the files of an earlier run.
+    :returns: how many starts it has checkpoints of.
+    :raises CommandError: if the folder cannot be made, or holds something else.
+    """
+    try:
+        (path / STARTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
+    others = [p.name for p in path.iterdir() if p.name != STARTS and not _is_draft(p)]
+    if others and CONFIG not in others:
+        raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
+    if others:
+        found = _config(path).get("settings", {})
+        told = settings.differences(found if isinstance(found, dict) else {})
+        if told and resume:
+            advice = "give another --out, or --no-resume to replace it"
+            raise CommandError(f"--out {path} holds a run with other settings ({'; '.join(told)}); {advice}")
+    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
+    old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
+    for leftover in drafts + old:
+        leftover.unlink(missing_ok=True)
+    return len(list((path / STARTS).glob("*.safetensors")))
+
+
+def checkpoint_path(path: Path, number: int) -> Path:
+    """Where the state of a start is kept."""
+    return path / STARTS / f"{number:03d}.safetensors"
+
+
+def write_config(path: Path, settings: Settings, vocab: Vocabulary, selected: dict[str, Any] | None) -> None:
+    """Write ``config.json``: without a selection when a run begins, with one as the last thing it does."""
+    from pyrogram import __version__
+
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "grammar": {"kind": "DMV", "num_tags": len(vocab), "valence_attach": settings.valence_attach},
+        "settings": settings.as_dict(),
+        "selected": selected,
+    }
+    # A symbol to a line, which json.dumps cannot do.
+    rows = ",\n".join("    " + json.dumps(pair, ensure_ascii=False) for pair in vocab.to_list())
+    text = json.dumps(config, indent=2, ensure_ascii=False)[:-2]
+    write_file(path / CONFIG, (text + ',\n  "vocabulary": [\n' + rows + "\n  ]\n}\n").encode())
+
+
+def write_weights(path: Path, weights: Weights) -> None:
+    """Write ``weights.safetensors``."""
+    from safetensors.torch import save
+
+    write_file(path / WEIGHTS, save({k: w.contiguous() for k, w in weights.items()}, {"format": FORMAT}))
+
+
+def load_run(path: Path) -> Run:
+    """Read a finished run.
+
+    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
+    """
+    from pyrogram.data import Vocabulary
+    from pyrogram.grammars import DMV
+
+    config = _config(path)
+    if config.get("selected") is None:
+        raise CommandError(f"the run in {path} is not finished; give the command that began it once more")
+    try:
+        vocab = Vocabulary.from_list(config["vocabulary"])
+        settings = config["settings"]
+        tags, valence = settings["tags"], config["grammar"]["valence_attach"]
+        settings["smoothing"] = float(settings["smoothing"])
+        if not (0 < settings["smoothing"] < 1 and tags in ("upos", "xpos", "form") and isinstance(valence, bool)):
+            raise ValueError("a setting is out of range")
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
+    grammar = DMV(len(vocab), valence_attach=valence)
+    return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace a file in one step: readers see the old one or the new one, never a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """:raises CommandError: unless a file of this name could be written, before hours are spent on what goes in."""
+    if path.is_dir():
+        raise CommandError(f"--out {path} is a folder; give a file name")
+    if not path.parent.is_dir():
+        raise CommandError(f"--out {path}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise CommandError(f"--out {path}: the folder {path.parent} cannot be written to")
+
+
+def _is_draft(path: Path) -> bool:
+    """What a killed process may leave behind."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not (path / CONFIG).is_file():
+        reason = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
+        raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce ... --out makes one")
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
+    return config
+
+
+def _weights(path: Path, grammar: DMV) -> Weights:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        weights = load(path.read_bytes())
+    except FileNotFoundError:
+        raise CommandError(f"{path} is missing") from None
+    except SafetensorError as error:
+        raise CommandError(f"{path} is not a safetensors file ({error})") from None
+    expected = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+    actual = {name: tuple(w.shape) for name, w in weights.items()}
+    if actual != expected:
+        raise CommandError(f"{path} should hold weights of shapes {expected}, but holds {actual}")
+    for name, block in grammar.blocks.items():
+        w = weights[name]
+        if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):
+            raise CommandError(f"{path}: weights of {name!r} must be finite and not negative, but some are not")
+        worst = float((block.totals(w) - 1).abs().max())
+        if worst > 1e-6:
+            raise CommandError(f"{path}: multinomials of {name!r} must sum to 1, but one is off by {worst:.2g}")
+    return weights

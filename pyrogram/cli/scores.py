@@ -1,0 +1,114 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Parses and scores of one grammar on a corpus, and how well two rankings agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pyrogram.data import Corpus
+from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammars import DMV
+from pyrogram.metrics import AttachmentScores, accuracy_by_length
+
+BINS = (10, 20, 40, None)
+DECODERS = ("viterbi", "mbr")
+CELLS = 500_000  # of charts that are in memory at a time
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One grammar on one corpus.
+
+    :param heads: predicted heads by decoder, shape ``(N, n)``.
+    :param scores: by decoder; empty without gold heads.
+    :param likelihood: log-likelihood per word in nats, for every bin of lengths; None for an empty one.
+    """
+
+    heads: dict[str, Tensor]
+    scores: dict[str, AttachmentScores]
+    likelihood: tuple[float | None, ...] = ()
+
+
+def smoothed(grammar: Grammar, weights: Weights, smoothing: float) -> Weights:
+    """Every multinomial mixed with ``smoothing`` of the uniform one, so that every sentence has a parse."""
+    mixed = {}
+    for name, block in grammar.blocks.items():
+        mixed[name] = (1 - smoothing) * weights[name] + smoothing * block.uniform(weights[name])
+    return mixed
+
+
+def parse(
+    grammar: DMV, weights: Weights, words: Tensor, decoders: Sequence[str] = DECODERS
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Heads by decoder and log-likelihoods of sentences of any length.
+
+    :param words: shape ``(N, n)``, padded with -1.
+    """
+    heads = {name: torch.full_like(words, -1) for name in decoders}
+    log_z = torch.zeros(len(words), dtype=torch.float64)
+    lengths = (words >= 0).sum(-1)
+    with torch.no_grad():
+        for chunk in _chunks(lengths):
+            n = int(lengths[chunk].max())
+            trees = grammar.derivation(weights, words[chunk, :n])
+            if "mbr" in heads:
+                heads["mbr"][chunk, :n] = trees.mbr()
+            if "viterbi" in heads:
+                heads["viterbi"][chunk, :n] = trees.argmax()
+            log_z[chunk] = trees.log_partition.to(torch.float64)
+    return heads, log_z
+
+
+def evaluate(grammar: DMV, weights: Weights, corpus: Corpus) -> Evaluation:
+    """Parse a corpus with both decoders and score what comes out."""
+    heads, log_z = parse(grammar, weights, corpus.words)
+    scores = {}
+    if corpus.heads is not None:
+        scores = {name: accuracy_by_length(h, corpus.heads, BINS) for name, h in heads.items()}
+    likelihood: list[float | None] = []
+    for bound in BINS:
+        short = corpus.lengths <= (math.inf if bound is None else bound)
+        num_words = int(corpus.lengths[short].sum())
+        likelihood.append(float(log_z[short].sum()) / num_words if num_words else None)
+    return Evaluation(heads, scores, tuple(likelihood))
+
+
+def of_heads(heads: Tensor, corpus: Corpus) -> Evaluation:
+    """A baseline that has one tree per sentence, whatever the decoder."""
+    assert corpus.heads is not None
+    scores = accuracy_by_length(heads, corpus.heads, BINS)
+    return Evaluation({}, dict.fromkeys(DECODERS, scores), (None,) * len(BINS))
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Spearman's: Pearson's correlation of the ranks, ties at their mean rank; None if one side is constant."""
+    a, b = _ranks(x), _ranks(y)
+    mean = (len(a) - 1) / 2
+    covariance = math.fsum((p - mean) * (q - mean) for p, q in zip(a, b, strict=True))
+    scale = math.fsum((p - mean) ** 2 for p in a) * math.fsum((q - mean) ** 2 for q in b)
+    return covariance / math.sqrt(scale) if scale > 0 else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    return [ordered.index(v) + (ordered.count(v) - 1) / 2 for v in values]
+
+
+def _chunks(lengths: Tensor) -> list[Tensor]:
+    """Sentences of like lengths together, as many as fit."""
+    chunks: list[Tensor] = []
+    order = lengths.argsort(stable=True).tolist()
+    current: list[int] = []
+    for i in reversed(order):  # the longest first: they say how many fit
+        width = int(lengths[current[0]]) + 1 if current else 0
+        if current and (len(current) + 1) * width**2 > CELLS:
+            chunks.append(torch.tensor(current))
+            current = []
+        current.append(i)
+    return [*chunks, torch.tensor(current)] if current else chunks

@@ -1,0 +1,204 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: exit status 2 and one sentence (the fixture ``refused`` checks that); bugs: a traceback."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pyrogram.cli import main
+
+SENTENCE = "1\ta\t_\tDET\tDT\t_\t2\t_\t_\t_\n2\tb\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="file.conllu"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+OPTIONS = [
+    (["--alpha", "2"], "--alpha"),
+    (["--method", "em-map", "--alpha", "0.5"], "at least 1"),
+    (["--method", "vb", "--alpha", "-1"], "positive"),
+    (["--method", "vb", "--alpha", "nan"], "finite"),
+    (["--method", "gibbs"], "gibbs"),
+    (["--starts", "0"], "--starts"),
+    (["--starts", "two"], "--starts"),
+    (["--starts", "2", "--noise", "0"], "the same"),
+    (["--noise", "-1"], "--noise"),
+    (["--distance", "-1"], "--distance"),
+    (["--tolerance", "-1"], "--tolerance"),
+    (["--smoothing", "0"], "--smoothing"),
+    (["--smoothing", "1"], "--smoothing"),
+    (["--max-length", "1"], "raise --max-length"),
+    (["--tags", "pos"], "--tags"),
+    (["--out", "a/file.conllu/run"], "cannot be made"),
+    (["--bogus"], "--bogus"),
+    (["--demo"], "--demo"),
+]
+
+
+@pytest.mark.parametrize("options, expected", OPTIONS, ids=[" ".join(o) for o, _ in OPTIONS])
+def test_options(options, expected, refused, file, tmp_path):
+    (tmp_path / "a").mkdir()
+    path = file(SENTENCE, "a/file.conllu")
+    method = [] if "--method" in options or "--demo" in options else ["--method", "em"]
+    options = [option.replace("a/file", str(tmp_path / "a" / "file")) for option in options]
+    assert expected in refused("induce", path, *method, *options)
+
+
+FILES = [
+    ("", "is empty"),
+    ("\n\n", "is empty"),
+    (SENTENCE.replace("\t0\t", "\t1\t").replace("DET\tDT\t_\t2", "DET\tDT\t_\t2"), "no word has head 0"),
+    (
+        SENTENCE + "1\ta\t_\tX\t_\t_\t2\t_\t_\t_\n2\tb\t_\tX\t_\t_\t1\t_\t_\t_\n3\tc\t_\tX\t_\t_\t0\t_\t_\t_\n\n",
+        "cycle",
+    ),
+    (SENTENCE.replace("\t2\t", "\t7\t"), "out of range"),
+    ("1 a b c\n\n", "columns"),
+    ("1\t.\t_\tPUNCT\t.\t_\t0\t_\t_\t_\n\n", "only punctuation"),
+]
+
+
+@pytest.mark.parametrize("text, expected", FILES, ids=[e for _, e in FILES])
+def test_files(text, expected, refused, file):
+    assert expected in refused("induce", file(text))
+
+
+def test_missing_file(refused, tmp_path):
+    assert "nowhere.conllu" in refused("induce", tmp_path / "nowhere.conllu")
+    assert "no such file" in refused("evaluate", tmp_path / "nowhere.conllu", tmp_path / "nowhere.conllu")
+    assert "--demo" in refused("induce")
+
+
+def test_columns_that_are_there(refused, file):
+    upos_only = file(SENTENCE.replace("DT", "_").replace("NN", "_"))
+    assert "has no XPOS" in (error := refused("induce", upos_only, "--tags", "xpos"))
+    assert error.endswith("can be read with --tags upos or --tags form.")
+    xpos_only = file(SENTENCE.replace("DET", "_").replace("NOUN", "_"))
+    assert "--tags xpos or --tags form" in refused("induce", xpos_only)
+
+
+def test_messages_speak_of_options(refused, file):
+    train, test = file(SENTENCE), file(SENTENCE.replace("DET", "ADJ"), "test.conllu")
+    error = refused("induce", train, "--test", test, "--unknown", "error")
+    assert "'ADJ' is not in the vocabulary" in error and "--unknown most_frequent" in error
+
+
+def test_supervised_without_heads(refused, file):
+    path = file("DT NN VBZ\n" * 3, "tags.txt")
+    assert "needs gold heads" in refused("induce", path, "--init", "supervised")
+    assert "has no heads" in refused("evaluate", path, path)
+    assert "has no heads" in refused("draw", path)
+
+
+@pytest.fixture
+def broken(run_folder, tmp_path):
+    copy = tmp_path / "broken"
+    shutil.copytree(run_folder, copy)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        (lambda w: {**w, "root": -w["root"]}, "not negative"),
+        (lambda w: {**w, "root": w["root"] * torch.nan}, "finite"),
+        (lambda w: {**w, "root": w["root"] * 2}, "sum to 1"),
+        (lambda w: {**w, "root": w["root"][1:].clone()}, "shapes"),
+        (lambda w: {k: t for k, t in w.items() if k != "stop"}, "shapes"),
+        (lambda w: {**w, "root": w["root"].long()}, "finite"),
+    ],
+)
+def test_weights(change, expected, refused, broken, treebanks):
+    path = broken / "weights.safetensors"
+    save_file({k: t.contiguous() for k, t in change(load_file(path)).items()}, path)
+    for arguments in (["parse", broken, treebanks.test], ["sample", broken]):
+        assert expected in refused(*arguments)
+
+
+def test_no_run(refused, broken, tmp_path, treebanks):
+    assert "no such folder" in refused("sample", tmp_path / "nowhere")
+    assert "has no config.json" in refused("parse", treebanks.test.parent, treebanks.test)
+    (broken / "weights.safetensors").write_bytes(b"\0" * 20)
+    assert "not a safetensors file" in refused("sample", broken)
+    (broken / "weights.safetensors").unlink()
+    assert "is missing" in refused("sample", broken)
+    config = json.loads((broken / "config.json").read_text())
+    for change, expected in (
+        ({"selected": None}, "is not finished"),
+        ({"format": "other"}, "format"),
+        ({"vocabulary": ["NN"]}, "pairs"),
+        ({"settings": {}}, "lacks 'tags'"),
+    ):
+        (broken / "config.json").write_text(json.dumps({**config, **change}))
+        assert expected in refused("sample", broken)
+    (broken / "config.json").write_text("{")
+    assert "no JSON" in refused("sample", broken)
+
+
+def test_out_of_parse_and_draw(refused, run_folder, treebanks, tmp_path):
+    for out in (tmp_path, tmp_path / "nowhere" / "file", treebanks.test / "file"):
+        assert "--out" in refused("parse", run_folder, treebanks.test, "--out", out)
+        assert "--out" in refused("draw", treebanks.test, "--out", out)
+    assert "has only 20 sentences" in refused("draw", treebanks.test, "--sentence", 21)
+
+
+def test_mismatching_sentences(refused, file):
+    gold = file(SENTENCE * 3, "gold.conllu")
+    other = file(SENTENCE * 2 + SENTENCE.replace("\tb\t", "\tc\t"), "other.conllu")
+    error = refused("evaluate", gold, other)
+    assert "sentence 3 differs (lines 7 and 7): word 2 is 'b'" in error
+    assert "sentence 3 differs" in refused("draw", other, "--gold", gold, "--sentence", 3)
+    assert "sentence 2 is missing" in refused("evaluate", gold, file(SENTENCE, "short.conllu"))
+
+
+def test_bugs_keep_their_traceback(file, monkeypatch):
+    def bug(*args, **kwargs):
+        return int("of ours")  # a ValueError, but not one with a message for users
+
+    monkeypatch.setattr("pyrogram.cli.reading.read_corpus", bug)
+    with pytest.raises(ValueError, match="invalid literal"):
+        main(["evaluate", str(file(SENTENCE)), str(file(SENTENCE))])
+
+
+def test_closed_pipe():
+    program = "import sys; from pyrogram.cli import main; sys.exit(main(['--help']))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", program], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_help_needs_no_torch():
+    program = (
+        "import sys; from pyrogram.cli import main; status = main(['induce', '--help']); "
+        "assert 'torch' not in sys.modules and 'pyro' not in sys.modules, 'slow'; sys.exit(status)"
+    )
+    environment = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--max-length" in done.stdout
+
+
+def test_version_and_help(call):
+    from pyrogram import __version__
+
+    assert call("--version") == (0, f"pyrogram {__version__}\n", "")
+    for arguments in ([], ["--help"], ["-h"]):
+        done = call(*arguments)
+        assert done.status == 0
+        assert all(name in done.out for name in ("induce", "parse", "evaluate", "draw", "sample"))

@@ -1,0 +1,492 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What the loops read in a Pyro model, and what they refuse: by the site's name, saying what can."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from pyro import poutine
+from pyro.nn import PyroModule, PyroParam, PyroSample
+from pyrogram.models import dirichlet, maximum_likelihood
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram import DMV
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Weights
+from pyrogram.infer import EM, ModelError, VariationalEM
+from pyrogram.infer.reading import read_model
+
+WORDS = torch.tensor([[0, 1, -1], [1, 0, 1], [0, -1, -1]])
+GRAMMAR = DMV(2)
+
+
+def priors(alpha: Any = 1.5, omit: str = "") -> Weights:
+    return {
+        name: pyro.sample(name, dist.Dirichlet(alpha * torch.ones(block.shape)).to_event(block.batch_dim))
+        for name, block in GRAMMAR.blocks.items()
+        if name != omit
+    }
+
+
+def observe(weights: Weights, **plate: Any) -> None:
+    with pyro.plate("sentences", len(WORDS), **plate) as i:
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS[i])
+
+
+def uniform(name: str) -> Tensor:
+    return GRAMMAR.blocks[name].uniform(torch.ones(()))
+
+
+# ---------------------------------------------------------------------- refused by both loops
+
+
+def softmax_of_a_param() -> None:
+    weights = priors(omit="root")
+    observe({**weights, "root": pyro.param("logits", torch.zeros(2)).softmax(-1)})
+
+
+def softmax_by_deterministic() -> None:
+    weights = priors(omit="root")
+    logits = pyro.param("logits", torch.zeros(2))
+    observe({**weights, "root": pyro.deterministic("root", logits.softmax(-1), event_dim=1)})
+
+
+def smoothed_dirichlet() -> None:
+    weights = priors()
+    observe({**weights, "stop": 0.9 * weights["stop"] + 0.05})
+
+
+def cloned_dirichlet() -> None:
+    weights = priors()
+    observe({**weights, "stop": weights["stop"].clone()})
+
+
+def logarithms() -> None:
+    weights = {name: w.log() for name, w in priors().items()}
+    with pyro.plate("sentences", len(WORDS)):
+        pyro.sample("words", Sentence(GRAMMAR, log_weights=weights), obs=WORDS)
+
+
+def gamma_hyperprior() -> None:
+    observe(priors(pyro.sample("alpha", dist.Gamma(1.0, 1.0))))
+
+
+def logistic_normal() -> None:
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+    observe({**priors(omit="root"), "root": eta.softmax(-1)})
+
+
+def observed_number() -> None:
+    observe(priors())
+    pyro.sample("height", dist.Normal(0.0, 1.0), obs=torch.tensor(0.3))
+
+
+def factor() -> None:
+    observe(priors())
+    pyro.factor("penalty", torch.tensor(-1.0))
+
+
+def weights_in_the_plate() -> None:
+    weights = priors(omit="root")
+    with pyro.plate("sentences", len(WORDS)):
+        root = pyro.sample("root", dist.Dirichlet(torch.ones(2)))
+        pyro.sample("words", Sentence(GRAMMAR, {**weights, "root": root}), obs=WORDS)
+
+
+def subsampled() -> None:
+    observe(priors(), subsample_size=2)
+
+
+def given_subsample() -> None:
+    observe(priors(), subsample=torch.tensor([0, 2]))
+
+
+def scaled() -> None:
+    with poutine.scale(scale=0.5):
+        observe(priors())
+
+
+def tempered_prior() -> None:
+    with poutine.scale(scale=0.5):
+        weights = priors()
+    observe(weights)
+
+
+def masked_sentences() -> None:
+    weights = priors()
+    with pyro.plate("sentences", len(WORDS)), poutine.mask(mask=torch.tensor([True, False, True])):
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
+def masked_prior() -> None:
+    with poutine.mask(mask=False):
+        weights = priors()
+    observe(weights)
+
+
+def mask_of_a_distribution() -> None:
+    weights = priors()
+    with pyro.plate("sentences", len(WORDS)):
+        pyro.sample("words", Sentence(GRAMMAR, weights).mask(False), obs=WORDS)
+
+
+def unused_param() -> None:
+    pyro.param("spare", torch.tensor(1.0))
+    observe(priors())
+
+
+def unused_beside_a_learnt_prior() -> None:
+    pyro.param("spare", torch.tensor(1.0))
+    observe(priors(pyro.param("alpha", torch.tensor(2.0), constraint=constraints.positive)))
+
+
+def unused_dirichlet() -> None:
+    pyro.sample("spare", dist.Dirichlet(torch.ones(3)))
+    observe(priors())
+
+
+def unconstrained_param() -> None:
+    observe({**priors(omit="root"), "root": pyro.param("root", torch.ones(2) / 2)})
+
+
+def positive_param() -> None:
+    observe({**priors(omit="root"), "root": pyro.param("root", torch.ones(2) / 2, constraint=constraints.positive)})
+
+
+def constant_weights() -> None:
+    observe({**priors(omit="root"), "root": torch.ones(2) / 2})
+
+
+def nothing_observed() -> None:
+    with pyro.plate("sentences", 2):
+        pyro.sample("words", Sentence(GRAMMAR, priors()))
+
+
+def no_sentence() -> None:
+    priors()
+
+
+def hierarchical_dirichlet() -> None:
+    weights = priors(omit="attach")
+    weights["attach"] = pyro.sample("attach", dist.Dirichlet(3 * weights["root"].expand(2, 2, 2)).to_event(2))
+    observe(weights)
+
+
+def prior_around_a_learnt_block() -> None:
+    root = pyro.param("root", torch.ones(2) / 2, constraint=constraints.simplex)
+    attach = pyro.sample("attach", dist.Dirichlet(3 * root.expand(2, 2, 2)).to_event(2))
+    stop = pyro.sample("stop", dist.Dirichlet(torch.ones(2, 2, 2, 2)).to_event(3))
+    observe({"root": root, "attach": attach, "stop": stop})
+
+
+def gradient_from_elsewhere() -> None:
+    observe(priors(torch.tensor(2.0, requires_grad=True)))
+
+
+REFUSED: list[tuple[Callable[[], None], str]] = [
+    (softmax_of_a_param, r"block 'root' of site 'words' to be the value of a pyro.param or of a Dirichlet"),
+    (softmax_by_deterministic, r"block 'root' of site 'words'"),
+    (smoothed_dirichlet, r"block 'stop' of site 'words'"),
+    (cloned_dirichlet, r"block 'stop' of site 'words'"),
+    (logarithms, r"site 'words' to be given weights=, not log_weights="),
+    (gamma_hyperprior, r"latent site 'alpha' \(Gamma\)"),
+    (logistic_normal, r"latent site 'eta' \(Normal\)"),
+    (observed_number, r"observed site 'height' \(Normal\)"),
+    (factor, r"observed site 'penalty' \(Unit\)"),
+    (weights_in_the_plate, r"block 'root' of site 'words' has the batch shape \(3,\)"),
+    (subsampled, r"site 'words' is in a subsampled or scaled plate"),
+    (given_subsample, r"site 'words' is in a subsampled or scaled plate"),
+    (scaled, r"site 'root' is in a subsampled or scaled plate"),
+    (tempered_prior, r"site 'root' is in a subsampled or scaled plate"),
+    (masked_sentences, r"mask on site 'words'"),
+    (masked_prior, r"mask on site 'root'"),
+    (mask_of_a_distribution, r"observed site 'words' \(MaskedDistribution\)"),
+    (unused_param, r"no use for pyro.param 'spare'"),
+    (unused_beside_a_learnt_prior, r"no use for pyro.param 'spare'"),
+    (unused_dirichlet, r"no sentence whose weights are Dirichlet site 'spare'"),
+    (unconstrained_param, r"pyro.param 'root' to have constraint=constraints.simplex.*; its constraint is Real"),
+    (positive_param, r"pyro.param 'root' to have constraint=constraints.simplex.*; its constraint is GreaterThan"),
+    (constant_weights, r"block 'root' of site 'words'"),
+    (nothing_observed, r"latent site 'words' \(Sentence\)"),
+    (no_sentence, r"no observed Sentence site"),
+    (hierarchical_dirichlet, r"site 'attach', for its concentration depends on the weights 'root'"),
+    (prior_around_a_learnt_block, r"site 'attach', for its concentration depends on the weights 'root'"),
+    (gradient_from_elsewhere, r"concentration of Dirichlet site 'root'.*on no pyro.param"),
+]
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+@pytest.mark.parametrize(("model", "message"), REFUSED, ids=[model.__name__ for model, _ in REFUSED])
+def test_refused_by_name(model: Callable[[], None], message: str, loop: type[EM] | type[VariationalEM]) -> None:
+    learner = loop(model)
+    with pytest.raises(ModelError, match=message) as caught:
+        learner.step()
+    assert str(caught.value).startswith(loop.__name__)
+    assert "\n" not in str(caught.value)
+    # A refusal leaves nothing behind.
+    assert learner.history == []
+    with pytest.raises(RuntimeError, match="no weights yet; call step or run first"):
+        learner.weights()
+
+
+SAYS_WHAT_CAN = [softmax_of_a_param, gamma_hyperprior, observed_number, factor, weights_in_the_plate, subsampled]
+
+
+@pytest.mark.parametrize("model", SAYS_WHAT_CAN)
+def test_a_refusal_says_what_can(model: Callable[[], None]) -> None:
+    with pytest.raises(ModelError, match="SVI"):
+        VariationalEM(model).step()
+
+
+def test_em_refuses_what_has_no_mode() -> None:
+    with pytest.raises(ModelError, match=r"at least 1.*'root' goes down to 0\.25; use VariationalEM"):
+        EM(dirichlet).step(WORDS, GRAMMAR)
+    with pytest.raises(ModelError, match="cannot learn the concentration of Dirichlet site 'root'.*use VariationalEM"):
+        EM(dirichlet).step(WORDS, GRAMMAR, concentration=2.0, learn=True)
+    EM(dirichlet).step(WORDS, GRAMMAR, concentration=1.0)
+
+
+def test_model_error_is_a_not_implemented_error() -> None:
+    assert issubclass(ModelError, NotImplementedError)
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+@pytest.mark.parametrize("wrong", [[[0, 1], [0, 2]], [[0, 1, 1], [0, -1, 1]], [[1], [-1]]])
+def test_words_that_are_none(wrong: list[list[int]], loop: type[EM] | type[VariationalEM]) -> None:
+    with pytest.raises(ValueError, match=r"words must be one or more of 0..1 .* but sentence 1 is \["):
+        loop(dirichlet).step(torch.tensor(wrong), GRAMMAR, concentration=1.0)
+
+
+# ---------------------------------------------------------------------- accepted, and the same
+
+
+def in_plates() -> None:
+    """Multinomials declared by plates instead of to_event."""
+    root = pyro.sample("root", dist.Dirichlet(1.5 * torch.ones(2)))
+    with pyro.plate("heads", 2, dim=-2), pyro.plate("directions", 2, dim=-1):
+        attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(2)))
+    with pyro.plate("a", 2, dim=-3), pyro.plate("b", 2, dim=-2), pyro.plate("c", 2, dim=-1):
+        stop = pyro.sample("stop", dist.Dirichlet(1.5 * torch.ones(2)))
+    observe({"root": root, "attach": attach, "stop": stop})
+
+
+def renamed() -> None:
+    names = {"root": "a", "attach": "b.c", "stop": "weights/d"}
+    observe(
+        {
+            name: pyro.sample(names[name], dist.Dirichlet(1.5 * torch.ones(b.shape)).to_event(b.batch_dim))
+            for name, b in GRAMMAR.blocks.items()
+        }
+    )
+
+
+def with_deterministic_and_full_subsample() -> None:
+    weights = priors()
+    pyro.deterministic("entropy", -(weights["root"] * weights["root"].log()).sum())
+    observe(weights, subsample_size=len(WORDS))
+
+
+class Module(PyroModule):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        for name, block in GRAMMAR.blocks.items():
+            setattr(
+                self,
+                name,
+                PyroSample(lambda _, b=block: dist.Dirichlet(1.5 * torch.ones(b.shape)).to_event(b.batch_dim)),
+            )
+
+    def forward(self) -> None:
+        observe({"root": self.root, "attach": self.attach, "stop": self.stop})
+
+
+ACCEPTED: list[Callable[[], Any]] = [in_plates, renamed, with_deterministic_and_full_subsample, lambda: Module()()]
+
+
+@pytest.mark.parametrize("model", ACCEPTED, ids=["plates", "renamed", "deterministic", "module"])
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+def test_ways_to_write_one_model(model: Callable[[], Any], loop: type[EM] | type[VariationalEM]) -> None:
+    plain = loop(lambda: observe(priors())).run(num_steps=5, progress=False)
+    other = loop(model).run(num_steps=5, progress=False)
+    assert other.history == pytest.approx(plain.history, rel=1e-13)
+    for name, w in plain.weights().items():
+        torch.testing.assert_close(other.weights()[name], w, rtol=1e-13, atol=0)
+
+
+def test_wrapped_models() -> None:
+    expected = EM(maximum_likelihood).step(WORDS, GRAMMAR)
+    pyro.clear_param_store()
+    assert EM(partial(maximum_likelihood, grammar=GRAMMAR)).step(WORDS) == expected
+    pyro.clear_param_store()
+    assert EM(poutine.block(lambda: maximum_likelihood(WORDS, GRAMMAR), hide_fn=lambda site: False)).step() == expected
+
+
+class Learnt(PyroModule):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        for name in GRAMMAR.blocks:
+            setattr(self, name, PyroParam(uniform(name), constraints.simplex))
+
+    def forward(self) -> None:
+        observe({name: getattr(self, name) for name in GRAMMAR.blocks})
+
+
+class LearntPrior(PyroModule):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.alpha = PyroParam(torch.tensor(1.5), constraints.positive)
+
+    def forward(self) -> None:
+        observe(priors(self.alpha))
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_parameters_of_modules(local: bool) -> None:
+    """Learnt in place: the module, and an optimiser that holds its parameters, see the new values."""
+    with pyro.settings.context(module_local_params=local):
+        module = Learnt()
+        held = dict(module.named_parameters())
+        em = EM(module).run(num_steps=3, progress=False)
+        for name, w in em.weights().items():
+            torch.testing.assert_close(getattr(module, name).detach(), w)
+            assert held[f"{name}_unconstrained"] is dict(module.named_parameters())[f"{name}_unconstrained"]
+        assert EM(module).step() == pytest.approx(em.step(), rel=1e-12)
+        prior = LearntPrior()
+        vb = VariationalEM(prior).run(num_steps=3, progress=False)
+        assert float(prior.alpha.detach()) == pytest.approx(float(vb._prior["root"][0])) != 1.5
+
+
+def test_reading_leaves_the_random_numbers_alone() -> None:
+    models: list[tuple[Any, dict[str, Any]]] = [(maximum_likelihood, {}), (dirichlet, {}), (dirichlet, {"learn": True})]
+    for model, options in models:
+        before = torch.random.get_rng_state()
+        vb = VariationalEM(model)
+        vb.step(WORDS, GRAMMAR, **options)
+        vb.run(WORDS, GRAMMAR, num_steps=3, progress=False, **options)
+        assert torch.equal(torch.random.get_rng_state(), before)
+        pyro.clear_param_store()
+    before = torch.random.get_rng_state()
+    EM(dirichlet).step(WORDS, GRAMMAR, concentration=2.0)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_the_model_is_run_once() -> None:
+    calls = []
+
+    def model(words: Tensor) -> None:
+        calls.append(words)
+        dirichlet(words, GRAMMAR)
+
+    vb = VariationalEM(model)
+    vb.step(WORDS)
+    vb.step(WORDS)
+    vb.run(WORDS, num_steps=10, progress=False)
+    assert len(calls) == 1
+    vb.step(WORDS[:2])
+    assert len(calls) == 2
+
+
+def test_what_a_reading_says() -> None:
+    reading = read_model(dirichlet, "EM", WORDS, GRAMMAR, learn=True)
+    (site,) = reading.sentences
+    assert (site.name, site.grammar) == ("words", GRAMMAR)
+    assert site.sources == {"root": "root", "attach": "attach", "stop": "stop"}
+    assert set(reading.hyperparameters) == {"concentration.root", "concentration.attach", "concentration.stop"}
+    assert all(source.learns_prior for source in reading.sources.values())
+    assert float(reading.hyperparameters["concentration.root"].detach()) == pytest.approx(math.log(0.25))
+    fixed = read_model(dirichlet, "EM", WORDS, GRAMMAR)
+    assert not any(source.learns_prior for source in fixed.sources.values())
+
+
+# ---------------------------------------------------------------------- initial weights
+
+
+def broken(name: str, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    weights = {n: uniform(n) for n in GRAMMAR.blocks}
+    return {**weights, name: change(weights[name])}
+
+
+def minus(w: Tensor) -> Tensor:
+    return w - 1
+
+
+def nan(w: Tensor) -> Tensor:
+    return w * math.nan
+
+
+def inf(w: Tensor) -> Tensor:
+    return w * math.inf
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+@pytest.mark.parametrize(
+    ("initial_weights", "message"),
+    [
+        ("nonsense", r"no initialiser 'nonsense'; choose one of \['harmonic', 'random', 'supervised', 'uniform'\]"),
+        ({"root": torch.ones(2)}, r"lacks block 'attach' of shape \(2, 2, 2\)"),
+        ({}, "lacks block 'root'"),
+        (broken("attach", lambda w: w[0]), r"\['attach'\] must have shape \(2, 2, 2\), not \(2, 2\)"),
+        (broken("attach", minus), r"\['attach'\] must be non-negative and finite"),
+        (broken("stop", nan), r"\['stop'\] must be non-negative and finite"),
+        (broken("stop", inf), r"\['stop'\] must be non-negative and finite"),
+        ({**broken("stop", torch.clone), "Attach": torch.ones(2)}, r"no use for \['Attach'\]"),
+    ],
+)
+def test_initial_weights_that_will_not_do(
+    initial_weights: Any, message: str, loop: type[EM] | type[VariationalEM]
+) -> None:
+    options = {"concentration": 2.0}
+    with pytest.raises(ValueError, match=message) as caught:
+        loop(dirichlet, initial_weights=initial_weights).step(WORDS, GRAMMAR, **options)
+    assert "\n" not in str(caught.value)
+    learner = loop(maximum_likelihood, initial_weights=initial_weights)
+    with pytest.raises(ValueError, match=message):
+        learner.step(WORDS, GRAMMAR)
+
+
+def test_initial_weights_are_normalised_and_may_be_named_after_sites() -> None:
+    start = {name: torch.rand(block.shape) + 0.1 for name, block in GRAMMAR.blocks.items()}
+    by_block = VariationalEM(renamed, initial_weights=start).step()
+    names = {"root": "a", "attach": "b.c", "stop": "weights/d"}
+    by_site = VariationalEM(renamed, initial_weights={names[name]: 7 * w for name, w in start.items()}).step()
+    assert by_site == pytest.approx(by_block, rel=1e-13)
+    lists: Any = {name: w.tolist() for name, w in start.items()}
+    assert VariationalEM(renamed, initial_weights=lists).step() == pytest.approx(by_block, rel=1e-13)
+
+
+def test_where_loops_start() -> None:
+    """A pyro.param at its value, unless told otherwise; a Dirichlet site at the harmonic initialiser."""
+    start = {name: GRAMMAR.blocks[name].normalize(torch.rand(b.shape)) for name, b in GRAMMAR.blocks.items()}
+    by_value = EM(maximum_likelihood).step(WORDS, GRAMMAR, initial_weights=start)
+    assert by_value == pytest.approx(EM(maximum_likelihood, initial_weights=start).step(WORDS, GRAMMAR), rel=1e-12)
+    assert EM(maximum_likelihood, initial_weights="uniform").step(WORDS, GRAMMAR) != by_value
+    named = VariationalEM(dirichlet, initial_weights="harmonic").step(WORDS, GRAMMAR)
+    assert VariationalEM(dirichlet).step(WORDS, GRAMMAR) == named
+    pyro.set_rng_seed(1)
+    random = VariationalEM(dirichlet, initial_weights="random").step(WORDS, GRAMMAR)
+    pyro.set_rng_seed(1)
+    assert VariationalEM(dirichlet, initial_weights="random").step(WORDS, GRAMMAR) == random != named
+
+
+class WithoutHarmonic(DMV):
+    """A grammar that has only the initialisers of every grammar."""
+
+    @property
+    def initialisers(self) -> Any:
+        return {name: f for name, f in super().initialisers.items() if name in ("random", "uniform")}
+
+    def initial_weights(self, words: Tensor, method: str = "uniform", **options: Any) -> Weights:
+        return super().initial_weights(words, method, **options)
+
+
+def test_a_grammar_says_itself_where_to_start() -> None:
+    grammar = WithoutHarmonic(2)
+    default = VariationalEM(dirichlet).step(WORDS, grammar)
+    assert default == VariationalEM(dirichlet, initial_weights="uniform").step(WORDS, GRAMMAR)

@@ -1,0 +1,129 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What the battery is run on: every distribution and grammar of the package, small."""
+
+import itertools
+
+import torch
+from oracle import all_trees, events
+from torch import Tensor
+
+from pyrogram import DMV
+from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.testing import DistributionCase, GrammarCase
+
+INVALID_HEADS = {
+    "no root": [2, 3, 2],
+    "two roots": [0, 0, 2],
+    "a cycle": [0, 3, 2],
+    "a head beyond the sentence": [0, 1, 4],
+    "padding": [0, 1, -1],
+    "a negative head": [0, 1, -2],
+    "a word as its own head": [0, 2, 1],
+}
+
+
+def tree_counts(heads: Tensor, valence: bool, stops: bool) -> dict[str, Tensor]:
+    """Events of trees (T, n) by the oracle's loops."""
+    T, n = heads.shape
+    arcs, stopped = torch.zeros(T, n + 1, n + 1, 2), torch.zeros(T, n + 1, 2, 2)
+    for t, row in enumerate(heads.tolist()):
+        own_arcs, own_stops = events(row)
+        for event in own_arcs:
+            arcs[(t, *event)] = 1
+        for event in own_stops:
+            stopped[(t, *event)] = 1
+    return {"arc": arcs if valence else arcs.sum(-1)} | ({"stop": stopped} if stops else {})
+
+
+def tree_case(
+    n: int,
+    *,
+    valence: bool = False,
+    stops: bool = False,
+    multiroot: bool = False,
+    forbidden: bool = False,
+    invalid: dict[str, list[int]] | None = None,
+    seed: int = 0,
+) -> DistributionCase:
+    generator = torch.Generator().manual_seed(seed)
+    log_weights = {"arc": torch.randn(n + 1, n + 1, *[2] * valence, generator=generator, dtype=torch.float64)}
+    if stops:
+        log_weights["stop"] = torch.randn(n + 1, 2, 2, generator=generator, dtype=torch.float64)
+    if forbidden:
+        log_weights["arc"][0, 1] = log_weights["arc"][2, 3] = -torch.inf
+        if stops:
+            log_weights["stop"][2, 1, 1] = -torch.inf
+
+    def make(weights):
+        return ProjectiveDependencyTree(
+            weights["arc"], weights.get("stop"), multiroot=multiroot, valence=valence, validate_args=True
+        )
+
+    return DistributionCase(
+        make,
+        log_weights,
+        invalid={what: torch.tensor(row) for what, row in (invalid or {}).items()},
+        support=torch.tensor(all_trees(n, multiroot)),
+        counts=lambda heads: tree_counts(heads, valence, stops),
+        rivals=[
+            lambda: ProjectiveDependencyTree(torch.zeros(4, 4), multiroot=not multiroot),
+            lambda: ProjectiveDependencyTree(torch.zeros(2, 4, 4, 2), torch.zeros(4, 2, 2), torch.tensor([1, 3])),
+        ],
+    )
+
+
+def padded_case(lengths: list[int], *, valence: bool = False, stops: bool = False, multiroot: bool = False):
+    singles = [tree_case(m, valence=valence, stops=stops, multiroot=multiroot, seed=b) for b, m in enumerate(lengths)]
+    n = max(lengths)
+    log_weights = {}
+    for name in singles[0].log_weights:
+        shape = (n + 1, n + 1, *[2] * valence) if name == "arc" else (n + 1, 2, 2)
+        log_weights[name] = torch.randn(len(lengths), *shape, dtype=torch.float64)
+        for b, single in enumerate(singles):
+            w = single.log_weights[name]
+            log_weights[name][b][tuple(slice(size) for size in w.shape)] = w
+
+    def make(weights):
+        return ProjectiveDependencyTree(
+            weights["arc"], weights.get("stop"), torch.tensor(lengths), multiroot=multiroot, valence=valence
+        )
+
+    return DistributionCase(make, log_weights, singles=singles)
+
+
+CROSSING = {"crossing arcs": [3, 4, 0, 3]}
+MANY_ROOTS = {what: row for what, row in INVALID_HEADS.items() if what != "two roots"}
+TREES = {
+    "plain": tree_case(3, invalid=INVALID_HEADS),
+    "four words": tree_case(4, valence=True, invalid=CROSSING),
+    "valence and stops": tree_case(3, valence=True, stops=True, invalid=INVALID_HEADS),
+    "stops without valence": tree_case(3, stops=True),
+    "multiroot": tree_case(3, multiroot=True, invalid=MANY_ROOTS),
+    "multiroot with valence and stops": tree_case(3, valence=True, stops=True, multiroot=True),
+    "forbidden": tree_case(3, forbidden=True),
+    "forbidden with valence and stops": tree_case(3, valence=True, stops=True, forbidden=True),
+    "two words": tree_case(2, stops=True, invalid={"a cycle": [2, 1], "two roots": [0, 0]}),
+    "one word": tree_case(1, valence=True, stops=True, invalid={"itself": [1], "padding": [-1], "beyond": [2]}),
+    "padded": padded_case([3, 1, 4, 2]),
+    "padded with valence and stops": padded_case([1, 3, 2], valence=True, stops=True),
+    "padded multiroot": padded_case([2, 1, 3], stops=True, multiroot=True),
+}
+
+WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])
+STARTS = [
+    *[("harmonic", {"stops": stops}) for stops in ("half", "expected", "e-step")],
+    ("harmonic", {"distance": 0.5, "noise": 0.3, "seed": 1}),
+    ("random", {"concentration": 0.1}),
+    ("supervised", {"heads": torch.tensor([[2, 0, 2], [0, 1, -1], [0, -1, -1], [3, 1, 0]])}),
+]
+GRAMMARS = {
+    "DMV": GrammarCase(DMV(2), WORDS, initialisers=STARTS),
+    "DMV with valence_attach": GrammarCase(DMV(2, valence_attach=True), WORDS, initialisers=STARTS),
+    "DMV of one tag": GrammarCase(DMV(1), torch.tensor([[0, 0, 0], [0, -1, -1]])),
+}
+DERIVATIONS = {
+    f"{name} {words}": case
+    for name, grammar in itertools.islice(GRAMMARS.items(), 2)
+    for words, case in grammar.derivations().items()
+}

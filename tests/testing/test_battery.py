@@ -1,0 +1,42 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The public checks, crossed with every distribution and grammar: one test for each pair."""
+
+import instances
+import pytest
+import torch
+import toy
+
+from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar, checks_for
+
+CHAIN = GrammarCase(
+    toy.Chain(2, 2),
+    torch.tensor([[0, 1, 0], [1, -1, -1], [1, 1, -1]]),
+    parts=lambda value: torch.nn.functional.one_hot(value.long() + 1, 3)[..., 1:].double(),
+)
+CHAIN_DERIVATIONS = {f"chain {words}": case for words, case in CHAIN.derivations().items()}
+DISTRIBUTIONS = instances.TREES | instances.DERIVATIONS | CHAIN_DERIVATIONS
+GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
+
+
+@pytest.mark.parametrize(
+    ("case", "check"),
+    [
+        pytest.param(case, check, id=f"{name}-{of}")
+        for of, case in DISTRIBUTIONS.items()
+        for name, check in checks_for(case).items()
+    ],
+)
+def test_distribution(case, check):
+    check(case)
+
+
+@pytest.mark.parametrize("of", GRAMMARS)
+@pytest.mark.parametrize("name", GRAMMAR_CHECKS)
+def test_grammar(of, name):
+    GRAMMAR_CHECKS[name](GRAMMARS[of])
+
+
+def test_all_at_once():
+    check_distribution(DISTRIBUTIONS["two words"])
+    check_grammar(GrammarCase(toy.Chain(1, 2), torch.tensor([[0, 1], [1, -1]]), parts=None))

@@ -1,0 +1,498 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The checks can fail: each catches a fault made for it, many of them seen in other people's code."""
+
+import dataclasses
+import threading
+
+import instances
+import pytest
+import torch
+from pyro.distributions import Delta, TorchDistribution
+from torch.distributions import constraints
+from torch.distributions.kl import register_kl
+from torch.distributions.utils import lazy_property
+
+from pyrogram import DMV, Block
+from pyrogram.charts import dmv as chart
+from pyrogram.charts import projective
+from pyrogram.charts.trees import lengths_of, projective_trees
+from pyrogram.distributions import ProjectiveDependencyTree as Tree
+from pyrogram.testing import DISTRIBUTION_CHECKS, GRAMMAR_CHECKS, PADDING_CHECKS, GrammarCase
+from pyrogram.testing.compare import chi_square, follows
+
+CASE, PADDED = instances.TREES["valence and stops"], instances.TREES["padded with valence and stops"]
+
+
+class Wrong(Tree):
+    pass
+
+
+def mutant(case, change, **methods):
+    """The case with other methods, or made from changed arguments."""
+    cls = type("Mutant", (methods.pop("base", Tree),), methods)
+
+    def make(weights):
+        tree = case.make(weights)
+        arguments = {"lengths": tree.lengths, "multiroot": tree.multiroot, "valence": tree._valence}
+        return cls(tree.arc_scores, tree.stop_scores, **(arguments | (change or {})))
+
+    return dataclasses.replace(case, make=make, rivals=[lambda: cls(torch.zeros(4, 4), multiroot=True)])
+
+
+def case_of(cls):
+    """The case of a class that can be pickled, because it has a name in this module."""
+
+    def make(weights):
+        return cls(weights["arc"], weights["stop"], valence=True)
+
+    return dataclasses.replace(CASE, make=make)
+
+
+def method(**methods):
+    return mutant(CASE, None, **methods)
+
+
+class Anything(constraints.Constraint):
+    is_discrete, event_dim = True, 1
+
+    def check(self, value):
+        return torch.ones(value.shape[:-1], dtype=torch.bool)
+
+
+class Reversed(Tree):
+    """Kullback-Leibler the wrong way round."""
+
+
+@register_kl(Reversed, Reversed)
+def _reversed(p, q):
+    plain = [Tree(d.arc_scores, d.stop_scores, d.lengths, valence=d._valence) for d in (q, p)]
+    return torch.distributions.kl_divergence(*plain)
+
+
+class Multiroot(Tree):
+    """pytorch-struct's fault: an option of one object is written to the class."""
+
+    chosen = False
+
+    def __init__(self, *args, multiroot=False, **kwargs):
+        Multiroot.chosen = multiroot
+        super().__init__(*args, multiroot=multiroot, **kwargs)
+
+    multiroot = property(lambda self: self.chosen, lambda self, value: None)
+
+
+class Leaky(Tree):
+    """Its parameters are asked for gradients, as pytorch-struct and supar do."""
+
+    def __init__(self, arc_scores, *args, **kwargs):
+        super().__init__(arc_scores.requires_grad_(), *args, **kwargs)
+
+
+def _second_best(self):
+    return self.top_k(2)[0][1]
+
+
+def _in_bits(self):
+    return Tree.entropy(self) / 0.6931471805599453
+
+
+def _flatter(self, sample_shape=()):
+    flat = Tree(0.8 * self.arc_scores, self.stop_scores, self.lengths, valence=self._valence)
+    return flat.expand(self.batch_shape).sample(sample_shape)
+
+
+def _same_for_all(self, sample_shape=()):
+    draw = Tree.sample(self, sample_shape)
+    return draw[..., :1, :].expand(draw.shape).clone() if self.batch_shape else draw
+
+
+def _own_seed(self, sample_shape=()):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Tree.sample(self, sample_shape)
+
+
+def _kept_once(self, name, compute):
+    if name not in self._cache:
+        self._cache[name] = (True, compute())
+    return self._cache[name][1]
+
+
+def _given_away(self, expand=True):
+    trees = projective_trees(3).reshape(-1, *(1 for _ in self.batch_shape), 3)
+    return trees.expand(-1, *self.batch_shape, -1) if expand else trees
+
+
+def _no_floats(self, value):
+    if value.is_floating_point():
+        raise TypeError("log_prob takes integers")
+    return Tree.log_prob(self, value)
+
+
+def _one_missing(self, expand=True):
+    return Tree.enumerate_support(self, expand)[1:]
+
+
+def _plus(amount):
+    return property(lambda self: Tree.log_partition.fget(self) + amount)
+
+
+def _scaled(name, factor):
+    def scaled(self, *args):
+        result = getattr(Tree, name)(self, *args)
+        return {k: v * factor for k, v in result.items()} if isinstance(result, dict) else result * factor
+
+    return scaled
+
+
+def _log_prob_plus(amount):
+    return lambda self, value: Tree.log_prob(self, value) + amount
+
+
+def _wrong_curvature(self):
+    """The right value and gradient, but no second derivative."""
+    log_z = Tree.log_partition.fget(self)
+    arcs, stops = (c.detach() for c in Tree.expected_counts(self).values())
+    linear = (arcs * self.arc_scores).sum((-1, -2, -3)) + (stops * self.stop_scores).sum((-1, -2, -3))
+    return log_z.detach() + linear - linear.detach()
+
+
+def _entropy_as_constant(self):
+    log_z, arcs, stops = (x.detach() for x in self._posterior())
+    pairs = [(self._arcs.expand(arcs.shape), arcs), (self.stop_scores.expand(stops.shape), stops)]
+    return projective.entropy(Tree.log_partition.fget(self), pairs)
+
+
+@register_kl(Wrong, Tree)
+def _constant_kl(p, q):
+    plain = Tree(p.arc_scores.detach(), p.stop_scores.detach(), valence=p._valence)
+    return torch.distributions.kl_divergence(plain, q) + 0 * p.arc_scores.sum()
+
+
+@register_kl(Wrong, Wrong)
+def _constant_kl_too(p, q):
+    return _constant_kl(p, Tree(q.arc_scores, q.stop_scores, valence=q._valence))
+
+
+def _keeps_everything(self):
+    return self.__dict__
+
+
+class KeepsGraph(Tree):
+    """A fault that the check found in this package: what was computed is pickled, but its graph is not."""
+
+    __getstate__ = _keeps_everything
+
+
+class ForgetsStops(Tree):
+    def __getstate__(self):
+        return {**super().__getstate__(), "stop_scores": None}
+
+
+class KeepsMode(Tree):
+    """Another: what is computed once has the batch shape of that time."""
+
+    @lazy_property
+    def mode(self):
+        return self.argmax()
+
+
+DISTRIBUTION_MUTANTS = [
+    ("shapes", method(entropy=lambda self: Tree.entropy(self).sum(-1) if self.batch_shape else Tree.entropy(self))),
+    ("shapes", method(sample=lambda self, s=(): Tree.sample(self, s).movedim(0, -2) if s else Tree.sample(self))),
+    ("shapes", method(sample=lambda self, sample_shape=(): Tree.sample(self, sample_shape).double())),
+    ("sample_default", method(sample=lambda self, sample_shape: Tree.sample(self, sample_shape))),
+    ("enumerate_support", method(enumerate_support=_one_missing)),
+    ("enumerate_support", method(enumerate_support=lambda self, expand=True: Tree.enumerate_support(self))),
+    ("expand", method(expand=lambda self, shape, _instance=None: TorchDistribution.expand(self, shape))),
+    ("expand", method(base=KeepsMode)),
+    ("plate", method(sample=_same_for_all)),
+    ("mask", method(mask=lambda self, mask: self)),
+    ("to_event", method(to_event=lambda self, n: Delta(self.sample(), event_dim=2))),
+    ("parallel_enumeration", method(enumerate_support=_one_missing)),
+    ("total_probability", method(log_prob=_log_prob_plus(0.01))),
+    ("log_partition", method(log_partition=_plus(0.01))),
+    ("log_partition", mutant(CASE, {"multiroot": True})),
+    ("log_prob", method(log_prob=_log_prob_plus(0.01))),
+    ("counts", method(counts=_scaled("counts", 2))),
+    ("expected_counts", method(expected_counts=_scaled("expected_counts", 1.001))),
+    ("marginals", method(marginals=_scaled("marginals", 1.001))),
+    ("entropy", method(entropy=_in_bits)),
+    ("kl_divergence", method(base=Reversed)),
+    ("argmax", method(argmax=_second_best)),
+    ("top_k", method(top_k=lambda self, k: tuple(x.flip(0) for x in Tree.top_k(self, k)))),
+    ("top_k", method(top_k=lambda self, k: tuple(x[:1].expand(x.shape) for x in Tree.top_k(self, k)))),
+    ("mbr", method(mbr=lambda self: self.top_k(3)[0][2])),
+    ("gradient_of_log_partition", method(expected_counts=_scaled("expected_counts", 1.001))),
+    ("gradient_of_log_prob", method(log_prob=lambda self, v: Tree.log_prob(self, v) + Tree.log_partition.fget(self))),
+    ("derivatives_of_log_partition", method(log_partition=property(_wrong_curvature))),
+    ("derivatives_of_entropy", method(entropy=_entropy_as_constant)),
+    ("derivatives_of_kl_divergence", method(base=Wrong)),
+    ("gradient_after_no_grad", method(_kept=_kept_once)),
+    ("gradient_after_expand", method(expand=lambda self, s, _instance=None: Tree.expand(self, torch.Size([1])))),
+    ("support", method(support=property(lambda self: Anything()))),
+    ("validation", method(support=property(lambda self: Anything()))),
+    ("integral_floats", method(log_prob=_no_floats)),
+    ("log_prob_is_at_most_zero", method(log_prob=lambda self, v: Tree.log_prob(self, v) + self.log_partition)),
+    ("draws", method(sample=_flatter)),
+    ("draws", method(sample=lambda self, s=(): self.argmax().expand(*s, *self.batch_shape, 3))),
+    ("draws_are_independent", method(sample=_same_for_all)),
+    ("draws_follow_the_seed", method(sample=_own_seed)),
+    ("pickle", case_of(KeepsGraph)),
+    ("pickle", case_of(ForgetsStops)),
+    ("deepcopy", case_of(KeepsGraph)),
+    ("deepcopy", case_of(ForgetsStops)),
+    ("dtype", method(entropy=lambda self: Tree.entropy(self).double())),
+    ("inputs_are_kept", method(base=Leaky)),
+    ("inputs_are_kept", method(argmax=lambda self: (self.arc_scores.data.add_(1), Tree.argmax(self))[1])),
+    ("instances_are_independent", method(base=Multiroot)),
+    ("results_may_be_changed", method(enumerate_support=_given_away)),
+]
+
+PADDING_MUTANTS = [
+    ("padded_sums", mutant(PADDED, {"lengths": None})),
+    ("padded_values", method(support=property(lambda self: Anything()))),
+    ("padded_decoding", mutant(PADDED, None, mbr=lambda self: Tree.mbr(self).clamp_min(0))),
+    ("padded_draws", mutant(PADDED, None, sample=lambda self, s=(): Tree.sample(self, s).clamp_min(0))),
+    ("padded_gradients", mutant(PADDED, None, entropy=lambda self: Tree.entropy(self) + self.arc_scores.sum())),
+    ("padding_is_not_read", mutant(PADDED, {"lengths": None})),
+]
+PADDING_MUTANTS[1] = ("padded_values", mutant(PADDED, None, support=property(lambda self: Anything())))
+
+
+class MeanCounts(DMV):
+    def expected_counts(self, log_weights, words):
+        log_z, counts = super().expected_counts(log_weights, words)
+        return log_z, {name: c / len(words) for name, c in counts.items()}
+
+
+class LongerIsLikelier(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition(log_weights, words) + 0.01 * lengths_of(words)
+
+
+class CountsPadding(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition(log_weights, words) - 0.01 * words.shape[-1]
+
+
+class FirstGrammarForAll(DMV):
+    def log_partition(self, log_weights, words):
+        first = {n: w.reshape(-1, *self.blocks[n].shape)[0] for n, w in log_weights.items()}
+        return super().log_partition(first, words)
+
+
+class GuessesValence(DMV):
+    """A fault that the check found in this package."""
+
+    def scores(self, log_weights, words):
+        return chart.scores(*log_weights.values(), words)
+
+
+class ClampsZeros(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition({n: w.clamp_min(-20.0) for n, w in log_weights.items()}, words)
+
+
+class Backwards(DMV):
+    def derivation(self, weights, words, *, log_weights=None):
+        if words.dim() == 1:
+            words = words.flip(-1)
+        return super().derivation(weights, words, log_weights=log_weights)
+
+
+class Truncates(DMV):
+    def sample(self, weights, sample_shape, max_length):
+        return super().sample(weights, sample_shape, max_length + 3)[..., :max_length]
+
+
+class Sorts(DMV):
+    def sample(self, weights, sample_shape, max_length):
+        return super().sample(weights, sample_shape, max_length).sort(-1, descending=True).values
+
+
+class OneShape(DMV):
+    def sample(self, weights, sample_shape, max_length):
+        return super().sample(weights, sample_shape, max_length).reshape(-1, max_length)
+
+
+class OwnSeed(DMV):
+    def sample(self, weights, sample_shape, max_length):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return super().sample(weights, sample_shape, max_length)
+
+
+class DoesNotNormalise(DMV):
+    def initial_weights(self, words, method="harmonic", **options):
+        return {n: 2 * w for n, w in super().initial_weights(words, method, **options).items()}
+
+
+class OneGradientForAll(DMV):
+    def log_partition(self, log_weights, words):
+        log_z = super().log_partition(log_weights, words)
+        return log_z.detach() + (log_z - log_z.detach()).mean(-1, keepdim=True)
+
+
+class LosesTheGraph(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition({n: w.detach() for n, w in log_weights.items()}, words)
+
+
+class Doubles(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition(log_weights, words).double()
+
+
+class Changes(DMV):
+    def sample(self, weights, sample_shape, max_length):
+        with torch.no_grad():
+            weights["root"].copy_(weights["root"] / 2 + 0.5 / self.num_tags)
+        return super().sample(weights, sample_shape, max_length)
+
+
+class Locks(DMV):
+    def __init__(self, num_tags):
+        super().__init__(num_tags)
+        self.lock = threading.Lock()
+
+
+class Remembers(DMV):
+    """Keeps what it computed first, without a graph if need be."""
+
+    def log_partition(self, log_weights, words):
+        kept = self.__dict__.setdefault("kept", {})
+        key = (words.shape, float(log_weights["root"].detach().sum()))
+        return kept.setdefault(key, super().log_partition(log_weights, words))
+
+
+class NoAlphabet(DMV):
+    num_words = 0
+
+
+class SpoilsNeighbours(DMV):
+    def log_partition(self, log_weights, words):
+        log_z = super().log_partition(log_weights, words)
+        return log_z + 0 * log_z.sum(-1, keepdim=True)
+
+
+class ForgetsLogarithm(DMV):
+    def derivation(self, weights, words, *, log_weights=None):
+        return super().derivation(None, words, log_weights=log_weights or weights)
+
+
+class ThirdsOnly(Block):
+    def normalize(self, values):
+        return values / 3
+
+
+class Unnormalising(DMV):
+    @property
+    def blocks(self):
+        return {n: ThirdsOnly(b.shape) if n == "root" else b for n, b in super().blocks.items()}
+
+
+class Linearised(DMV):
+    """Right value and gradient, no second derivative."""
+
+    def log_partition(self, log_weights, words):
+        logs = {n: w.detach().requires_grad_() for n, w in log_weights.items()}
+        with torch.enable_grad():
+            log_z = super().log_partition(logs, words)
+            counts = torch.autograd.grad(log_z.sum(), list(logs.values()))
+        linear = sum((c * (log_weights[n] - logs[n].detach())).sum() for n, c in zip(logs, counts, strict=True))
+        return log_z.detach() + linear / len(words)
+
+
+class IgnoresPlates(DMV):
+    def log_partition(self, log_weights, words):
+        return super().log_partition(log_weights, words) + (0.1 if len(words) == 1 else 0.0)
+
+
+GRAMMAR_MUTANTS = [
+    ("blocks", Unnormalising(2)),
+    ("log_prob", LongerIsLikelier(2)),
+    ("log_weights", ForgetsLogarithm(2)),
+    ("padding", CountsPadding(2)),
+    ("expected_counts", MeanCounts(2)),
+    ("derivation", Backwards(2)),
+    ("batched_weights", FirstGrammarForAll(2)),
+    ("batched_weights", GuessesValence(2, valence_attach=True)),
+    ("zero_weights", ClampsZeros(2)),
+    ("impossible_sentences", SpoilsNeighbours(2)),
+    ("derivatives", Linearised(2)),
+    ("scaled_gradients", OneGradientForAll(2)),
+    ("draws", Truncates(2)),
+    ("draws_of_any_length", Sorts(2)),
+    ("draws_follow_the_seed", OwnSeed(2)),
+    ("shapes", OneShape(2)),
+    ("expand_mask_to_event", OneShape(2)),
+    ("plates", IgnoresPlates(2)),
+    ("initial_weights", DoesNotNormalise(2)),
+    ("errors", NoAlphabet(2)),
+    ("copies", Locks(2)),
+    ("dtype", Doubles(2)),
+    ("inputs_are_kept", Changes(2)),
+    ("gradient_after_no_grad", Remembers(2)),
+]
+
+
+# What a check does not compare but only does may fail by itself.
+RAISED = {
+    "sample_default": TypeError,
+    "integral_floats": TypeError,
+    "pickle": (AssertionError, RuntimeError),
+    "deepcopy": (AssertionError, RuntimeError),
+    "batched_weights": (AssertionError, RuntimeError),
+    "copies": TypeError,
+}
+
+
+def _named(mutants):
+    return [pytest.param(*mutant, id=f"{mutant[0]}-{i}") for i, mutant in enumerate(mutants)]
+
+
+@pytest.mark.parametrize(("name", "case"), _named(DISTRIBUTION_MUTANTS))
+def test_distribution_mutant_is_caught(name, case):
+    with pytest.raises(RAISED.get(name, AssertionError)):
+        DISTRIBUTION_CHECKS[name](case)
+
+
+@pytest.mark.parametrize(("name", "case"), _named(PADDING_MUTANTS))
+def test_padding_mutant_is_caught(name, case):
+    with pytest.raises(AssertionError):
+        PADDING_CHECKS[name](case)
+
+
+@pytest.mark.parametrize(("name", "grammar"), _named(GRAMMAR_MUTANTS))
+def test_grammar_mutant_is_caught(name, grammar):
+    case = GrammarCase(grammar, instances.WORDS, initialisers=instances.STARTS)
+    with pytest.raises(RAISED.get(name, AssertionError)):
+        GRAMMAR_CHECKS[name](case)
+
+
+def test_every_check_has_its_mutant():
+    assert {name for name, _ in DISTRIBUTION_MUTANTS} == set(DISTRIBUTION_CHECKS)
+    assert {name for name, _ in PADDING_MUTANTS} == set(PADDING_CHECKS)
+    assert {name for name, _ in GRAMMAR_MUTANTS} == set(GRAMMAR_CHECKS)
+
+
+def test_chi_square_of_known_tables():
+    # R: chisq.test(c(44, 56)), and of a die thrown 60 times
+    assert chi_square(torch.tensor([44, 56]), torch.tensor([0.5, 0.5])) == pytest.approx(0.2301393, rel=1e-6)
+    die = torch.tensor([5, 8, 9, 8, 10, 20])
+    assert chi_square(die, torch.full((6,), 1 / 6)) == pytest.approx(0.01990522, rel=1e-6)
+
+
+def test_chi_square_in_the_far_tail_where_pyros_own_says_one():
+    observed = torch.zeros(30).fill_(100.0)
+    observed[0], observed[1] = 800.0, 0.0
+    assert chi_square(observed, torch.full((30,), 1 / 30)) < 1e-100
+    assert chi_square(torch.tensor([99, 1]), torch.tensor([1.0, 0.0])) == 0.0
+
+
+def test_draws_outside_the_support_are_noticed():
+    support = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(AssertionError, match="1 of 3 draws are not in the support"):
+        follows(torch.tensor([[0, 1], [1, 0], [1, 1]]), support, torch.tensor([0.5, 0.5]), "sample()")
