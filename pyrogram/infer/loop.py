@@ -22,6 +22,7 @@ from pyrogram.grammar import Weights
 
 from .checkpoint import fingerprint, load_state, save_state
 from .reading import ModelError, Reading, SentenceSite, read_model
+from .stopping import Stopper
 
 
 class GrammarLoop(ABC):
@@ -96,7 +97,7 @@ class GrammarLoop(ABC):
     ) -> Self:
         """Iterate until nothing more is gained; positional and other keyword arguments are the model's.
 
-        :param num_steps: most iterations in all, those of a resumed run included.
+        :param num_steps: most iterations of this run; those of the checkpoint that it resumes count.
         :param tolerance: stop when the objective's gain falls below this share of its magnitude; 0 never stops.
         :param progress: show a progress bar.
         :param callback: called after every iteration with this loop; stops the run by returning True.
@@ -116,19 +117,16 @@ class GrammarLoop(ABC):
                 f"{tolerance}, {patience}, {checkpoint_every}"
             )
         reading = self._read(args, kwargs)
+        last = len(self.history) + num_steps
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None and resume and path.exists():
             self.load_state_dict(load_state(path, self._fingerprint(reading)))
-        stopper = _Stopper(tolerance, patience, self)
+        stopper = Stopper(tolerance, patience, self)
         self.stopped = f"num_steps={num_steps} reached"
         try:
-            with tqdm(
-                total=num_steps, initial=len(self.history), disable=not progress, desc=type(self).__name__
-            ) as bar:
-                while len(self.history) < num_steps and not stopper.reason:
-                    objective = self._step(reading)
-                    if held_out is not None:
-                        self.held_out_history[-1] = self._held_out(reading, held_out, held_out_smoothing)
+            with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
+                while len(self.history) < last and not stopper.reason:
+                    objective = self._step(reading, held_out, held_out_smoothing)
                     stopper.look(self)
                     bar.update()
                     bar.set_postfix(objective=f"{objective:.4f}", refresh=False)
@@ -251,15 +249,19 @@ class GrammarLoop(ABC):
         like = reading.sources[source].value
         return expected.normalize(given.detach().to(like.device, like.dtype))
 
-    def _step(self, reading: Reading) -> float:
+    def _step(
+        self, reading: Reading, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0
+    ) -> float:
+        """An iteration, wholly or not at all."""
         before = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
         try:
             objective = self._update(reading)
+            likelihood = math.nan if held_out is None else self._held_out(reading, held_out, smoothing)
         except BaseException:  # above all KeyboardInterrupt: half an update is no state to save or to go on from
             self._set_tensors(before)
             raise
         self.history.append(objective)
-        self.held_out_history.append(math.nan)
+        self.held_out_history.append(likelihood)
         return objective
 
     def _expect(self, reading: Reading, log_weights: Weights) -> tuple[float, Weights]:
@@ -311,46 +313,6 @@ class GrammarLoop(ABC):
 
     def _save(self, path: Path, reading: Reading) -> None:
         save_state(path, self.state_dict(), self._fingerprint(reading))
-
-
-class _Stopper:
-    """When to stop, and what to go back to."""
-
-    def __init__(self, tolerance: float, patience: int, loop: GrammarLoop):
-        self.tolerance, self.patience = tolerance, patience
-        self.reason = ""
-        # A resumed run has its past to look at.
-        seen = [v for v in loop.held_out_history if not math.isnan(v)]
-        self.best_value = max(seen, default=-math.inf)
-        self.since_best = len(seen) - 1 - seen.index(self.best_value) if seen else 0
-        if seen:
-            self.reason = (
-                f"held-out likelihood has not risen for {patience} iterations" if self.since_best >= patience else ""
-            )
-        self._judge(loop)
-
-    def look(self, loop: GrammarLoop) -> None:
-        value = loop.held_out_history[-1]
-        if not math.isnan(value):
-            if value > self.best_value:
-                self.best_value, self.since_best = value, 0
-                loop._best = {name: tensor.detach().clone() for name, tensor in loop._tensors().items()}
-            else:
-                self.since_best += 1
-                if self.since_best >= self.patience:
-                    self.reason = f"held-out likelihood has not risen for {self.patience} iterations"
-        self._judge(loop)
-
-    def _judge(self, loop: GrammarLoop) -> None:
-        if self.tolerance > 0 and len(loop.history) >= 2 and not self.reason:
-            before, now = loop.history[-2:]
-            if now - before <= self.tolerance * abs(now):
-                self.reason = f"gain below tolerance={self.tolerance:g}"
-
-    def restore(self, loop: GrammarLoop) -> None:
-        """Go back to the state of best held-out likelihood, but keep the whole history."""
-        if loop._best and self.since_best > 0:
-            loop._set_tensors({name: tensor.clone() for name, tensor in loop._best.items()})
 
 
 def _site(reading: Reading, name: str | None) -> SentenceSite:

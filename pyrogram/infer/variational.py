@@ -15,8 +15,9 @@ from torch.distributions import kl_divergence
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
+from .concentrations import concentrations
 from .loop import GrammarLoop
-from .reading import Reading, Source, read_model
+from .reading import Reading, Source
 
 
 class VariationalEM(GrammarLoop):
@@ -89,14 +90,15 @@ class VariationalEM(GrammarLoop):
         expected = {name: expected_log(self._posterior[name]) for name in learnt}
         args, kwargs = self._args or ((), {})
 
-        def concentrations() -> Weights:
-            sources = read_model(self.model, type(self).__name__, *args, **kwargs).sources
-            return {name: c for name in learnt if (c := sources[name].concentration) is not None}
+        values = {name: reading.sources[name].value for name in learnt}
+
+        def priors() -> Weights:
+            return concentrations(lambda: self.model(*args, **kwargs), values)
 
         def loss() -> Tensor:
             """Minus E_q[log p(weights | α)], whose other terms do not depend on α."""
             total = torch.zeros((), dtype=parameters[0].dtype)
-            for name, alpha in concentrations().items():
+            for name, alpha in priors().items():
                 alpha = alpha.expand(reading.sources[name].block.shape)
                 normaliser = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
                 total = total - (normaliser + ((alpha - 1) * expected[name]).sum(-1)).sum()
@@ -117,7 +119,7 @@ class VariationalEM(GrammarLoop):
             with torch.no_grad():
                 for parameter, value in zip(parameters, before, strict=True):
                     parameter.copy_(value)
-        for name, alpha in concentrations().items():
+        for name, alpha in priors().items():
             self._prior[name] = alpha.detach().expand(reading.sources[name].block.shape).clone()
 
     def _point_estimate(self) -> Weights:
