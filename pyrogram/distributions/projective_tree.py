@@ -176,7 +176,7 @@ class ProjectiveDependencyTree(TorchDistribution):
                 num_samples=sample_shape.numel(),
                 multiroot=self.multiroot,
             )
-        return heads.reshape(*sample_shape, *self.batch_shape, -1)
+        return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
 
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""

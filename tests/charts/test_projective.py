@@ -514,6 +514,28 @@ def test_a_shift_of_all_scores_changes_nothing_else(engine, shift, dtype):
         torch.testing.assert_close(m, p, **EXACT[dtype])
 
 
+@pytest.mark.parametrize("dtype, half, root", [(torch.float32, 40.0, 88.0), (torch.float64, 350.0, 709.0)])
+def test_a_bad_root_of_good_trees(engine, dtype, half, root):
+    """The wall's arc to word 5 is too small for real space, but all that word 6, the other root, has to offer is
+    nearly as bad, and there are many trees under word 5."""
+    n = 12
+    arcs = torch.zeros(n + 1, n + 1, 1)
+    arcs[0], arcs[6] = -torch.inf, -half
+    arcs[0, 5], arcs[0, 6] = -root, 0.0
+    arcs[4, 6] = arcs[7, 6] = arcs[3, 6] = 0.0
+    for words in (slice(1, 5), slice(7, n + 1)):  # and many trees under word 6 as well, once they are paid for
+        arcs[6, words] = -half
+    few = arcs.clone()
+    few[6, 5], few[5, 6], few[4, 6], few[7, 6] = -half, 0.0, -half, 0.0
+    few[1:5, 5] = few[7:, 5] = -torch.inf
+    batch = torch.stack([arcs, few]).to(dtype)
+    lengths = torch.tensor([n, n])
+    log_z, marginals, _ = engine.marginals(batch, None, lengths, False)
+    expected, exact, _ = projective_torch.marginals(batch.double(), None, lengths, False)
+    torch.testing.assert_close(log_z.double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(marginals.double(), exact, rtol=1e-5, atol=2e-6)
+
+
 def test_two_hundred_words_in_float32(engine):
     arcs, stops, lengths = problem([200, 150])
     arcs, stops = (arcs - 12).float(), (stops - 3).float()
