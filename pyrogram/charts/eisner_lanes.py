@@ -333,22 +333,21 @@ def _open(mem, c, n):
         for m in range(1, n + 1):
             store(mem, c.dRO + m, load(mem, c.ends + m) * inverse)
         return
+    # The wall's arcs have no cell of their own, so their adjoints, and what each product meets, are summed here.
     top = load(mem, c.bound) + inverse
     for r in range(1, n + 1):
-        # The wall's arc comes last in all products: it alone may be so small that it was flushed.
         weight = load(mem, c.a0 + r)
-        left = inverse * load(mem, c.LCr + p + r)
+        left = load(mem, c.LCr + p + r)
+        share = inverse * left
         right = fill(mem, mem.dtype.type(0))
         for m in range(r, n + 1):
             if _any(mem, c.ends + m):
                 rm = load(mem, c.RCc + m * p + r) * load(mem, c.ends + m)
                 right = right + rm
-                _add(mem, c.dRCc + m * p + r, weight * left * load(mem, c.ends + m))
-        both = left * right
-        right = inverse * right
-        top = top + left + right + both
-        _add(mem, c.dLCr + p + r, weight * right)
-        store(mem, c.a0 + r, weight * both)
+                _add(mem, c.dRCc + m * p + r, weight * share * load(mem, c.ends + m))
+        _add(mem, c.dLCr + p + r, weight * (inverse * right))
+        store(mem, c.a0 + r, weight * (share * right))
+        top = top + share + inverse * right + share * right + weight * left + weight * right
     store(mem, c.bound, top)
 
 

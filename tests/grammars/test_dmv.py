@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DMV on paper: tiny sentences, multiplied out."""
 
+import math
+
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -272,3 +274,20 @@ def test_tags_must_be_there():
     with pytest.raises(ValueError, match="num_tags must be at least 1, not 0"):
         DMV(0)
     assert repr(DMV(3, valence_attach=True)) == "DMV(3, valence_attach=True)"
+
+
+def test_posteriors_under_weights_of_all_magnitudes():
+    """Unnormalised: Z is huge, though the root has hardly any weight to stop on its left."""
+    grammar = DMV(2)
+    weights = {name: torch.ones(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
+    weights["root"] = torch.tensor([1e150, 1e-100], dtype=torch.float64)
+    weights["attach"][0, 1, 1] = 1e150
+    weights["stop"][0, 1, 0, 0] = 1e74
+    weights["stop"][0, 0, 0, 1] = 1e-130
+    words = torch.tensor([[0, 1]])
+    log_z, counts = grammar.expected_counts({name: w.log() for name, w in weights.items()}, words)
+    torch.testing.assert_close(log_z, torch.tensor([244 * math.log(10)], dtype=torch.float64))
+    derivation = grammar.derivation(weights, words)
+    for name, expected in derivation.expected_counts().items():
+        torch.testing.assert_close(counts[name], expected[0])
+    assert counts["root"].tolist() == pytest.approx([1.0, 0.0])
