@@ -134,6 +134,8 @@ def flatten(
 
     :raises ValueError: in one sentence that names the argument and its shape.
     """
+    if not arcs.is_floating_point():
+        raise ValueError(f"arc scores must be floating-point numbers, not {arcs.dtype}")
     n = arcs.shape[-2] - 1 if arcs.dim() >= 3 else 0
     if n < 1 or arcs.shape[-3] != n + 1 or arcs.shape[-1] not in (1, 2):
         shape = tuple(arcs.shape)
@@ -171,6 +173,8 @@ def broadcast(*shapes: torch.Size) -> torch.Size:
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
     """numba on the CPU in float32 and float64, torch for all else and under torch's transforms."""
+    if engine not in (None, "numba", "torch"):
+        raise ValueError(f"engine must be 'numba', 'torch' or None, not {engine!r}")
     fits = arcs.device.type == "cpu" and arcs.dtype in (torch.float32, torch.float64) and not is_traced(arcs)
     if engine == "numba" and not fits:
         raise ValueError(f"the numba engine takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")

@@ -72,6 +72,8 @@ class ProjectiveDependencyTree(TorchDistribution):
                     "say valence=True or valence=False"
                 )
             valence = len(shape) >= 3 and shape[-1] == 2 and shape[-2] == shape[-3]
+        if not arc_scores.is_floating_point():
+            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         arcs = arc_scores if valence else arc_scores[..., None]
         square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
         if not square or arcs.shape[-1] != (2 if valence else 1):
@@ -251,9 +253,13 @@ class ProjectiveDependencyTree(TorchDistribution):
         return self.argmax()
 
     def mbr(self) -> Tensor:
-        """The tree with the most expected right heads (minimum Bayes risk), shape ``(*batch_shape, n)``."""
+        """The tree with the most expected right heads (minimum Bayes risk), shape ``(*batch_shape, n)``.
+
+        Heads are -1 where no tree is possible.
+        """
         with torch.no_grad():
-            return projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
+            heads = projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
+            return torch.where(self.log_partition[..., None] > -torch.inf, heads, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
@@ -294,7 +300,7 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
             )
         assert stops is not None
         total = total + _expected_difference(stops, p.stop_scores, q.stop_scores, 3)
-    return total
+    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
 
 
 def _expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:

@@ -29,6 +29,7 @@ def test_shape_that_means_two_things():
         ({"arc_scores": torch.zeros(3)}, r"arc_scores must have shape \(..., n\+1, n\+1\) or .*, not \(3,\)"),
         ({"arc_scores": torch.zeros(3, 4)}, r"arc_scores must have shape .*, not \(3, 4\)"),
         ({"arc_scores": torch.zeros(1, 1)}, r"n >= 1, not \(1, 1\)"),
+        ({"arc_scores": torch.zeros(3, 3).long()}, r"arc_scores must be floating-point numbers, not torch.int64"),
         ({"arc_scores": torch.zeros(3, 3, 3), "valence": True}, r"arc_scores must have shape .*not \(3, 3, 3\)"),
         ({"stop_scores": torch.zeros(3, 2, 2)}, r"stop_scores must have shape \(..., 4, 2, 2\), not \(3, 2, 2\)"),
         ({"stop_scores": torch.full((4, 2, 2), torch.nan)}, "stop_scores must be real numbers or -inf"),
@@ -215,3 +216,12 @@ def test_results_agree_with_the_oracle_in_a_larger_case():
     torch.testing.assert_close(d.log_partition, torch.tensor(truth.log_z))
     torch.testing.assert_close(d.entropy(), torch.tensor(truth.entropy()))
     torch.testing.assert_close(d.top_k(9)[1] + d.log_partition, torch.tensor(truth.ranked()[:9]))
+
+
+def test_nothing_possible():
+    """No tree at all: there is nothing to decode, and q that allows nothing is infinitely far from p."""
+    possible = ProjectiveDependencyTree(torch.zeros(4, 4))
+    impossible = ProjectiveDependencyTree(torch.full((4, 4), -torch.inf))
+    assert impossible.mbr().tolist() == impossible.argmax().tolist() == [-1, -1, -1]
+    assert float(kl_divergence(possible, impossible)) == torch.inf
+    assert ProjectiveDependencyTree(torch.zeros(0, 4, 4), valence=False).sample().shape == (0, 3)

@@ -1,0 +1,87 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The dependency model with valence: log Z with gradients, expected counts, and iterations of EM on corpora."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pyro
+import torch
+from timing import Work, race
+
+from pyrogram import models
+from pyrogram.data import Corpus
+from pyrogram.distributions import Sentence
+from pyrogram.grammars import DMV
+from pyrogram.infer import EM
+
+BATCH = 512
+EWT = Path(__file__).resolve().parents[2] / "shared/data/ud/en_ewt-ud-train.conllu"
+
+DMV_HEADER = ["", "threads", "V", "n", "sentences/s"]
+EM_HEADER = ["corpus", "sentences", "words", "threads", "ms per iteration", "words/s"]
+
+
+def dmv(lengths: tuple[int, ...], threads: tuple[int, ...], seconds: float) -> list[list[str]]:
+    """Rows: sentences/s of one DMV for a batch of sentences, in float64."""
+    rows = []
+    for count in threads:
+        for tags in (17, 45):
+            for n in lengths:
+                times = race(_dmv_works(tags, n), count, seconds)
+                rows += [[name, str(count), str(tags), str(n), _rounded(BATCH / t.median)] for name, t in times.items()]
+                print(" | ".join(rows[-1]), flush=True)
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _dmv_works(tags: int, n: int) -> dict[str, Work]:
+    generator = torch.Generator().manual_seed(n)
+    grammar = DMV(tags)
+    weights = {
+        name: block.normalize(torch.rand(block.shape, dtype=torch.float64, generator=generator) + 0.1)
+        for name, block in grammar.blocks.items()
+    }
+    log_weights = {name: w.log() for name, w in weights.items()}
+    leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
+    words = torch.randint(tags, (BATCH, n), generator=generator)
+
+    def backward() -> None:
+        for leaf in leaves.values():
+            leaf.grad = None
+        Sentence(grammar, leaves).log_prob(words).sum().backward()
+
+    return {
+        "`Sentence.log_prob`, backward": backward,
+        "`DMV.expected_counts`": lambda: grammar.expected_counts(log_weights, words),
+    }
+
+
+def em(threads: tuple[int, ...], seconds: float) -> list[list[str]]:
+    """Rows: milliseconds of one ``EM.step`` on sentences of at most ten words."""
+    rows = []
+    for name, corpus in _corpora():
+        for count in threads:
+            pyro.clear_param_store()
+            grammar = DMV(len(corpus.vocab))
+            loop = EM(models.maximum_likelihood)
+            times = race({"EM": lambda: loop.step(corpus.words, grammar)}, count, seconds)  # noqa: B023
+            t = times["EM"].median
+            words = int(corpus.lengths.sum())
+            rows.append([name, f"{len(corpus):,}", f"{words:,}", str(count), f"{1000 * t:.1f}", _rounded(words / t)])
+            print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def _corpora() -> list[tuple[str, Corpus]]:
+    corpora = [("built in", Corpus.builtin(num_sentences=8000, seed=0).filter(max_length=10)[:5000])]
+    if EWT.exists():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            corpora.append(("English Web Treebank, universal tags", Corpus.from_conllu(EWT, max_length=10)))
+    return corpora
+
+
+def _rounded(rate: float) -> str:
+    return f"{float(f'{rate:.3g}'):,.0f}"

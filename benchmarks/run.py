@@ -1,0 +1,126 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""All benchmarks in one run: ``python3 benchmarks/run.py [--quick] [--write]``; see README.md beside it.
+
+It makes its own environment, ``.venv-bench``, with pinned peers from PyPI, and starts itself again in there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = ROOT / ".venv-bench"
+README = ROOT / "benchmarks/README.md"
+BEGIN, END = "<!-- results of run.py --write: begin -->", "<!-- results: end -->"
+# The peers come without what they depend on: of supar we need the charts alone, and torch must stay as it is.
+PEERS = ["torch-struct==0.5", "supar==1.1.4"]
+
+
+def prepare() -> Path:
+    """The environment's python; installs what is missing or has changed."""
+    python = ENVIRONMENT / "bin/python"
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    steps = [
+        [*pip, *shlex.split(os.environ.get("TORCH_INSTALL", "torch==2.13.0"))],
+        [*pip, "-c", "constraints.txt", "-e", "."],
+        [*pip, "--no-deps", *PEERS],
+    ]
+    wanted = "\n".join([str(steps), *((ROOT / name).read_text() for name in ("constraints.txt", "pyproject.toml"))])
+    ready = ENVIRONMENT / ".ready"
+    if not (ready.exists() and ready.read_text() == wanted):
+        for step in [[sys.executable, "-m", "venv", str(ENVIRONMENT)], *steps]:
+            subprocess.run(step, cwd=ROOT, check=True)
+        ready.write_text(wanted)
+    return python
+
+
+def measure(quick: bool) -> str:
+    """Everything, as markdown."""
+    import em
+    import memory
+    import timing
+    import torch
+    import trees
+    from peers import ENGINES
+
+    warnings.filterwarnings("ignore", category=UserWarning)
+    lengths = (10,) if quick else trees.LENGTHS
+    seconds = 0.5 if quick else 3.0
+    start, second = time.time(), timing.second_core()
+    threads = (1, 2) if second > 1.6 else (1,)  # with one core to share, two threads measure the other programs
+    most = threads[-1]
+    engines = [make() for make in ENGINES.values()]
+    agreed = trees.agreement(engines, lengths)
+    print(agreed, flush=True)
+    parts = [
+        f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}.",
+        agreed,
+        f"### Projective trees, batches of {trees.BATCH}, sentences/s",
+        _table(trees.CHART_HEADER, trees.charts(engines, lengths, threads, seconds)),
+        f"### Draws and best trees, batches of {trees.BATCH}, float64, threads: {most}",
+        _table(trees.DECODING_HEADER, trees.decoding(engines, lengths, most, seconds)),
+        f"### The dependency model with valence, batches of {em.BATCH}, float64",
+        _table(em.DMV_HEADER, em.dmv(lengths, threads, seconds / 2)),
+        "### One iteration of EM, sentences of at most ten words, float32",
+        _table(em.EM_HEADER, em.em(threads, seconds / 2)),
+        f"### Growth of peak memory, marginals, batch of {trees.BATCH}, float64",
+        _table(memory.HEADER, [memory.row()]),
+        f"The run took {(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the "
+        f"work of one when it began and {timing.second_core():.1f} times when it ended; two threads are measured only "
+        "if there is a second core for them (1.6 times or more).",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _machine(torch_version: str) -> str:
+    cpu = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        fields = {key.strip(): value.strip() for key, value in fields.items()}
+        cpu = fields.get("model name", cpu)
+        if fields.get("vendor_id") == "AuthenticAMD" and fields.get("cpu family") == "26":
+            cpu += " (Zen 5)"
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    python, torch_number = platform.python_version(), torch_version.split("+")[0]
+    return (
+        f"{os.cpu_count()} cores of an {cpu} server, {gigabytes:.0f} GB, {platform.system()}; "
+        f"Python {python}, torch {torch_number}"
+    )
+
+
+def _write(results: str) -> None:
+    text = README.read_text()
+    before, rest = text.split(BEGIN)
+    README.write_text(f"{before}{BEGIN}\n\n{results}\n{END}{rest.split(END)[1]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one length, few repeats: whether all works")
+    parser.add_argument("--write", action="store_true", help="put the results into benchmarks/README.md")
+    options = parser.parse_args()
+    if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
+        raise SystemExit(subprocess.run([prepare(), "-W", "ignore", *sys.argv]).returncode)
+    results = measure(options.quick)
+    print(results)
+    if options.write:
+        _write(results)
+
+
+if __name__ == "__main__":
+    main()
