@@ -85,7 +85,7 @@ def sample(
         mem, chart = make_chart(int(m[todo[0]]), dtype, plain, multiroot)
         _sample_blocks(mem, chart, a, s, m, todo, turns, seed, heads, failed)
 
-    run_workers(in_lanes, cost=len(todo) * (2.0 * m.max() ** 3 + num_samples * 100.0 * m.max()))
+    run_workers(in_lanes, cost=len(todo) * (2.0 * m.max() ** 3 + num_samples * 1000.0 * m.max()))
     rest = todo[failed[todo]]
 
     def in_logs(turns: Any) -> None:
@@ -118,7 +118,7 @@ def top_k(
         _best_sentences(chart, a, s, m, order, turns, multiroot, heads, scores)
 
     if len(order):
-        run_workers(work, cost=len(order) * 20.0 * k * int(m[order[0]]) ** 3)
+        run_workers(work, cost=len(order) * 60.0 * k * int(m[order[0]]) ** 3)
     return torch.from_numpy(heads), torch.from_numpy(scores)
 
 
@@ -167,7 +167,8 @@ def _run_lanes(dtype: Any, a: Any, s: Any, m: Any, order: Any, multiroot: bool, 
         mem, chart = make_chart(n, dtype, plain, multiroot)
         _score_blocks(mem, chart, a, s, m, order, turns, adjoints, *out)
 
-    run_workers(work, cost=len(order) * (4.0 * n**3 + 40.0 * n**2))
+    # In float32 a lane is half as wide.
+    run_workers(work, cost=len(order) * (4.0 * n**3 + 40.0 * n**2) * np.dtype(dtype).itemsize / 8)
 
 
 def _run_log(a: Any, s: Any, m: Any, order: Any, multiroot: bool, posteriors: bool, *out: Any) -> None:

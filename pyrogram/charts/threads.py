@@ -40,9 +40,10 @@ def run_workers(work: Callable[[Any], None], cost: float) -> None:
     """Call ``work(turns)`` on every thread, the calling one included.
 
     :param work: does what :func:`take` says, until there is nothing left to do.
-    :param cost: rough number of floating-point operations in all; small jobs stay on one thread.
+    :param cost: rough number of floating-point operations in all. Below a millisecond or so a second thread costs more
+        than it saves: it wakes late, on a core where torch's own threads still spin.
     """
-    num_workers = torch.get_num_threads() if cost > 2e6 else 1
+    num_workers = torch.get_num_threads() if cost > 2e7 else 1
     turns = np.zeros(1, np.int64)
     if num_workers == 1:
         work(turns)

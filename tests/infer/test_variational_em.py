@@ -479,10 +479,10 @@ def test_weights_have_the_dtype_of_the_model(dtype: torch.dtype, learn: bool) ->
 
 @pytest.mark.parametrize("model", [maximum_likelihood, dirichlet])
 def test_threads_change_nothing(model: Callable[..., None]) -> None:
-    """To the last bit: counts are summed in fixed parts."""
+    """To the last bit: counts are summed in fixed parts. The corpus is large enough to be shared by two threads."""
     generator = torch.Generator().manual_seed(0)
-    words = torch.randint(0, 5, (600, 12), generator=generator)
-    lengths = torch.randint(1, 13, (600, 1), generator=generator)
+    words = torch.randint(0, 5, (8000, 12), generator=generator)
+    lengths = torch.randint(1, 13, (8000, 1), generator=generator)
     words = torch.where(torch.arange(12) < lengths, words, -1)
     threads = torch.get_num_threads()
     runs = []
