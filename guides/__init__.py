@@ -3,5 +3,6 @@
 """Variational families."""
 
 from .dirichlet import MeanFieldDirichlet
+from .gaussian import MeanFieldGaussian
 
-__all__ = ["MeanFieldDirichlet"]
+__all__ = ["MeanFieldDirichlet", "MeanFieldGaussian"]

@@ -5,5 +5,15 @@
 from pyrogram.grammar import Block, Grammar
 
 from .dmv import DMV, DMVDerivation
+from .tying import TIES, family_covariance, start_covariances, tie
 
-__all__ = ["DMV", "Block", "DMVDerivation", "Grammar"]
+__all__ = [
+    "DMV",
+    "TIES",
+    "Block",
+    "DMVDerivation",
+    "Grammar",
+    "family_covariance",
+    "start_covariances",
+    "tie",
+]
