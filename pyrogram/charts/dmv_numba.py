@@ -18,7 +18,8 @@ from torch import Tensor
 
 from . import dmv, projective_numba
 from .compiling import kernel
-from .eisner_lanes import SCALED_FROM, inside, make_chart, outside
+from .eisner_lanes import SCALED_FROM, inside, make_chart
+from .eisner_outside import outside
 from .lanes import fill, store
 from .projective_numba import GREATEST, longest_first
 from .threads import run_workers, take

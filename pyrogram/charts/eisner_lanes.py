@@ -29,12 +29,13 @@ Cost: 4/6 n^3 fused multiply-adds inside (3/6 if plain), twice that outside; abo
 """
 
 # mypy: disable-error-code="no-untyped-def"
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from .lanes import exponent_of, fill, fma, load, power_of_two, rounded, store
+from .lanes import exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need no scaling
 
@@ -47,7 +48,8 @@ class Chart(NamedTuple):
     stops in ``ms``. The recursions run along rows in ``RO``, ``RCr``, ``LCr``, ``IR`` and down columns in ``LO``,
     ``LCc``, ``RCc``, ``IL``, which are therefore stored by columns. ``SR``, ``SL`` are the sums over later
     children in the trapezoids. dX is the adjoint of log Z with respect to X; ``ends`` + n is one in the lanes of
-    sentences of n words; ``shifts`` were taken off the scores; ``bound`` sums all values met (NaN sticks to a sum),
+    sentences of n words; ``shifts`` were taken off the scores; ``exponents`` sums the binary logarithms of all
+    ``factors``, ``grown`` those above zero; ``bound`` sums all values met (NaN sticks to a sum),
     from which :mod:`.projective_numba` judges whether digits were lost.
     """
 
@@ -79,6 +81,8 @@ class Chart(NamedTuple):
     factors: int
     ends: int
     shifts: int
+    exponents: int
+    grown: int
     z: int
     bound: int
 
@@ -88,6 +92,17 @@ _ALIASES = {"a1": "a0", "RCr": "RO", "LCc": "LO", "SL": "SR", "dRCr": "dRO", "dL
 
 def make_chart(n: int, dtype: Any, plain: bool, multiroot: bool) -> tuple[Any, Chart]:
     """Memory for sentences of at most n words, and its layout (one array: many would cost reference counts)."""
+    chart, cells = _layout(n, plain, multiroot)
+    width = 64 // np.dtype(dtype).itemsize
+    memory = np.zeros((cells + 1) * width, dtype)
+    # A cell that straddles two cache lines costs twice as much to load, and far more to load soon after it was stored.
+    skip = -memory.ctypes.data % 64 // memory.itemsize
+    return memory[skip : skip + cells * width], chart
+
+
+@lru_cache(maxsize=256)
+def _layout(n: int, plain: bool, multiroot: bool) -> tuple[Chart, int]:
+    """Where the tables lie, and how many cells they have in all."""
     pitch = (n + 1) | 1  # odd, so that the rows do not fall into the same cache sets
     rows = {"s": 4, "ms": 4, "factors": 1, "ends": 1, "shifts": 3}
     places: dict[str, int] = {}
@@ -97,9 +112,8 @@ def make_chart(n: int, dtype: Any, plain: bool, multiroot: bool) -> tuple[Any, C
             places[name] = places[_ALIASES[name]]
             continue
         places[name] = end
-        end += 1 if name in ("z", "bound") else rows.get(name, pitch) * (n + 1)
-    width = 64 // np.dtype(dtype).itemsize
-    return np.zeros(end * width, dtype), Chart(pitch, plain, multiroot, **places)
+        end += 1 if name in ("exponents", "grown", "z", "bound") else rows.get(name, pitch) * (n + 1)
+    return Chart(pitch, plain, multiroot, **places), end
 
 
 @njit(nogil=True, forceinline=True)
@@ -111,28 +125,17 @@ def _dot(mem, a, b, count):
     return total
 
 
-@njit(nogil=True, forceinline=True)
-def _push(mem, g, A, dA, a, B, dB, b, count):
-    """Adjoint of :func:`_dot`: dA += g * B and dB += g * A, for the tables at A, dA, B, dB."""
-    for t in range(count):
-        store(mem, dA + a + t, fma(g, load(mem, B + b + t), load(mem, dA + a + t)))
-        store(mem, dB + b + t, fma(g, load(mem, A + a + t), load(mem, dB + b + t)))
-
-
-@njit(nogil=True, forceinline=True)
-def _add(mem, cell, lanes):
-    store(mem, cell, load(mem, cell) + lanes)
-
-
 @njit(nogil=True)
 def inside(mem, c, n):
     """Fill RO .. IL and z from the weights, left to right. Lanes of shorter sentences have weight 0 beyond."""
     p = c.pitch
     one = fill(mem, mem.dtype.type(1))
     top = fill(mem, mem.dtype.type(0))
+    store(mem, c.exponents, top)
+    store(mem, c.grown, top)
     if c.multiroot:
         store(mem, c.RO, one)
-    columns = _columns_at_once(c, n)
+    columns = columns_at_once(c, n)
     for start in range(1, n + 1, columns):
         end = min(start + columns, n + 1)
         for j in range(start, end):
@@ -144,8 +147,12 @@ def inside(mem, c, n):
             right = one if c.plain else load(mem, c.s + 4 * j + 2)
             _store_complete(mem, c, jj, jj, right, left)
         for i in range(end - 2, 0, -1):
-            for j in range(max(start, i + 1), end):
+            j = max(start, i + 1)
+            if (end - j) % 2 == 1:
                 top = _inside_cell(mem, c, i, j, top)
+                j += 1
+            for left in range(j, end, 2):
+                top = _inside_pair(mem, c, i, left, top)
         if c.multiroot:
             for j in range(start, end):
                 top = _inside_wall(mem, c, j, top)
@@ -156,7 +163,7 @@ def inside(mem, c, n):
 
 
 @njit(nogil=True)
-def _columns_at_once(c, n):
+def columns_at_once(c, n):
     """How many columns are filled row by row, so that they and a row of each table fit into a cache of 32 KB."""
     return max(1, (85 if c.plain else 64) // n)
 
@@ -172,37 +179,98 @@ def _store_complete(mem, c, row, column, right, left):
 
 @njit(nogil=True, forceinline=True)
 def _inside_cell(mem, c, i, j, top):
-    p = c.pitch
-    ij, ji = i * p + j, j * p + i
-    i_, j_ = i * p, j * p
+    zero = fill(mem, mem.dtype.type(0))
+    right, left, later, latest = zero, zero, zero, zero
     if c.plain:
-        both = _dot(mem, c.RCr + i_ + i, c.LCc + j_ + i + 1, j - i)
-        store(mem, c.SR + ij, both)
-        arc_right = both * load(mem, c.a0 + ij)
-        arc_left = both * load(mem, c.a0 + ji)
-    else:
-        first = load(mem, c.LCc + ji + 1) * load(mem, c.a0 + ij)
-        later = _dot(mem, c.RO + i_ + i + 1, c.LCc + j_ + i + 2, j - i - 1)
-        store(mem, c.SR + ij, later)
-        arc_right = fma(later, load(mem, c.a1 + ij), first)
-        # LO(j, j) carries the column's factor, which is one while the column is being filled.
-        first = load(mem, c.RCr + ij - 1) * load(mem, c.a0 + ji)
-        later = _dot(mem, c.RCr + i_ + i, c.LO + j_ + i + 1, j - i - 1)
-        store(mem, c.SL + ij, later)
-        arc_left = fma(later, load(mem, c.a1 + ji), first)
+        for k in range(i + 1, j):
+            right, left, later = _step_plain(mem, c, i, j, k, right, left, later)
+        return _close_plain(mem, c, i, j, right, left, later, top)
+    for k in range(i + 1, j):
+        right, left, later, latest = _step(mem, c, i, j, k, right, left, later, latest)
+    return _close_cell(mem, c, i, j, right, left, later, latest, top)
+
+
+@njit(nogil=True, forceinline=True)
+def _inside_pair(mem, c, i, j, top):
+    """Cells (i, j) and (i, j + 1) in one loop: what it loads of row i serves both, and it is left only once."""
+    zero = fill(mem, mem.dtype.type(0))
+    right0, left0, later0, latest0 = zero, zero, zero, zero
+    right1, left1, later1, latest1 = zero, zero, zero, zero
+    if c.plain:
+        for k in range(i + 1, j):
+            right0, left0, later0 = _step_plain(mem, c, i, j, k, right0, left0, later0)
+            right1, left1, later1 = _step_plain(mem, c, i, j + 1, k, right1, left1, later1)
+        top = _close_plain(mem, c, i, j, right0, left0, later0, top)
+        right1, left1, later1 = _step_plain(mem, c, i, j + 1, j, right1, left1, later1)
+        return _close_plain(mem, c, i, j + 1, right1, left1, later1, top)
+    for k in range(i + 1, j):
+        right0, left0, later0, latest0 = _step(mem, c, i, j, k, right0, left0, later0, latest0)
+        right1, left1, later1, latest1 = _step(mem, c, i, j + 1, k, right1, left1, later1, latest1)
+    top = _close_cell(mem, c, i, j, right0, left0, later0, latest0, top)
+    right1, left1, later1, latest1 = _step(mem, c, i, j + 1, j, right1, left1, later1, latest1)
+    return _close_cell(mem, c, i, j + 1, right1, left1, later1, latest1, top)
+
+
+@njit(nogil=True, forceinline=True)
+def _step_plain(mem, c, i, j, k, right, left, both):
+    """The terms of k in the sums of cell (i, j), except where k is one of the ends."""
+    ik, jk = i * c.pitch + k, j * c.pitch + k
+    right = fma(load(mem, c.IR + ik), load(mem, c.RCc + jk), right)
+    left = fma(load(mem, c.LCr + ik), load(mem, c.IL + jk), left)
+    both = fma(load(mem, c.RCr + ik), load(mem, c.LCc + jk + 1), both)
+    return right, left, both
+
+
+@njit(nogil=True, forceinline=True)
+def _step(mem, c, i, j, k, right, left, later_right, later_left):
+    ik, jk = i * c.pitch + k, j * c.pitch + k
+    right = fma(load(mem, c.IR + ik), load(mem, c.RCc + jk), right)
+    left = fma(load(mem, c.LCr + ik), load(mem, c.IL + jk), left)
+    later_right = fma(load(mem, c.RO + ik), load(mem, c.LCc + jk + 1), later_right)
+    later_left = fma(load(mem, c.RCr + ik - 1), load(mem, c.LO + jk), later_left)
+    return right, left, later_right, later_left
+
+
+@njit(nogil=True, forceinline=True)
+def _close_plain(mem, c, i, j, right, left, both, top):
+    p = c.pitch
+    ij, ji, ii, jj = i * p + j, j * p + i, i * p + i, j * p + j
+    both = fma(load(mem, c.RCr + ii), load(mem, c.LCc + ji + 1), both)
+    store(mem, c.SR + ij, both)
+    arc_right = both * load(mem, c.a0 + ij)
+    arc_left = both * load(mem, c.a0 + ji)
     store(mem, c.IR + ij, arc_right)
     store(mem, c.IL + ji, arc_left)
-    right = _dot(mem, c.IR + i_ + i + 1, c.RCc + j_ + i + 1, j - i)
-    left = _dot(mem, c.LCr + i_ + i, c.IL + j_ + i, j - i)
+    right = fma(arc_right, load(mem, c.RCc + jj), right)
+    left = fma(load(mem, c.LCr + ii), arc_left, left)
     store(mem, c.RO + ij, right)
     store(mem, c.LO + ji, left)
-    top = top + right + left + arc_right + arc_left
-    if not c.plain:
-        right = right * load(mem, c.s + 4 * i + 3)
-        left = left * load(mem, c.s + 4 * j + 1)
-        top = top + right + left
     _store_complete(mem, c, ij, ji, right, left)
-    return top
+    return top + (right + left) + (arc_right + arc_left)
+
+
+@njit(nogil=True, forceinline=True)
+def _close_cell(mem, c, i, j, right, left, later_right, later_left, top):
+    p = c.pitch
+    ij, ji, ii, jj = i * p + j, j * p + i, i * p + i, j * p + j
+    store(mem, c.SR + ij, later_right)
+    store(mem, c.SL + ij, later_left)
+    first = load(mem, c.LCc + ji + 1) * load(mem, c.a0 + ij)
+    arc_right = fma(later_right, load(mem, c.a1 + ij), first)
+    # LO(j, j) carries the column's factor, which is one while the column is being filled.
+    first = load(mem, c.RCr + ij - 1) * load(mem, c.a0 + ji)
+    arc_left = fma(later_left, load(mem, c.a1 + ji), first)
+    store(mem, c.IR + ij, arc_right)
+    store(mem, c.IL + ji, arc_left)
+    right = fma(arc_right, load(mem, c.RCc + jj), right)
+    left = fma(load(mem, c.LCr + ii), arc_left, left)
+    store(mem, c.RO + ij, right)
+    store(mem, c.LO + ji, left)
+    top = top + (right + left) + (arc_right + arc_left)
+    right = right * load(mem, c.s + 4 * i + 3)
+    left = left * load(mem, c.s + 4 * j + 1)
+    _store_complete(mem, c, ij, ji, right, left)
+    return top + (right + left)
 
 
 @njit(nogil=True, forceinline=True)
@@ -225,7 +293,10 @@ def _scale_column(mem, c, j):
     total = fill(mem, mem.dtype.type(0))
     for i in range(1, j):
         total = total + exponent_of(load(mem, c.RO + i * p + j) + load(mem, c.LO + j * p + i))
-    factor = power_of_two(rounded(total * fill(mem, mem.dtype.type(-1.0 / j))))
+    exponent = rounded(total * fill(mem, mem.dtype.type(-1.0 / j)))
+    store(mem, c.exponents, load(mem, c.exponents) + exponent)
+    store(mem, c.grown, load(mem, c.grown) + maximum(exponent, fill(mem, mem.dtype.type(0))))
+    factor = power_of_two(exponent)
     store(mem, c.factors + j, factor)
     jj = j * p + j
     _scale(mem, c.LO + jj, factor)
@@ -252,7 +323,7 @@ def _close(mem, c, n):
     p = c.pitch
     z = fill(mem, mem.dtype.type(0))
     for m in range(1, n + 1):
-        if not _any(mem, c.ends + m):
+        if not any_lane(mem, c.ends + m):
             continue
         if c.multiroot:
             z = fma(load(mem, c.ends + m), load(mem, c.RO + m), z)
@@ -266,164 +337,9 @@ def _close(mem, c, n):
 
 
 @njit(nogil=True, forceinline=True)
-def _any(mem, cell):
+def any_lane(mem, cell):
     width = 64 // mem.itemsize
     for lane in range(width):
         if mem[cell * width + lane] != 0:
             return True
     return False
-
-
-@njit(nogil=True)
-def outside(mem, c, n):
-    """Posteriors of arcs (into ``a0``, ``a1``) and stops (``ms``); call :func:`inside` first."""
-    p = c.pitch
-    zero = fill(mem, mem.dtype.type(0))
-    for j in range(n + 1):
-        for t in range(j + 1):
-            for table in (c.dLO, c.dRCc, c.dIL):
-                store(mem, table + j * p + t, zero)
-            if not c.plain:
-                store(mem, c.dLCc + j * p + t, zero)
-        for t in range(j, n + 1):
-            for table in (c.dRO, c.dLCr, c.dIR):
-                store(mem, table + j * p + t, zero)
-            if not c.plain:
-                store(mem, c.dRCr + j * p + t, zero)
-        if not c.plain:
-            store(mem, c.ms + 4 * j + 1, zero)
-            store(mem, c.ms + 4 * j + 3, zero)
-    _open(mem, c, n)
-    top = load(mem, c.bound)
-    columns = _columns_at_once(c, n)
-    for start in range((n - 1) // columns * columns + 1, 0, -columns):
-        end = min(start + columns, n + 1)
-        if c.multiroot:
-            for j in range(end - 1, start - 1, -1):
-                top = _outside_wall(mem, c, j, top)
-        for i in range(1, end):
-            for j in range(end - 1, max(start - 1, i), -1):
-                top = _outside_cell(mem, c, i, j, top)
-            if i >= start and not c.plain:
-                top = _outside_stops(mem, c, i, top)
-    store(mem, c.bound, top)
-
-
-@njit(nogil=True, forceinline=True)
-def _outside_stops(mem, c, j, top):
-    """Posteriors of stopping without a child."""
-    jj = j * c.pitch + j
-    left = (load(mem, c.dLCr + jj) + load(mem, c.dLCc + jj)) * load(mem, c.factors + j)
-    right = load(mem, c.dRCr + jj) + load(mem, c.dRCc + jj)
-    store(mem, c.ms + 4 * j, left * load(mem, c.s + 4 * j))
-    store(mem, c.ms + 4 * j + 2, right * load(mem, c.s + 4 * j + 2))
-    return top + left + right
-
-
-@njit(nogil=True, forceinline=True)
-def _open(mem, c, n):
-    """Adjoints of :func:`_close`, of log Z."""
-    p = c.pitch
-    width = 64 // mem.itemsize
-    for lane in range(width):
-        z = mem[c.z * width + lane]
-        mem[c.z * width + lane] = 1 / z if z > 0 else 0
-    inverse = load(mem, c.z)
-    if c.multiroot:
-        for m in range(1, n + 1):
-            store(mem, c.dRO + m, load(mem, c.ends + m) * inverse)
-        return
-    # The wall's arcs have no cell of their own, so their adjoints, and what each product meets, are summed here.
-    top = load(mem, c.bound) + inverse
-    for r in range(1, n + 1):
-        weight = load(mem, c.a0 + r)
-        left = load(mem, c.LCr + p + r)
-        share = inverse * left
-        right = fill(mem, mem.dtype.type(0))
-        for m in range(r, n + 1):
-            if _any(mem, c.ends + m):
-                rm = load(mem, c.RCc + m * p + r) * load(mem, c.ends + m)
-                right = right + rm
-                _add(mem, c.dRCc + m * p + r, weight * share * load(mem, c.ends + m))
-        _add(mem, c.dLCr + p + r, weight * (inverse * right))
-        store(mem, c.a0 + r, weight * (share * right))
-        top = top + share + inverse * right + share * right + weight * left + weight * right
-    store(mem, c.bound, top)
-
-
-@njit(nogil=True, forceinline=True)
-def _outside_cell(mem, c, i, j, top):
-    """From the adjoints of RC(i, j) and LC(i, j) to those of all that they are made of."""
-    p = c.pitch
-    ij, ji = i * p + j, j * p + i
-    i_, j_ = i * p, j * p
-    # In a plain chart dRO is dRCr, and dLO is dLCc.
-    right = load(mem, c.dRCr + ij) + load(mem, c.dRCc + ji)
-    left = load(mem, c.dLCr + ij) + load(mem, c.dLCc + ji)
-    if not c.plain:
-        raw_right, raw_left = right * load(mem, c.RO + ij), left * load(mem, c.LO + ji)
-        top = top + right + left + raw_right + raw_left
-        stop_right, stop_left = load(mem, c.s + 4 * i + 3), load(mem, c.s + 4 * j + 1)
-        _add(mem, c.ms + 4 * i + 3, raw_right * stop_right)
-        _add(mem, c.ms + 4 * j + 1, raw_left * stop_left)
-        right = fma(right, stop_right, load(mem, c.dRO + ij))
-        left = fma(left, stop_left, load(mem, c.dLO + ji))
-    top = top + right + left
-    _push(mem, right, c.IR, c.dIR, i_ + i + 1, c.RCc, c.dRCc, j_ + i + 1, j - i)
-    _push(mem, left, c.LCr, c.dLCr, i_ + i, c.IL, c.dIL, j_ + i, j - i)
-    right, left = load(mem, c.dIR + ij), load(mem, c.dIL + ji)
-    top = top + right + left
-    if not c.plain:
-        return _outside_trapezoids(mem, c, i, j, right, left, top)
-    both = load(mem, c.SR + ij)
-    raw_right, raw_left = right * both, left * both
-    top = top + raw_right + raw_left
-    weight_right, weight_left = load(mem, c.a0 + ij), load(mem, c.a0 + ji)
-    store(mem, c.a0 + ij, raw_right * weight_right)
-    store(mem, c.a0 + ji, raw_left * weight_left)
-    both = fma(right, weight_right, left * weight_left)
-    _push(mem, both, c.RCr, c.dRCr, i_ + i, c.LCc, c.dLCc, j_ + i + 1, j - i)
-    return top
-
-
-@njit(nogil=True, forceinline=True)
-def _outside_trapezoids(mem, c, i, j, right, left, top):
-    """From the adjoints of IR(i, j) and IL(i, j) to the posteriors of their arcs and to what they span."""
-    p = c.pitch
-    ij, ji = i * p + j, j * p + i
-    i_, j_ = i * p, j * p
-    raw0, raw1 = right * load(mem, c.LCc + ji + 1), right * load(mem, c.SR + ij)
-    top = top + raw0 + raw1
-    a0, a1 = load(mem, c.a0 + ij), load(mem, c.a1 + ij)
-    store(mem, c.a0 + ij, raw0 * a0)
-    store(mem, c.a1 + ij, raw1 * a1)
-    _add(mem, c.dLCc + ji + 1, right * a0)
-    _push(mem, right * a1, c.RO, c.dRO, i_ + i + 1, c.LCc, c.dLCc, j_ + i + 2, j - i - 1)
-    diagonal = left * load(mem, c.factors + j)
-    raw0, raw1 = diagonal * load(mem, c.RCr + ij - 1), left * load(mem, c.SL + ij)
-    top = top + raw0 + raw1
-    a0, a1 = load(mem, c.a0 + ji), load(mem, c.a1 + ji)
-    store(mem, c.a0 + ji, raw0 * a0)
-    store(mem, c.a1 + ji, raw1 * a1)
-    _add(mem, c.dRCr + ij - 1, diagonal * a0)
-    _push(mem, left * a1, c.RCr, c.dRCr, i_ + i, c.LO, c.dLO, j_ + i + 1, j - i - 1)
-    return top
-
-
-@njit(nogil=True, forceinline=True)
-def _outside_wall(mem, c, j, top):
-    p = c.pitch
-    right = load(mem, c.dRO + j)
-    _push(mem, right, c.IR, c.dIR, 1, c.RCc, c.dRCc, j * p + 1, j)
-    g = load(mem, c.dIR + j)
-    raw0, raw1 = g * load(mem, c.LCc + j * p + 1), g * load(mem, c.SR + j)
-    top = top + right + g + raw0 + raw1
-    a0, a1 = load(mem, c.a0 + j), load(mem, c.a1 + j)
-    if c.plain:
-        store(mem, c.a0 + j, raw0 * a0 + raw1 * a1)
-    else:
-        store(mem, c.a0 + j, raw0 * a0)
-        store(mem, c.a1 + j, raw1 * a1)
-    _add(mem, c.dLCc + j * p + 1, g * a0)
-    _push(mem, g * a1, c.RO, c.dRO, 1, c.LCc, c.dLCc, j * p + 2, j - 1)
-    return top

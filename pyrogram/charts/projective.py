@@ -15,6 +15,7 @@ O(n^3) time and O(n^2) memory a sentence, by the split-head algorithm of Eisner 
 
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -37,8 +38,8 @@ def log_partition(
     if choose_engine(a, engine) == "torch":
         return projective_torch.log_partition(a, s, m, multiroot).reshape(batch)
     if _needs_grad(a, s):
-        return _marginals(a, s, m, multiroot)[0].reshape(batch)
-    return projective_numba.log_partition(a, s, m, multiroot).reshape(batch)
+        return _shaped(_LogPartition.apply(a, s, m, multiroot), batch)
+    return _shaped(projective_numba.log_partition(a, s, m, multiroot), batch)
 
 
 def marginals(
@@ -57,11 +58,8 @@ def marginals(
         log_z, arc_marginals, stop_marginals = _marginals(a, s, m, multiroot)
     else:
         log_z, arc_marginals, stop_marginals = projective_numba.marginals(a, s, m, multiroot)
-    return (
-        log_z.reshape(batch),
-        arc_marginals.reshape(*batch, *a.shape[1:]),
-        None if stop_marginals is None else stop_marginals.reshape(*batch, *a.shape[1:2], 2, 2),
-    )
+    stop_marginals = None if stop_marginals is None else _shaped(stop_marginals, batch)
+    return _shaped(log_z, batch), _shaped(arc_marginals, batch), stop_marginals
 
 
 def sample(
@@ -147,19 +145,36 @@ def flatten(
     batch = arcs.shape[:-3]
     if stops is not None:
         batch = broadcast(batch, stops.shape[:-3])
-        stops = stops.expand(*batch, n + 1, 2, 2)
     if lengths is None:
         lengths = torch.full((), n, dtype=torch.long, device=arcs.device)
     elif lengths.is_floating_point():
         raise ValueError(f"lengths must be integers, not {lengths.dtype}")
     batch = broadcast(batch, lengths.shape)
     lengths = lengths.to(torch.long).expand(batch).reshape(-1)
-    if not is_traced(lengths) and len(lengths) and not (1 <= int(lengths.min()) and int(lengths.max()) <= n):
-        raise ValueError(f"lengths must lie in 1..{n}, not {int(lengths.min())}..{int(lengths.max())}")
-    arcs = arcs.expand(*batch, n + 1, n + 1, arcs.shape[-1]).reshape(-1, n + 1, n + 1, arcs.shape[-1])
-    if stops is not None:
-        stops = stops.expand(*batch, n + 1, 2, 2).reshape(-1, n + 1, 2, 2)
-    return arcs, stops, lengths, batch
+    if not is_traced(lengths):
+        check_lengths(lengths, n)
+    arcs = _flat(arcs, batch)
+    return arcs, None if stops is None else _flat(stops, batch), lengths, batch
+
+
+def check_lengths(lengths: Tensor, n: int) -> None:
+    """
+    :raises ValueError: if a length is not in 1..n.
+    """
+    values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
+    if lengths.numel() and not (1 <= values.min() and values.max() <= n):
+        raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
+
+
+def _flat(scores: Tensor, batch: torch.Size) -> Tensor:
+    """One batch dimension. For short sentences an operation of torch that does nothing takes noticeable time."""
+    if len(batch) == 1 and scores.shape[:-3] == batch:
+        return scores
+    return scores.expand((*batch, *scores.shape[-3:])).reshape((-1, *scores.shape[-3:]))
+
+
+def _shaped(tensor: Tensor, batch: torch.Size) -> Tensor:
+    return tensor if len(batch) == 1 else tensor.reshape((*batch, *tensor.shape[1:]))
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
@@ -200,11 +215,38 @@ def _marginals(
     return _Marginals.apply(arcs, stops, lengths, multiroot)  # type: ignore[no-any-return]
 
 
-def _scaled(marginals: Tensor, by_log_z: Tensor) -> Tensor:
+def _scaled(marginals: Tensor, by_log_z: Tensor, in_place: bool) -> Tensor:
     """The product, by numpy where it can: torch would wake its threads, which then spin and get in our way."""
-    if choose_engine(by_log_z, None) == "numba":
-        return torch.from_numpy(marginals.detach().numpy() * by_log_z.detach().numpy()[:, None, None, None])
-    return marginals * by_log_z[:, None, None, None]
+    if choose_engine(by_log_z, None) == "torch":
+        return marginals * by_log_z[:, None, None, None]
+    values, factors = marginals.detach().numpy(), by_log_z.detach().numpy()
+    if in_place and (factors == 1).all():
+        return marginals
+    return torch.from_numpy(np.multiply(values, factors[:, None, None, None], out=values if in_place else None))
+
+
+class _LogPartition(torch.autograd.Function):
+    """numba's log Z, with the marginals kept for the first backward pass; what follows it computes them again.
+
+    So nobody else has them when they become the gradient, and they need no copy.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, arcs: Tensor, stops: Tensor | None, lengths: Tensor, multiroot: bool) -> Any:
+        log_z, *ctx.kept = projective_numba.marginals(arcs, stops, lengths, multiroot)
+        ctx.multiroot = multiroot
+        ctx.save_for_backward(arcs, stops, lengths)
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        arcs, stops, lengths = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return _derivatives(arcs, stops, lengths, ctx.multiroot, (gradients[0], None, None))
+        kept, ctx.kept = ctx.kept, None
+        marginals = kept or projective_numba.marginals(arcs, stops, lengths, ctx.multiroot)[1:]
+        scaled = [None if m is None else _scaled(m, gradients[0], in_place=True) for m in marginals]
+        return *scaled, None, None
 
 
 class _Marginals(torch.autograd.Function):
@@ -225,22 +267,29 @@ class _Marginals(torch.autograd.Function):
         if by_arcs is None and by_stops is None and (by_log_z is None or not torch.is_grad_enabled()):
             if by_log_z is None:
                 return None, None, None, None
-            stop_gradient = None if stops is None else _scaled(stop_marginals, by_log_z)
-            return _scaled(arc_marginals, by_log_z), stop_gradient, None, None
+            stop_gradient = None if stops is None else _scaled(stop_marginals, by_log_z, in_place=False)
+            return _scaled(arc_marginals, by_log_z, in_place=False), stop_gradient, None, None
+        return _derivatives(arcs, stops, lengths, ctx.multiroot, gradients)
 
-        def scalar(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
-            """The sum of the outputs, weighted by their gradients, as the torch engine computes it."""
 
-            def log_z(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
-                return projective_torch.log_partition(arcs, stops, lengths, ctx.multiroot)
+def _derivatives(
+    arcs: Tensor, stops: Tensor | None, lengths: Tensor, multiroot: bool, gradients: tuple[Tensor | None, ...]
+) -> tuple[Tensor | None, ...]:
+    """Derivatives of log Z and of the marginals in the directions of ``gradients``, as the torch engine has them."""
 
-            inputs = (arcs,) if stops is None else (arcs, stops)
-            value, pullback = torch.func.vjp(log_z, *inputs)  # type: ignore[misc]
-            outputs = (value, *pullback(torch.ones_like(value)))
-            pairs = zip(outputs, (by_log_z, by_arcs, by_stops), strict=False)
-            return torch.stack([(output * g).sum() for output, g in pairs if g is not None]).sum()
+    def scalar(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
+        """The sum of the outputs, weighted by their gradients."""
+
+        def log_z(arcs: Tensor, stops: Tensor | None = None) -> Tensor:
+            return projective_torch.log_partition(arcs, stops, lengths, multiroot)
 
         inputs = (arcs,) if stops is None else (arcs, stops)
-        value, pullback = torch.func.vjp(scalar, *inputs)  # type: ignore[misc]
-        arc_gradient, *stop_gradients = pullback(torch.ones_like(value))
-        return arc_gradient, (stop_gradients[0] if stop_gradients else None), None, None
+        value, pullback = torch.func.vjp(log_z, *inputs)  # type: ignore[misc]
+        outputs = (value, *pullback(torch.ones_like(value)))
+        pairs = zip(outputs, gradients, strict=False)
+        return torch.stack([(output * g).sum() for output, g in pairs if g is not None]).sum()
+
+    inputs = (arcs,) if stops is None else (arcs, stops)
+    value, pullback = torch.func.vjp(scalar, *inputs)  # type: ignore[misc]
+    arc_gradient, *stop_gradients = pullback(torch.ones_like(value))
+    return arc_gradient, (stop_gradients[0] if stop_gradients else None), None, None

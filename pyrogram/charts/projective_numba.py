@@ -1,9 +1,9 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU engine for projective trees: how scores get into lanes, and when the result may be trusted.
+"""The CPU engine for projective trees: who computes what, and when the result may be trusted.
 
-Sentences are sorted by length, W of them share a block, and blocks are dealt to threads. Scores are shifted per
-dependent (and per stop decision), so that the best is one, and exponentiated in lanes.
+Sentences are sorted by length, W of them share a block, and blocks are dealt to threads. Scores are shifted, so that
+the best weight is one, and go into lanes (:mod:`.projective_lanes`).
 
 Real space flushes what is smaller than ``tiny`` to zero. That cannot matter as long as no cell and no adjoint
 of log Z exceeds a bound M with ``n**3 * tiny * M`` below the rounding error, because a flushed quantity changes
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numba import njit
 from torch import Tensor
 
 from .compiling import kernel
 from .eisner_best import fill_best, fill_first, make_best_chart, read_best
-from .eisner_lanes import SCALED_FROM, inside, make_chart, outside
+from .eisner_lanes import inside, make_chart
 from .eisner_log import log_inside, log_posteriors, make_log_chart
+from .eisner_outside import outside
 from .eisner_sample import draw_tree, seed_stream
-from .lanes import exp, fill, gather_cells, load, maximum, scatter_cells, store
+from .projective_lanes import drain_posteriors, feed_scores, log_z_of
 from .threads import run_workers, take
 
 # M by element size, see above (a tuple, for compiled code reads no dictionaries).
@@ -138,9 +138,9 @@ def longest_first(lengths: Any) -> Any:
 
 def _run(arcs: Tensor, stops: Tensor | None, lengths: Tensor, multiroot: bool, posteriors: bool) -> Any:
     a, s, m = as_arrays(arcs, stops, lengths)
-    log_z = np.zeros(len(a), a.dtype)
-    arc_out = np.zeros(a.shape if posteriors else (0, 0, 0, a.shape[3]), a.dtype)
-    stop_out = np.zeros(s.shape if posteriors else (0, 0, 2, 2), a.dtype)
+    log_z = np.empty(len(a), a.dtype)
+    arc_out = np.empty(a.shape if posteriors else (0, 0, 0, a.shape[3]), a.dtype)
+    stop_out = np.empty(s.shape if posteriors else (0, 0, 2, 2), a.dtype)
     todo = longest_first(m)
     # log Z alone has a bound that long sentences in float32 cannot meet.
     widest = np.float64 if not posteriors and len(m) and m.max() > 24 else a.dtype.type
@@ -212,7 +212,7 @@ def _score_blocks(mem, c, arcs, stops, lengths, order, turns, adjoints, log_z, a
         inside(mem, c, n)
         for lane in range(len(sentences)):
             b = sentences[lane]
-            log_z[b], least = log_z_of(mem, c, lane, lengths[b], n)
+            log_z[b], least = log_z_of(mem, c, lane, lengths[b])
             failed[b] = not (adjoints or least)
         if adjoints:
             outside(mem, c, n)
@@ -222,153 +222,6 @@ def _score_blocks(mem, c, arcs, stops, lengths, order, turns, adjoints, log_z, a
             # Written so that NaN fails.
             if not (mem[c.bound * width + lane] <= GREATEST[mem.itemsize] and np.isfinite(log_z[sentences[lane]])):
                 failed[sentences[lane]] = True
-
-
-@njit(nogil=True)
-def feed_scores(mem, c, arcs, stops, lengths, sentences):
-    """Scores to shifted weights in lanes."""
-    width = 64 // mem.itemsize
-    n = lengths[sentences[0]]
-    p = c.pitch
-    nothing = fill(mem, mem.dtype.type(-np.inf))
-    zero = fill(mem, mem.dtype.type(0))
-    for m in range(n + 1):
-        store(mem, c.ends + m, zero)
-    if len(sentences) < width or lengths[sentences[-1]] < n:
-        for h in range(n + 1):
-            for x in range(1, n + 1):
-                store(mem, c.a0 + h * p + x, nothing)
-                store(mem, c.a1 + h * p + x, nothing)
-            for x in range(4):
-                store(mem, c.s + 4 * h + x, nothing)
-    last = arcs.shape[3] - 1
-    for lane in range(len(sentences)):
-        mem[(c.ends + lengths[sentences[lane]]) * width + lane] = 1
-    uniform = _fills_lanes(mem, lengths, sentences) and last == 0
-    offsets = sentences * (arcs.shape[1] * arcs.shape[2])
-    for h in range(n + 1):  # row by row, so that the lanes of a row are written while it is in the cache
-        if uniform:
-            for t in range(0, n, 8):
-                x = min(1 + t, n - 7)  # the last eight may overlap those before
-                gather_cells(mem, c.a0 + h * p + x, arcs, offsets, h * arcs.shape[2] + x)
-                if not c.plain:
-                    gather_cells(mem, c.a1 + h * p + x, arcs, offsets, h * arcs.shape[2] + x)
-        for lane in range(0 if uniform and c.plain else len(sentences)):
-            b = sentences[lane]
-            m = lengths[b]
-            if h > m:
-                continue
-            cell = h * p
-            if not uniform:
-                for x in range(1, m + 1):
-                    mem[(c.a0 + cell + x) * width + lane] = arcs[b, h, x, 0]
-            if not uniform and not c.plain:
-                for x in range(1, m + 1):
-                    mem[(c.a1 + cell + x) * width + lane] = arcs[b, h, x, last]
-            if not c.plain:
-                for d in range(2):
-                    for v in range(2):
-                        score = stops[b, h, d, v] if len(stops) else 0
-                        mem[(c.s + 4 * h + 2 * d + v) * width + lane] = score
-    for x in range(1, n + 1):
-        store(mem, c.a0 + x * p + x, nothing)
-        store(mem, c.a1 + x * p + x, nothing)
-        if not c.multiroot and not c.plain:
-            store(mem, c.a1 + x, nothing)
-        _exponentiate(mem, c, n, x)
-
-
-@njit(nogil=True, forceinline=True)
-def _fills_lanes(mem, lengths, sentences):
-    """Whether there is a sentence for every lane, all of one length, of at least eight words."""
-    n = lengths[sentences[0]]
-    return n >= 8 and len(sentences) == 64 // mem.itemsize and lengths[sentences[-1]] == n
-
-
-@njit(nogil=True, forceinline=True)
-def _exponentiate(mem, c, n, x):
-    """Weights of the arcs to x and of its stops, each at most one, and the shifts that made them so."""
-    p = c.pitch
-    least = fill(mem, mem.dtype.type(-1e30))
-    top = least
-    for h in range(n + 1):
-        top = maximum(top, load(mem, c.a0 + h * p + x))
-        if not c.plain:
-            top = maximum(top, load(mem, c.a1 + h * p + x))
-    store(mem, c.shifts + 3 * x, top)
-    for h in range(n + 1):
-        store(mem, c.a0 + h * p + x, exp(load(mem, c.a0 + h * p + x) - top))
-        if not c.plain:
-            store(mem, c.a1 + h * p + x, exp(load(mem, c.a1 + h * p + x) - top))
-    if not c.plain:
-        for d in range(2):
-            first, later = load(mem, c.s + 4 * x + 2 * d), load(mem, c.s + 4 * x + 2 * d + 1)
-            top = maximum(maximum(first, later), least)
-            store(mem, c.shifts + 3 * x + 1 + d, top)
-            store(mem, c.s + 4 * x + 2 * d, exp(first - top))
-            store(mem, c.s + 4 * x + 2 * d + 1, exp(later - top))
-
-
-@njit(nogil=True)
-def log_z_of(mem, c, lane, m, n):
-    """log Z of the sentence of m words in a lane of a block of up to n, and whether the bound on log Z holds."""
-    width = 64 // mem.itemsize
-    log_z = np.log(np.float64(mem[c.z * width + lane]))
-    grown = 0.0
-    if n > SCALED_FROM:
-        for j in range(1, m + 1):
-            factor = np.log(np.float64(mem[(c.factors + j) * width + lane]))
-            log_z -= factor
-            grown += max(factor, 0.0)
-    scaled = np.log2(np.float64(mem[c.z * width + lane]))
-    # log2 of tiny * n**3 / rounding error, plus log2(27 / 4) per word: the adjoint of no cell is greater.
-    least = -126.0 + 24.0 + 24.0 if mem.itemsize == 4 else -1022.0 + 53.0 + 24.0
-    trusted = scaled >= least + 2.7549 * m + grown / np.log(2.0)
-    for x in range(1, m + 1):
-        log_z += mem[(c.shifts + 3 * x) * width + lane]
-        if not c.plain:
-            log_z += (
-                np.float64(mem[(c.shifts + (3 * x + 1)) * width + lane]) + mem[(c.shifts + (3 * x + 2)) * width + lane]
-            )
-    return log_z, trusted
-
-
-@njit(nogil=True)
-def drain_posteriors(mem, c, lengths, sentences, arc_out, stop_out):
-    """Posteriors of all lanes into the arrays of their sentences, which are zero so far."""
-    if _fills_lanes(mem, lengths, sentences) and c.plain:
-        n = lengths[sentences[0]]
-        offsets = sentences * (arc_out.shape[1] * arc_out.shape[2])
-        for h in range(n + 1):
-            for t in range(0, n, 8):
-                x = min(1 + t, n - 7)
-                scatter_cells(mem, c.a0 + h * c.pitch + x, arc_out, offsets, h * arc_out.shape[2] + x)
-    else:
-        for lane in range(len(sentences)):
-            _drain_lane(mem, c, lane, lengths[sentences[lane]], sentences[lane], arc_out, stop_out)
-
-
-@njit(nogil=True, forceinline=True)
-def _drain_lane(mem, c, lane, m, b, arc_out, stop_out):
-    width = 64 // mem.itemsize
-    p = c.pitch
-    for h in range(m + 1):
-        cell = h * p
-        for x in range(1, m + 1):
-            arc_out[b, h, x, 0] = mem[(c.a0 + cell + x) * width + lane]
-        if arc_out.shape[3] == 2:
-            for x in range(1, m + 1):
-                arc_out[b, h, x, 1] = mem[(c.a1 + cell + x) * width + lane]
-        elif not c.plain:
-            for x in range(1, m + 1):
-                arc_out[b, h, x, 0] += mem[(c.a1 + cell + x) * width + lane]
-    for h in range(1, m + 1):
-        arc_out[b, h, h] = 0
-    if len(stop_out) > 0:
-        for h in range(1, m + 1):
-            for d in range(2):
-                for v in range(2):
-                    stop_out[b, h, d, v] = mem[(c.ms + 4 * h + 2 * d + v) * width + lane]
 
 
 @kernel
@@ -387,7 +240,7 @@ def _sample_blocks(mem, c, arcs, stops, lengths, order, turns, seed, heads, fail
         for lane in range(len(sentences)):
             b = sentences[lane]
             n = lengths[b]
-            log_z, trusted = log_z_of(mem, c, lane, n, lengths[sentences[0]])
+            log_z, trusted = log_z_of(mem, c, lane, n)
             if not (trusted and mem[c.bound * width + lane] <= GREATEST[mem.itemsize] and np.isfinite(log_z)):
                 failed[b] = True
                 continue

@@ -99,9 +99,7 @@ class ProjectiveDependencyTree(TorchDistribution):
     def _validate_parameters(self) -> None:
         if self.stop_scores is not None and not bool(Scores().check(self.stop_scores).all()):
             raise ValueError("stop_scores must be real numbers or -inf, but some are NaN or +inf")
-        n = self.event_shape[0]
-        if self.lengths.numel() and not (1 <= int(self.lengths.min()) and int(self.lengths.max()) <= n):
-            raise ValueError(f"lengths must lie in 1..{n}, not {int(self.lengths.min())}..{int(self.lengths.max())}")
+        projective.check_lengths(self.lengths, self.event_shape[0])
 
     @property
     def support(self) -> DependencyTrees:
@@ -148,7 +146,7 @@ class ProjectiveDependencyTree(TorchDistribution):
 
         # The marginals' chart has log Z as well.
         log_z = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)
-        return log_z.expand(self.batch_shape)
+        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
 
     # ------------------------------------------------------------------ probabilities
 
@@ -195,7 +193,7 @@ class ProjectiveDependencyTree(TorchDistribution):
         own = len(arcs.shape) - 3
         # Copies, so that a caller may change them in place.
         return {
-            k: v.clone().expand(*self.batch_shape, *v.shape[own:]) if own <= dims else v.clone()
+            k: _copy(v).expand(*self.batch_shape, *v.shape[own:]) if own <= dims else _copy(v)
             for k, v in expected.items()
         }
 
@@ -277,6 +275,13 @@ class ProjectiveDependencyTree(TorchDistribution):
         trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
         trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
         return trees.expand(-1, *self.batch_shape, -1) if expand else trees
+
+
+def _copy(values: Tensor) -> Tensor:
+    """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
+    if values.requires_grad or projective.choose_engine(values, None) == "torch":
+        return values.clone()
+    return torch.from_numpy(values.numpy().copy())
 
 
 @register_kl(ProjectiveDependencyTree, ProjectiveDependencyTree)

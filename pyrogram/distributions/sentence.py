@@ -14,6 +14,7 @@ from torch import Tensor
 from pyrogram.grammar import Grammar, Weights
 
 from .constraints import PaddedWords
+from .partition import once
 
 
 class Sentence(TorchDistribution):
@@ -149,6 +150,7 @@ def _check_block(grammar: Grammar, weights: Mapping[str, Tensor], name: str) -> 
 
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
     for name, w in weights.items():
+        w = once(w, 1)  # a loop that reads a model expands one grammar over all sentences
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])

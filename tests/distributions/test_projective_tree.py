@@ -113,6 +113,33 @@ def test_results_after_inference_mode():
     torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.parametrize("batch", [(), (9,), (2, 3)])
+@pytest.mark.parametrize("with_stops", [False, True])
+def test_a_graph_may_be_used_again(batch, with_stops):
+    """The first backward pass gives away the marginals that log Z was computed with."""
+    arcs = torch.randn(*batch, 10, 10, requires_grad=True)
+    stops = torch.randn(*batch, 10, 2, 2, requires_grad=True) if with_stops else None
+    leaves = [arcs] if stops is None else [arcs, stops]
+    counts = list(
+        ProjectiveDependencyTree(arcs.detach(), None if stops is None else stops.detach()).expected_counts().values()
+    )
+    log_z = ProjectiveDependencyTree(arcs, stops).log_partition
+    log_z.sum().backward(retain_graph=True)
+    for leaf, expected in zip(leaves, counts, strict=True):
+        torch.testing.assert_close(leaf.grad, expected, rtol=0, atol=0)
+        leaf.grad.fill_(7)  # what is given away may be changed
+        leaf.grad = None
+    for weight in torch.randn(2, *batch):
+        for gradient, expected in zip(
+            torch.autograd.grad(log_z, leaves, weight, retain_graph=True), counts, strict=True
+        ):
+            scale = weight.reshape(*batch, *[1] * (expected.dim() - len(batch)))
+            torch.testing.assert_close(gradient, scale * expected)
+    log_z.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        log_z.sum().backward()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision(dtype):
     arcs = torch.randn(5, 5)
