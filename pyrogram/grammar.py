@@ -87,6 +87,13 @@ class Grammar(ABC):
             gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
         return log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
+    def rows(self, words: Tensor) -> SentenceRows:
+        """The multinomials of each sentence, for weights that differ from sentence to sentence.
+
+        :param words: shape ``(N, n)``.
+        """
+        return SentenceRows(self, words)
+
     @abstractmethod
     def derivation(
         self,
@@ -118,6 +125,120 @@ class Grammar(ABC):
         if method not in self.initialisers:
             raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(self.initialisers)}")
         return self.initialisers[method](self, words, **options)
+
+
+class SentenceRows:
+    """The multinomials that occur in each sentence, as *rows*: weights of its own for every sentence.
+
+    A row is a pair of a sentence l and a multinomial k of a block; a table of rows has shape ``(R, N)``, R pairs by N
+    events. Memory is linear in the pairs. Here every multinomial occurs in every sentence, which is right for any
+    grammar; a grammar that knows better overrides :meth:`Grammar.rows`.
+
+    :param grammar: the grammar.
+    :param words: shape ``(N, n)``, padded with -1 on the right.
+    :param pairs: sentences and multinomials of the rows by block, in the order of :attr:`sentence` and
+        :attr:`multinomial`; None: all.
+    """
+
+    #: Numbers that are held for the sentences that are done at a time.
+    CHUNK = 2**22
+
+    def __init__(
+        self, grammar: Grammar, words: Tensor, pairs: Mapping[str, tuple[Tensor, Tensor]] | None = None
+    ) -> None:
+        if words.dim() != 2:
+            raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
+        self.grammar, self.words = grammar, words
+        self.sentence: dict[str, Tensor] = {}
+        """By block, the sentence of each row, shape ``(R,)``, increasing."""
+        self.multinomial: dict[str, Tensor] = {}
+        """By block, the multinomial of each row as a flat index into ``block.shape[:-1]``, increasing in a sentence."""
+        for name, block in grammar.blocks.items():
+            if pairs is None:
+                N, K = len(words), block.shape[:-1].numel()
+                self.sentence[name] = torch.arange(N, device=words.device).repeat_interleave(K)
+                self.multinomial[name] = torch.arange(K, device=words.device).repeat(N)
+            else:
+                self.sentence[name], self.multinomial[name] = pairs[name]
+
+    def expected_counts(
+        self, log_rows: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
+    ) -> tuple[Tensor, Weights]:
+        """log Z of every sentence under its own rows, shape ``(N,)``, and its expected counts, shape ``(R, N_b)``.
+
+        Not differentiable: the expected counts are the gradient of the sum of log Z. A sentence without a derivation
+        has log Z = -inf and counts nothing.
+
+        :param log_rows: log weights of the rows by block, shape ``(R, N_b)``.
+        :param sentences: indices of the sentences that are wanted, increasing; None: all. The log Z and the counts of
+            others are zero.
+        :param out: the counts of an earlier call, to write into: those of sentences that are not wanted stay.
+        """
+        self._check(log_rows, sentences, out)
+        first = next(iter(log_rows.values()))
+        log_z = first.new_zeros(len(self.words))
+        counts = {name: torch.zeros_like(log_rows[name]) for name in self.grammar.blocks} if out is None else out
+        if sentences is None:
+            sentences = torch.arange(len(self.words), device=self.words.device)
+        self._count(log_rows, sentences, log_z, counts)
+        return log_z, counts
+
+    def _count(self, log_rows: Mapping[str, Tensor], sentences: Tensor, log_z: Tensor, counts: Weights) -> None:
+        """Write the results of some sentences, so many at a time that their weights fit into memory."""
+        size = max(1, self.CHUNK // self._numbers())
+        for start in range(0, len(sentences), size):
+            chosen = sentences[start : start + size]
+            index = {name: _ranges(own, chosen) for name, own in self.sentence.items()}
+            few = {name: log_rows[name].detach()[index[name]] for name in self.grammar.blocks}
+            log_z[chosen], found = self._chunk_counts(few, index, chosen)
+            for name, rows in counts.items():
+                rows[index[name]] = found[name].to(rows.dtype)
+
+    def _check(
+        self, log_rows: Mapping[str, Tensor], sentences: Tensor | None, out: Mapping[str, Tensor] | None
+    ) -> None:
+        for name, block in self.grammar.blocks.items():
+            shape = (len(self.sentence[name]), block.shape[-1])
+            if name not in log_rows:
+                raise ValueError(f"log_rows lacks block {name!r} of shape {shape}")
+            if log_rows[name].shape != shape:
+                raise ValueError(f"log_rows[{name!r}] must have shape {shape}, not {tuple(log_rows[name].shape)}")
+            if out is not None and (name not in out or out[name].shape != shape or not out[name].is_contiguous()):
+                given = tuple(out[name].shape) if name in out else "nothing"
+                raise ValueError(f"out[{name!r}] must be contiguous and have shape {shape}, but is {given}")
+        if sentences is not None and len(sentences):
+            N, increasing = len(self.words), bool((sentences[1:] > sentences[:-1]).all())
+            if not (increasing and 0 <= int(sentences[0]) and int(sentences[-1]) < N):
+                raise ValueError(f"sentences must be increasing indices in 0..{N - 1}, not {sentences.tolist()[:10]}")
+
+    def _numbers(self) -> int:
+        """How many numbers a sentence needs while it is done."""
+        return self.words.shape[1] ** 2 + sum(block.shape.numel() for block in self.grammar.blocks.values())
+
+    def _chunk_counts(
+        self, log_rows: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
+    ) -> tuple[Tensor, Weights]:
+        """log Z and expected counts of a few sentences through dense weights, of which what does not occur is one."""
+        with torch.enable_grad():
+            leaves = {name: rows.clone().requires_grad_() for name, rows in log_rows.items()}
+            dense = {}
+            for name, block in self.grammar.blocks.items():
+                own = torch.searchsorted(sentences, self.sentence[name][index[name]])
+                place = own, self.multinomial[name][index[name]]
+                empty = leaves[name].new_zeros(len(sentences), block.shape[:-1].numel(), block.shape[-1])
+                dense[name] = empty.index_put(place, leaves[name]).reshape(-1, *block.shape)
+            log_z = self.grammar.log_partition(dense, self.words[sentences])
+            gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
+        return log_z.detach(), dict(zip(leaves, gradients, strict=True))
+
+
+def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
+    """Indices of all elements of sorted values that are equal to one of ``wanted``, which increase."""
+    start = torch.searchsorted(sorted_values, wanted)
+    size = torch.searchsorted(sorted_values, wanted, right=True) - start
+    before = size.cumsum(0) - size
+    own = torch.arange(int(size.sum()), device=wanted.device)
+    return own + (start - before).repeat_interleave(size)
 
 
 def uniform_weights(grammar: Grammar, words: Tensor) -> Weights:

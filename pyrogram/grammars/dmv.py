@@ -20,6 +20,7 @@ from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Block, Grammar, Weights
 
 from . import initial
+from .dmv_rows import DMVRows
 
 
 class DMV(Grammar):
@@ -88,6 +89,9 @@ class DMV(Grammar):
             log_z = projective.log_partition(arcs, stops, lengths_of(words))
             gradients = torch.autograd.grad(log_z.sum(), leaves)
         return log_z.detach(), dict(zip(self.blocks, gradients, strict=True))
+
+    def rows(self, words: Tensor) -> DMVRows:
+        return DMVRows(self, words)
 
     def derivation(
         self,

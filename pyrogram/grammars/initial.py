@@ -8,6 +8,7 @@ All return normalised weights; a multinomial without any count is uniform. What 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +21,8 @@ from pyrogram.grammar import Weights
 
 if TYPE_CHECKING:
     from .dmv import DMV
+
+CELLS = 2**26  # numbers that the tables of single sentences may take at a time
 
 
 def harmonic(
@@ -60,9 +63,11 @@ def harmonic(
     counts = {name: torch.zeros(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
     lengths = lengths_of(words).cpu()
     for n in lengths.unique().tolist():
-        for chunk in words.cpu()[lengths == n, :n].split(4096):
-            for name, c in _soft_counts(grammar, chunk, distance, stops).items():
-                counts[name] += c
+        same_length = words.cpu()[lengths == n, :n]
+        for rows in _chunks(grammar, same_length):
+            used, own, small = _own_symbols(grammar, same_length[rows])
+            for name, c in _soft_counts(small, own, distance, stops).items():
+                _add(counts[name], name, used, c)
     if noise > 0:
         generator = _generator(seed)
         for c in counts.values():
@@ -148,10 +153,40 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     if smoothing < 0:
         raise ValueError(f"smoothing must not be negative, not {smoothing}")
     counts = {name: torch.full(block.shape, smoothing, dtype=torch.float64) for name, block in grammar.blocks.items()}
-    for w, h in zip(words.split(1024), heads.split(1024), strict=True):
-        for name, c in grammar.counts(w, h).items():
-            counts[name] += c.sum(0).to("cpu", torch.float64)
+    for rows in _chunks(grammar, words):
+        used, own, small = _own_symbols(grammar, words[rows])
+        for name, c in small.counts(own, heads[rows]).items():
+            _add(counts[name], name, used, c.sum(0))
     return _normalized(grammar, counts, words)
+
+
+def _chunks(grammar: DMV, words: Tensor) -> Iterator[slice]:
+    """Sentences (N, n), as many at a time as have room for tables of their own with the symbols of all of them."""
+    N, n = words.shape
+    # B sentences have at most B n symbols, and an attachment for every pair, direction and valence.
+    size = max(1, CELLS // (4 * grammar.num_tags**2), int((CELLS / (4 * max(n, 1) ** 2)) ** (1 / 3)))
+    for start in range(0, N, min(size, 4096)):
+        yield slice(start, start + min(size, 4096))
+
+
+def _own_symbols(grammar: DMV, words: Tensor) -> tuple[Tensor, Tensor, DMV]:
+    """The symbols of some sentences (k,), the sentences in numbers of these, and a grammar with no others."""
+    from .dmv import DMV
+
+    used = words[words >= 0].unique()
+    own = torch.where(words >= 0, torch.searchsorted(used, words.contiguous()), -1)
+    return used, own, DMV(max(1, len(used)), valence_attach=grammar.valence_attach)
+
+
+def _add(total: Tensor, name: str, used: Tensor, counts: Tensor) -> None:
+    """Add counts of some symbols, by their own numbers, to the counts of a block of all."""
+    used, counts = used.to(total.device), counts.to(total)
+    if name == "attach":
+        of_heads = total[used]
+        of_heads[..., used] += counts
+        total[used] = of_heads
+    else:
+        total[used] += counts
 
 
 def _normalized(grammar: DMV, counts: Weights, words: Tensor) -> Weights:

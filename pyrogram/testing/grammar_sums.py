@@ -133,6 +133,48 @@ def check_batched_weights(case: GrammarCase) -> None:
     close(Sentence(case.grammar, mixed).log_prob(case.words), torch.stack(by_hand), "only one block with a batch")
 
 
+def check_rows(case: GrammarCase) -> None:
+    """rows: the multinomials of each sentence; under weights of its own, log Z and counts are those of batches."""
+    N = len(case.words)
+    leaves = {name: w.log().requires_grad_() for name, w in case.weights((N,)).items()}
+    expected_log_z = case.grammar.log_partition(leaves, case.words)
+    expected = dict(zip(leaves, torch.autograd.grad(expected_log_z.sum(), list(leaves.values())), strict=True))
+    rows = case.grammar.rows(case.words)
+    tables = {}
+    for name, block in case.grammar.blocks.items():
+        K = block.shape[:-1].numel()
+        sentence, multinomial = rows.sentence[name], rows.multinomial[name]
+        has_shape(multinomial, tuple(sentence.shape), f"the multinomials of the rows of {name!r}")
+        require(((0 <= multinomial) & (multinomial < K)).all(), f"the rows of {name!r} have no such multinomial")
+        places = sentence * K + multinomial
+        require((places[1:] > places[:-1]).all(), f"the rows of {name!r} are not sorted")
+        tables[name] = leaves[name].detach().reshape(N, K, -1)[sentence, multinomial]
+
+    def compare(log_rows: Weights, wanted: Tensor | None, log_z: Tensor, counts: Mapping[str, Tensor]) -> None:
+        before = {name: t.clone() for name, t in log_rows.items()}
+        found, found_counts = rows.expected_counts(log_rows, wanted)
+        close(log_rows, before, "log_rows after expected_counts of rows", atol=0.0, rtol=0.0)
+        require(not any(c.requires_grad for c in found_counts.values()), "expected_counts of rows keeps a graph")
+        close(found, log_z, "log Z of rows")
+        for name, c in counts.items():
+            has_shape(found_counts[name], tuple(log_rows[name].shape), f"the counts of the rows of {name!r}")
+            place = rows.sentence[name], rows.multinomial[name]
+            dense = torch.zeros_like(c).reshape(N, -1, c.shape[-1]).index_put(place, found_counts[name])
+            close(dense.reshape(c.shape), c, f"counts of the rows of {name!r}")
+
+    compare(tables, None, expected_log_z, expected)
+    some = torch.arange(1, N, 2)
+    mask = torch.zeros(N, dtype=torch.float64).index_fill(0, some, 1.0)
+    own = {name: c * mask.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
+    compare(tables, some, expected_log_z * mask, own)
+    compare(tables, some[:0], torch.zeros(N, dtype=torch.float64), {name: 0 * c for name, c in expected.items()})
+    # The first sentence becomes impossible, which spoils no other.
+    without = {n: t.masked_fill((rows.sentence[n] == 0)[:, None], -torch.inf) for n, t in tables.items()}
+    rest = torch.arange(N) > 0
+    own = {name: c * rest.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
+    compare(without, None, torch.where(rest, expected_log_z, -torch.inf), own)
+
+
 def check_zero_weights(case: GrammarCase) -> None:
     """Weights of zero forbid events: log_prob as enumerated, -inf if nothing is left, gradients finite."""
     for seed in range(6):

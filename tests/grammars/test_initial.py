@@ -9,6 +9,10 @@ import torch
 from oracle import all_trees, events
 
 from pyrogram import DMV
+from pyrogram.grammars import initial
+
+STOPS = ["half", "expected", "e-step"]
+SMOOTHING = {"harmonic": {}, "supervised": {"smoothing": 0.0}}
 
 LEFT, RIGHT = 0, 1
 TWO = torch.tensor([[0, 1]])
@@ -160,6 +164,48 @@ def test_order_and_batches_do_not_matter():
     forward, backward = start(words), start(words.flip(0))
     for name in forward:
         torch.testing.assert_close(forward[name], backward[name])
+
+
+@pytest.mark.parametrize("valence_attach", [False, True])
+@pytest.mark.parametrize("method, options", [("harmonic", {"stops": s}) for s in STOPS] + [("supervised", {})])
+def test_chunks_do_not_matter(method, options, valence_attach, monkeypatch):
+    """Sentences are counted so many at a time as have room, here one, in numbers of the symbols that they have."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 6, (30, 1), generator=generator)
+    words = torch.randint(0, 4, (30, 5), generator=generator) * 3  # 0, 3, 6 and 9 of 11 symbols
+    words = torch.where(torch.arange(5) < lengths, words, -1)
+    if method == "supervised":
+        chain = torch.arange(5).expand(30, 5)
+        options = {"heads": torch.where(words >= 0, chain, -1)}
+    grammar = DMV(11, valence_attach=valence_attach)
+    whole = grammar.initial_weights(words, method, **options)
+    monkeypatch.setattr(initial, "CELLS", 1)
+    parts = grammar.initial_weights(words, method, **options)
+    own = DMV(4, valence_attach=valence_attach)
+    small = own.initial_weights(torch.where(words >= 0, words // 3, -1), method, **{**options, **SMOOTHING[method]})
+    used = torch.tensor([0, 3, 6, 9])
+    unsmoothed = grammar.initial_weights(words, method, **{**options, **SMOOTHING[method]})
+    for name, w in whole.items():
+        torch.testing.assert_close(parts[name], w, rtol=1e-14, atol=0)
+        expected = unsmoothed[name] if name == "root" else unsmoothed[name][used]
+        counted = own.blocks[name].totals(small[name]) > 0
+        of_used = expected if name == "stop" else expected[..., used]
+        # A multinomial without a count is uniform, over more events in the larger grammar.
+        seen = (of_used.sum(-1, keepdim=True) > 0.999) & counted
+        assert bool(seen.any())
+        torch.testing.assert_close(torch.where(seen, of_used, 0), torch.where(seen, small[name], 0))
+
+
+@pytest.mark.parametrize("method", ["harmonic", "supervised"])
+def test_thousands_of_symbols_fit_into_memory(method):
+    """A table of counts for every one of these sentences would take 100 GB."""
+    words = torch.arange(3000).reshape(1000, 3)
+    options = {"heads": torch.tensor([2, 0, 2]).expand(1000, 3), "smoothing": 0.0} if method == "supervised" else {}
+    grammar = DMV(3000)
+    weights = grammar.initial_weights(words, method, **options)
+    assert weights["attach"][1, 0, 0] == weights["attach"][1, 1, 2] == 1
+    assert weights["attach"][2998, 0, 2997] == 1
+    assert weights["attach"][0, 0, 0] == pytest.approx(1 / 3000)  # no child at the left: uniform
 
 
 def test_uniform():

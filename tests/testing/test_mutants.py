@@ -367,6 +367,26 @@ class Remembers(DMV):
         return kept.setdefault(key, super().log_partition(log_weights, words))
 
 
+class OneRowForAll(DMV):
+    def rows(self, words):
+        rows = super().rows(words)
+        compute = rows.expected_counts
+
+        def expected_counts(log_rows, sentences=None):
+            return compute({name: t.mean(0).expand(t.shape).clone() for name, t in log_rows.items()}, sentences)
+
+        rows.expected_counts = expected_counts
+        return rows
+
+
+class CountsUnwantedSentences(DMV):
+    def rows(self, words):
+        rows = super().rows(words)
+        compute = rows.expected_counts
+        rows.expected_counts = lambda log_rows, sentences=None: compute(log_rows)
+        return rows
+
+
 class NoAlphabet(DMV):
     num_words = 0
 
@@ -419,6 +439,8 @@ GRAMMAR_MUTANTS = [
     ("derivation", Backwards(2)),
     ("batched_weights", FirstGrammarForAll(2)),
     ("batched_weights", GuessesValence(2, valence_attach=True)),
+    ("rows", OneRowForAll(2)),
+    ("rows", CountsUnwantedSentences(2)),
     ("zero_weights", ClampsZeros(2)),
     ("impossible_sentences", SpoilsNeighbours(2)),
     ("derivatives", Linearised(2)),
