@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from torch import Tensor
 
+from pyrogram.atomic import write_atomically
 from pyrogram.viz.arcs import CORRECT, MISSED, PLAIN, WRONG, Arc
 from pyrogram.viz.picture import Picture
 
@@ -33,14 +33,8 @@ class TreeDrawing:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the drawing to a file: all of it or, if that fails, nothing."""
-        target = Path(path)
-        draft = target.with_name(f".{uuid4().hex}.svg")
-        try:
-            draft.write_text(self.svg, encoding="utf-8")
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
-        return target
+        write_atomically(path, self.svg.encode())
+        return Path(path)
 
 
 def draw_tree(
