@@ -61,7 +61,7 @@ def _dmv_works(tags: int, n: int) -> dict[str, Work]:
 def em(threads: tuple[int, ...], seconds: float) -> list[list[str]]:
     """Rows: milliseconds of one ``EM.step`` on sentences of at most ten words."""
     rows = []
-    for name, corpus in _corpora():
+    for name, corpus in corpora():
         for count in threads:
             pyro.clear_param_store()
             grammar = DMV(len(corpus.vocab))
@@ -74,7 +74,7 @@ def em(threads: tuple[int, ...], seconds: float) -> list[list[str]]:
     return rows
 
 
-def _corpora() -> list[tuple[str, Corpus]]:
+def corpora() -> list[tuple[str, Corpus]]:
     corpora = [("built in", Corpus.builtin(num_sentences=8000, seed=0).filter(max_length=10)[:5000])]
     if EWT.exists():
         with warnings.catch_warnings():

@@ -46,6 +46,7 @@ def prepare() -> Path:
 def measure(quick: bool) -> str:
     """Everything, as markdown."""
     import em
+    import logistic_normal
     import memory
     import timing
     import torch
@@ -72,6 +73,8 @@ def measure(quick: bool) -> str:
         _table(em.DMV_HEADER, em.dmv(lengths, threads, seconds / 2)),
         "### One iteration of EM, sentences of at most ten words, float32",
         _table(em.EM_HEADER, em.em(threads, seconds / 2)),
+        "### One iteration of variational EM with a logistic normal for every sentence, float64",
+        _table(logistic_normal.HEADER, logistic_normal.logistic_normals(threads)),
         f"### Growth of peak memory, marginals, batch of {trees.BATCH}, float64",
         _table(memory.HEADER, [memory.row()]),
         f"The run took {(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the "

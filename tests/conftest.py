@@ -33,6 +33,15 @@ def fresh_state() -> Iterator[None]:
     torch.set_default_dtype(dtype)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Pyro's steps on tiny tensors spend most of their time waiting for torch's other threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of corpora beside the repository, which other people own and the project does not ship."""

@@ -14,7 +14,10 @@ from pyrogram.cli.experiment import Start
 
 
 def curve_csv(starts: Sequence[Start]) -> str:
-    """Start, iteration, objective before it and held-out log-likelihood after it (empty without such sentences)."""
+    """Start, iteration, objective before it and held-out log-likelihood after it (empty without such sentences).
+
+    With ``em-map`` the first objective may be -inf, see :class:`pyrogram.infer.EM`.
+    """
     file = io.StringIO()
     out = csv.writer(file, lineterminator="\n")
     out.writerow(["start", "iteration", "objective", "held_out"])

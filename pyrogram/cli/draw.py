@@ -40,16 +40,19 @@ def draw(
     if out is not None:
         check_writable(out)
     keep: Literal["keep", "remove"] = "keep" if gold is None else "remove"
-    corpus = read_corpus(file, format=format.value, tags="form", heads="required", punctuation=keep)
+    words = "give a file that has the words"
+    corpus = read_corpus(
+        file, format=format.value, tags="form", heads="required", punctuation=keep, no_tags_option=words
+    )
     if sentence > len(corpus):
-        raise CommandError(f"--sentence {sentence}: {file} has only {len(corpus)} sentences")
+        raise CommandError(f"--sentence {sentence} is not in {file}, which ends with sentence {len(corpus)}")
     i = sentence - 1
     record = corpus.sentences[i]
     right = None
     if gold is not None:
-        theirs = read_corpus(gold, format=format.value, tags="form", heads="required")
+        theirs = read_corpus(gold, format=format.value, tags="form", heads="required", no_tags_option=words)
         if sentence > len(theirs):
-            raise CommandError(f"--sentence {sentence}: {gold} has only {len(theirs)} sentences")
+            raise CommandError(f"--sentence {sentence} is not in {gold}, which ends with sentence {len(theirs)}")
         check_same(theirs[i : i + 1], corpus[i : i + 1], gold, file, first=sentence)
         right = theirs.sentences[i].heads
     assert record.heads is not None

@@ -90,7 +90,11 @@ def _is_ours(trace: TracebackType | None) -> bool:
 
 
 def in_words_of_options(message: str) -> str:
-    """A message of the library, which speaks of arguments, in words of the command line."""
-    message = message.replace("resume=False", "--no-resume")
-    message = re.sub(r"\b(tags|unknown|stops)='(\w[\w-]*)'", r"--\1 \2", message)
-    return re.sub(r"\bmax_length\b", "--max-length", message)
+    """A message of the library, which speaks of arguments, in words of the command line.
+
+    What :func:`pyrogram.cli.reading.read_corpus` raises speaks of options already, for it knows which there are.
+    """
+    message = re.sub(r"\s*\n\s*Trace Shapes:.*", "", message, flags=re.DOTALL)  # Pyro's, to what a model raises
+    message = message.replace("pass resume=False", "give --no-resume, which begins anew")
+    message = message.replace("start from weights without zeros", "give another --init or another --seed")
+    return re.sub(r"\bof site 'words' ", "", message)

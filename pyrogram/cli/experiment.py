@@ -37,7 +37,7 @@ class Start:
 
     :param number: from 1.
     :param weights: the point estimate.
-    :param objective: the objective before each iteration, in nats.
+    :param objective: the objective before each iteration, in nats; with ``em-map`` the first may be -inf.
     :param held_out: held-out log-likelihood after each iteration, NaN if there are no held-out sentences.
     :param stopped: why it ended.
     """

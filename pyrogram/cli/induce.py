@@ -55,7 +55,8 @@ def induce(
     ] = None,
     format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
     max_length: Annotated[
-        int, typer.Option(min=1, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA)
+        int,
+        typer.Option(min=1, max=2**31, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA),
     ] = 10,
     unknown: Annotated[
         Unknown, typer.Option(help="What becomes of symbols that TRAIN lacks.", rich_help_panel=_DATA)

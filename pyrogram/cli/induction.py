@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,10 @@ def _notes(
         notes.append("supervised DMV: the same grammar from the gold heads of the same sentences, each count + 0.1.")
     chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"
     if len(starts) > 1:
-        notes.append(f"start {best.number} has the best {chosen_by} of the {len(starts)} starts.")
+        if math.isfinite(best.criterion):
+            notes.append(f"start {best.number} has the best {chosen_by} of the {len(starts)} starts.")
+        else:
+            notes.append(f"no start has come to a finite {chosen_by}, so the first stands for all; raise --steps.")
     if corpora.dev is not None and corpora.dev is corpora.evaluation:
         notes.append("the --dev sentences also decided when to stop; give --test for others.")
     if corpora.evaluation.heads is not None:
@@ -185,7 +189,7 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
     selected: dict[str, Any] = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if corpora.dev is None else "held-out log-likelihood",
-        "value": best.criterion,
+        "value": best.criterion if math.isfinite(best.criterion) else None,  # JSON has no infinities
         "iterations": len(best.objective),
         "stopped": best.stopped,
     }

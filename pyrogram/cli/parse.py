@@ -41,7 +41,13 @@ def parse(
     if out is not None:
         check_writable(out)
     corpus = read_corpus(
-        file, format=format.value, tags=loaded.tags, vocab=loaded.vocab, unknown=unknown.value, heads="ignore"
+        file,
+        format=format.value,
+        tags=loaded.tags,
+        vocab=loaded.vocab,
+        unknown=unknown.value,
+        heads="ignore",
+        no_tags_option=f"give a file that has it, for the grammar in {run} was learnt with --tags {loaded.tags}",
     )
     note_unknown(corpus, file)
     if corpus.dropped:

@@ -37,11 +37,13 @@ def read_corpus(
     unknown: str = "most_frequent",
     heads: Literal["required", "optional", "ignore"] = "optional",
     punctuation: Literal["remove", "keep"] = "remove",
+    no_tags_option: str = "",
 ) -> Corpus:
     """Read a file of any format.
 
     :param tags: None stands for :func:`default_tags`.
-    :raises CorpusError: as the library's, but if a column is missing the message has those that are there.
+    :param no_tags_option: what to tell users whose file lacks the column, of a command without --tags.
+    :raises CorpusError: as the library's, but the message says what to do with options or with the file.
     """
     from pyrogram.data import CorpusError
 
@@ -49,15 +51,32 @@ def read_corpus(
     try:
         corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
     except CorpusError as error:
-        there = _alphabets(path, format, heads, but=alphabet) if Path(path).is_file() else []
-        if not there or unknown == "error":
+        # What is wrong, and what to do about it in Python.
+        problem, _, advice = error.problem.rpartition("; ")
+        argument = next((name for name in ("tags", "heads", "punctuation", "unknown") if f"{name}='" in advice), None)
+        if argument == "tags":
+            there = [] if no_tags_option else _alphabets(path, format, heads, but=alphabet)
+            advice = no_tags_option or _say_tags(there)
+        elif argument == "heads":
+            advice = "annotate it" + (
+                "" if heads == "required" else ", or write _ for the heads of all words of the file"
+            )
+        elif argument == "punctuation":
+            advice = "punctuation is left out, so give a file that also has words"
+        elif argument == "unknown":
+            advice = "--unknown most_frequent takes it for the most frequent one"
+        else:
             raise
-        problem, _, _ = error.problem.partition(";")
-        advice = " or ".join(f"--tags {name}" for name in there)
-        raise CorpusError(error.source, error.line, f"{problem}; the file can be read with {advice}") from None
+        raise CorpusError(error.source, error.line, f"{problem}; {advice}") from None
     if heads == "required" and corpus.heads is None:
         raise CommandError(f"{path} has no heads; give a treebank")
     return corpus
+
+
+def _say_tags(there: list[Alphabet]) -> str:
+    if not there:
+        return "annotate the file, for no column of it can be read"
+    return "the file can be read with " + " or ".join(f"--tags {name}" for name in there)
 
 
 def _read(

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyrogram.atomic import write_atomically
 from pyrogram.cli.errors import CommandError
 from pyrogram.cli.settings import Settings
 
@@ -122,24 +123,21 @@ def load_run(path: Path) -> Run:
             raise ValueError("a setting is out of range")
     except (KeyError, TypeError, ValueError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        reason = "an entry is of another kind" if isinstance(error, TypeError) else reason
         raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
     grammar = DMV(len(vocab), valence_attach=valence)
     return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file in one step: readers see the old one or the new one, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace a file in one step.
+
+    :raises CommandError: if it cannot be written.
+    """
     try:
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        write_atomically(path, data)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:
@@ -163,7 +161,7 @@ def _config(path: Path) -> dict[str, Any]:
         raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce ... --out makes one")
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter for a thousand brackets
         raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")

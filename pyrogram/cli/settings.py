@@ -11,6 +11,8 @@ from typing import Any
 from pyrogram.cli.errors import CommandError
 
 DEFAULT_ALPHA = {"em-map": 1.1, "vb": 0.25, "vb-em": 0.25}
+LEAST_ALPHA, MOST_ALPHA = 1e-8, 1e8  # beyond, counts and concentrations are lost in one another's rounding errors
+MOST_NOISE = 50  # seven times as much, up or down, is what exp can bear
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,16 @@ class Settings:
             raise CommandError("--alpha is for a prior, which --method em does not have; use em-map, vb or vb-em")
         if self.alpha is not None and self.alpha <= 0:
             raise CommandError(f"--alpha must be positive, not {self.alpha:g}")
+        if self.alpha is not None and not LEAST_ALPHA <= self.alpha <= MOST_ALPHA:
+            raise CommandError(f"--alpha must lie between {LEAST_ALPHA:g} and {MOST_ALPHA:g}, not be {self.alpha:g}")
         if self.method == "em-map" and self.alpha is not None and self.alpha < 1:
             raise CommandError(f"--alpha must be at least 1 with --method em-map, not {self.alpha:g}; vb takes less")
         if self.distance <= -1:
             raise CommandError(f"--distance must be greater than -1, not {self.distance:g}")
         if self.noise < 0:
             raise CommandError(f"--noise must not be negative, not {self.noise:g}")
+        if self.noise > MOST_NOISE:
+            raise CommandError(f"--noise must be at most {MOST_NOISE}, not {self.noise:g}; more gives weights of zero")
         if self.tolerance < 0:
             raise CommandError(f"--tolerance must not be negative, not {self.tolerance:g}")
         if not 0 < self.smoothing < 1:

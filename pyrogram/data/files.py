@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
+from pyrogram.atomic import write_atomically
 from pyrogram.data.records import CorpusError
 
 StrPath = str | os.PathLike[str]
@@ -63,13 +64,4 @@ def write(path_or_file: StrPath | TextIO, text: str) -> None:
     if not isinstance(path_or_file, (str, os.PathLike)):
         path_or_file.write(text)
         return
-    target = Path(path_or_file)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path_or_file, text.encode())

@@ -155,4 +155,4 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])
             kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
-            raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w[index])}")
+            raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")

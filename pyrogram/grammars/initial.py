@@ -22,7 +22,7 @@ from pyrogram.grammar import Weights
 if TYPE_CHECKING:
     from .dmv import DMV
 
-CELLS = 2**26  # numbers that the tables of single sentences may take at a time
+CELLS = 2**24  # numbers that the tables of single sentences may take at a time
 
 
 def harmonic(

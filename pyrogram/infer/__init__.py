@@ -5,7 +5,7 @@
 from .elbo import TraceGrammar_ELBO
 from .em import EM
 from .loop import GrammarLoop
-from .reading import ModelError
+from .sources import ModelError
 from .variational import VariationalEM
 
 __all__ = ["EM", "GrammarLoop", "ModelError", "TraceGrammar_ELBO", "VariationalEM"]

@@ -12,7 +12,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
 from .loop import GrammarLoop
-from .reading import ModelError, Reading
+from .sources import ModelError, Reading
 
 
 class EM(GrammarLoop):
@@ -23,12 +23,17 @@ class EM(GrammarLoop):
     Smith 2008, section 5); neither lowers it. A multinomial without any count keeps its weights. The learnt values
     are written into Pyro's parameter store.
 
+    Under a concentration above 1 the density of a weight of zero is zero, and the harmonic start has such weights. The
+    objective is then -inf before the first iteration, which lifts every such weight, and finite ever after.
+
     :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
         :class:`VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
     """
 
     def _check(self, reading: Reading) -> None:
         for source in reading.sources.values():
+            if source.mixture is not None:
+                raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
             if source.concentration is None:
                 continue
             if source.learns_prior:

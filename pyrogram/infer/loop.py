@@ -21,17 +21,19 @@ from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Weights
 
 from .checkpoint import fingerprint, load_state, save_state
-from .reading import ModelError, Reading, SentenceSite, read_model
+from .reading import read_model
+from .sources import ModelError, Reading, SentenceSite
 from .stopping import Stopper
 
 
 class GrammarLoop(ABC):
     """A loop that turns expected counts into weights, for any grammar and any model that it can read.
 
-    :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param``s or Dirichlet sites.
+    :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param``s, Dirichlet sites or
+        logistic normals.
     :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
-        grammar's initialisers. By default a ``pyro.param`` starts at its value, and a Dirichlet site where the
-        grammar's ``initial_weights`` says.
+        grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
+        ``initial_weights`` says, and a logistic normal at its mean; a mean that is a ``pyro.param`` is set, too.
     """
 
     def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
@@ -221,6 +223,7 @@ class GrammarLoop(ABC):
                 raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
         for site in reading.sentences:
             named = self.initial_weights
+            # Logistic normals start at their prior's mean unless told otherwise.
             needs_default = any(reading.sources[s].concentration is not None for s in site.sources.values())
             if isinstance(named, str) or (named is None and needs_default):
                 options = () if named is None else (named,)
@@ -228,9 +231,10 @@ class GrammarLoop(ABC):
             else:
                 defaults = dict(named or {})
             for block, source in site.sources.items():
-                is_param = reading.sources[source].concentration is None
                 given = defaults.get(source, defaults.get(block))
-                if is_param and named is None:
+                if named is None and reading.sources[source].mixture is not None:
+                    continue
+                if named is None and reading.sources[source].is_param:
                     given = reading.sources[source].value
                 start.setdefault(source, self._checked_start(reading, source, block, given))
         return start
@@ -269,14 +273,7 @@ class GrammarLoop(ABC):
         total = 0.0
         counts: Weights = {}
         for site in reading.sentences:
-            own = {block: log_weights[source] for block, source in site.sources.items()}
-            log_z, expected = site.grammar.expected_counts(own, site.words)
-            impossible = (log_z == -torch.inf).nonzero()
-            if len(impossible):
-                raise ValueError(
-                    f"sentence {int(impossible[0])} of site {site.name!r} has probability zero under the current "
-                    "weights; start from weights without zeros"
-                )
+            log_z, expected = expect(site, {block: log_weights[source] for block, source in site.sources.items()})
             total += float(log_z.sum(dtype=torch.float64))
             for block, source in site.sources.items():
                 counts[source] = counts[source] + expected[block] if source in counts else expected[block]
@@ -302,7 +299,7 @@ class GrammarLoop(ABC):
         """Leave what was learnt in the pyro.params of the model, for whatever runs on it next."""
         store = pyro.get_param_store()
         for name, source in self._need_reading().sources.items():
-            if source.concentration is None:
+            if source.is_param:
                 # With module_local_params the parameter lives in its module, not in the store.
                 value: Any = store[name] if name in store else source.value
                 with torch.no_grad():
@@ -313,6 +310,23 @@ class GrammarLoop(ABC):
 
     def _save(self, path: Path, reading: Reading) -> None:
         save_state(path, self.state_dict(), self._fingerprint(reading))
+
+
+def expect(site: SentenceSite, log_weights: Weights) -> tuple[Tensor, Weights]:
+    """log Z of each sentence of a site, and expected counts by block."""
+    log_z, counts = site.grammar.expected_counts(log_weights, site.words)
+    check_possible(site, log_z)
+    return log_z, counts
+
+
+def check_possible(site: SentenceSite, log_z: Tensor) -> None:
+    """Raise a ValueError that names the first sentence without a derivation."""
+    impossible = (log_z == -torch.inf).nonzero()
+    if len(impossible):
+        raise ValueError(
+            f"sentence {int(impossible[0])} of site {site.name!r} has probability zero under the current weights; "
+            "start from weights without zeros"
+        )
 
 
 def _site(reading: Reading, name: str | None) -> SentenceSite:

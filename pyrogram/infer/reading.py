@@ -3,14 +3,13 @@
 """What a Pyro model says about a grammar, read off one trace of it.
 
 A loop needs to know which observed sites are sentences, and what each block of weights is: the value of a
-``pyro.param`` or of a Dirichlet site. Weights are recognised by identity: a block is site ``attach`` if the tensor
-handed to ``Sentence`` *is* the tensor that ``pyro.sample("attach", ...)`` returned.
+``pyro.param``, of a Dirichlet site or of a logistic normal. Weights are recognised by identity: a block is site
+``attach`` if the tensor handed to ``Sentence`` *is* the tensor that ``pyro.sample("attach", ...)`` returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyro
@@ -23,47 +22,11 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions import Sentence
-from pyrogram.grammar import Block, Grammar
+from pyrogram.grammar import Block
+
+from .sources import GaussianSite, Hyperparameter, ModelError, Reading, SentenceSite, Source
 
 _ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
-
-
-class ModelError(NotImplementedError):
-    """A model that a loop cannot handle; the message names the site and says what can."""
-
-
-@dataclass(frozen=True)
-class SentenceSite:
-    """An observed site of sentences, shape ``(N, n)``, and what site each of its grammar's blocks is the value of."""
-
-    name: str
-    grammar: Grammar
-    words: Tensor
-    sources: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A site that weights come from: a ``pyro.param`` (no concentration) or a Dirichlet."""
-
-    name: str
-    block: Block
-    value: Tensor
-    concentration: Tensor | None = None
-
-    @property
-    def learns_prior(self) -> bool:
-        """Whether the concentration depends on some ``pyro.param``."""
-        return self.concentration is not None and self.concentration.requires_grad
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Sentences, sources of weights, and the parameters that concentrations depend on, unconstrained."""
-
-    sentences: list[SentenceSite]
-    sources: dict[str, Source]
-    hyperparameters: dict[str, Tensor] = field(default_factory=dict)
 
 
 def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> Reading:
@@ -73,9 +36,10 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
     :raises ModelError: if a site is none of those that the loops handle.
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices), torch.enable_grad(), _Watched():
+    with torch.random.fork_rng(devices=devices), torch.enable_grad(), Watched():
         trace = poutine.trace(model).get_trace(*args, **kwargs)
     candidates: dict[int, Source] = {}
+    gaussians: dict[str, GaussianSite] = {}
     sentences = []
     parameters: dict[str, dict[str, Any]] = {}
     nodes: dict[str, Any] = dict(trace.nodes)
@@ -87,40 +51,77 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
             function = unwrapped(site["fn"])
             if site["is_observed"] and isinstance(function, Sentence):
                 sentences.append((name, function, _flat_words(function, site["value"])))
+            elif "mixture" in site["infer"]:
+                candidates[id(site["value"])] = _mixture_source(name, site)
             elif site["infer"].get("_deterministic", False) or site_is_subsample(site):
                 continue
             elif site["is_observed"]:
                 raise ModelError(
                     f"{loop} cannot use observed site {name!r} ({kind_of(function)}), only sentences; {_ELSEWHERE}"
                 )
+            elif "gaussian" in site["infer"]:
+                gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
             elif isinstance(function, dist.Dirichlet):
-                candidates[id(site["value"])] = Source(
-                    name, Block(site["value"].shape), site["value"], function.concentration
-                )
+                block = Block(site["value"].shape)
+                candidates[id(site["value"])] = Source(name, block, site["value"], function.concentration)
             else:
                 raise ModelError(
-                    f"{loop} cannot handle latent site {name!r} ({kind_of(function)}), only Dirichlet weights; "
-                    f"{_ELSEWHERE}"
+                    f"{loop} cannot handle latent site {name!r} ({kind_of(function)}), only Dirichlet weights and "
+                    f"logistic normals; {_ELSEWHERE}"
                 )
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
     for name, site in parameters.items():
         candidates[id(site["value"])] = Source(name, Block(site["value"].shape), site["value"])
-    used = {s.name: s for name, f, words in sentences for s in _sources(name, f, candidates, loop).values()}
+    found = [_sources(name, f, words, candidates, loop) for name, f, words in sentences]
+    used = {s.name: s for blocks in found for s in blocks.values()}
     sites = [
-        SentenceSite(name, f.grammar, words, {b: s.name for b, s in _sources(name, f, candidates, loop).items()})
-        for name, f, words in sentences
+        SentenceSite(name, f.grammar, words, {b: s.name for b, s in blocks.items()})
+        for (name, f, words), blocks in zip(sentences, found, strict=True)
     ]
-    _check_used(candidates, used, parameters, loop)
-    return Reading(sites, used, _hyperparameters(used, parameters, loop))
+    _check_used(candidates, used, gaussians, parameters, loop)
+    reading = Reading(sites, used, gaussians, _hyperparameters(used, parameters))
+    _check_dependence(reading, loop)
+    return reading
 
 
-class _Watched(Messenger):
-    """Make the values of Dirichlet sites leaves of autograd's graph, which then tells what depends on them."""
+class Watched(Messenger):
+    """Make values of Dirichlet and Gaussian sites leaves of autograd's graph, which then tells what depends on them.
+
+    Gaussian sites take their means, as a view that costs no memory however many sentences there are. A parameter that
+    is asked for twice is the same tensor, so that it can be recognised.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parameters: dict[str, Tensor] = {}
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        first = self.parameters.setdefault(msg["name"], msg["value"])
+        if first.shape == msg["value"].shape:
+            msg["value"] = first
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if not msg["is_observed"] and "gaussian" in msg["infer"]:
+            msg["value"] = mean_of(msg).detach().requires_grad_()
+            msg["done"] = True
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), dist.Dirichlet):
             msg["value"] = msg["value"].detach().requires_grad_()
+
+
+def mean_of(msg: Any) -> Tensor:
+    """The mean of a Gaussian site, in the shape of a draw, expanded rather than copied."""
+    shape = msg["fn"].batch_shape + msg["fn"].event_shape
+    loc: Tensor = msg["infer"]["gaussian"].loc
+    return loc.expand(shape)
+
+
+def _mixture_source(name: str, site: dict[str, Any]) -> Source:
+    mixture = site["infer"]["mixture"]
+    block = Block(torch.Size(mixture.structure.blocks[mixture.block].shape))
+    return Source(name, block, site["value"], mixture=mixture)
 
 
 def _flat_words(function: Sentence, value: Tensor) -> Tensor:
@@ -129,25 +130,32 @@ def _flat_words(function: Sentence, value: Tensor) -> Tensor:
     return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
-def _sources(name: str, function: Sentence, candidates: dict[int, Source], loop: str) -> dict[str, Source]:
+def _sources(
+    name: str, function: Sentence, words: Tensor, candidates: dict[int, Source], loop: str
+) -> dict[str, Source]:
     """The source of each block of one Sentence site."""
     if function.weights is None:
         raise ModelError(f"{loop} needs Sentence site {name!r} to be given weights=, not log_weights=; {_ELSEWHERE}")
     found = {}
     for block_name, block in function.grammar.blocks.items():
         tensor = function.weights[block_name]
-        if tensor.shape != block.shape:
-            raise ModelError(
-                f"{loop} needs one grammar for all sentences, but block {block_name!r} of site {name!r} has the batch "
-                f"shape {tuple(tensor.shape[: tensor.dim() - len(block.shape)])}; {_ELSEWHERE}"
-            )
         source = candidates.get(id(tensor))
+        batch = tuple(tensor.shape[: tensor.dim() - len(block.shape)])
+        if batch and (source is None or source.mixture is None or batch != (len(words),)):
+            raise ModelError(
+                f"{loop} needs one grammar for all sentences, or a logistic normal for each, but block {block_name!r} "
+                f"of site {name!r} has the batch shape {batch}; {_ELSEWHERE}"
+            )
         if source is None:
             raise ModelError(
-                f"{loop} needs block {block_name!r} of site {name!r} to be the value of a pyro.param or of a Dirichlet "
-                f"site, unchanged; {_ELSEWHERE}"
+                f"{loop} needs block {block_name!r} of site {name!r} to be the value of a pyro.param, of a Dirichlet "
+                f"site or of a logistic_normal, unchanged; {_ELSEWHERE}"
             )
-        found[block_name] = Source(source.name, block, source.value, source.concentration)
+        if source.mixture is not None and source.block.shape != block.shape:
+            raise ModelError(f"{loop} needs block {block_name!r} of site {name!r} unchanged; {_ELSEWHERE}")
+        found[block_name] = Source(
+            source.name, block, source.value, source.concentration, source.mixture, per_sentence=bool(batch)
+        )
     return found
 
 
@@ -167,11 +175,19 @@ def _check_scale(site: dict[str, Any], loop: str) -> None:
 
 
 def _check_used(
-    candidates: dict[int, Source], used: dict[str, Source], parameters: dict[str, dict[str, Any]], loop: str
+    candidates: dict[int, Source],
+    used: dict[str, Source],
+    gaussians: dict[str, GaussianSite],
+    parameters: dict[str, dict[str, Any]],
+    loop: str,
 ) -> None:
     for source in candidates.values():
-        if source.concentration is not None and source.name not in used:
-            raise ModelError(f"{loop} found no sentence whose weights are Dirichlet site {source.name!r}; {_ELSEWHERE}")
+        if not source.is_param and source.name not in used:
+            kind = "Dirichlet site" if source.mixture is None else "the logistic normal"
+            raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {_ELSEWHERE}")
+    mixed = {site for s in used.values() if s.mixture is not None for site in s.mixture.sites.values()}
+    for name in gaussians.keys() - mixed:
+        raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")
     for name in used.keys() & parameters.keys():
         constraint = _constraint(parameters[name])
         if not constraint.startswith("Simplex"):
@@ -182,36 +198,58 @@ def _check_used(
 
 
 def _constraint(site: dict[str, Any]) -> str:
+    return repr(_constraint_of(site)).strip("()")
+
+
+def _constraint_of(site: dict[str, Any]) -> Any:
     constraint = site["kwargs"].get("constraint", constraints.real)
     if constraint is constraints.real:
         # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
         constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
-    return repr(constraint).strip("()")
+    return constraint
 
 
-def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, Any]], loop: str) -> dict[str, Tensor]:
-    """Parameters other than weights: each must be one that a concentration depends on, and it on nothing else."""
-    rest = {n: s["value"].unconstrained() for n, s in parameters.items() if n not in used}
-    learnt = {n: s.concentration for n, s in used.items() if s.concentration is not None and s.learns_prior}
-    for name, concentration in learnt.items():
-        for source in used.values():
-            if depends(concentration, source.value):
+def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, Any]]) -> dict[str, Hyperparameter]:
+    """Parameters other than weights."""
+    return {
+        name: Hyperparameter(site["value"], site["value"].unconstrained(), _constraint_of(site))
+        for name, site in parameters.items()
+        if name not in used
+    }
+
+
+def _check_dependence(reading: Reading, loop: str) -> None:
+    """Each parameter must be one that a prior depends on, and priors must depend on nothing else."""
+    priors = list(reading.prior_tensors())
+    for source in reading.sources.values():
+        for family, name in source.mixture.sites.items() if source.mixture is not None else ():
+            assert source.mixture is not None
+            given, shape = reading.gaussians[name].gaussian.shape, source.mixture.structure.experts[family].shape
+            if len(given) > len(shape):
                 raise ModelError(
-                    f"{loop} cannot handle Dirichlet site {name!r}, for its concentration depends on the weights "
-                    f"{source.name!r}; {_ELSEWHERE}"
+                    f"{loop} needs one mean and covariance for Gaussian site {name!r}, but there is one for each "
+                    f"element of a plate (shape {tuple(given)} for experts of shape {tuple(shape)}); {_ELSEWHERE}"
                 )
-        if not any(depends(concentration, parameter) for parameter in rest.values()):
+    latent = {n: s.value for n, s in reading.sources.items() if s.mixture is None}
+    latent.update({n: s.value for n, s in reading.gaussians.items()})
+    for name, kind, tensor in priors:
+        site = f"{'Dirichlet' if kind == 'concentration' else 'Gaussian'} site {name!r}"
+        for other, value in latent.items():
+            if depends(tensor, value):
+                raise ModelError(
+                    f"{loop} cannot handle {site}, for its {kind} depends on the weights {other!r}; {_ELSEWHERE}"
+                )
+        if tensor.requires_grad and not any(depends(tensor, p) for p in reading.hyperparameters.values()):
             raise ModelError(
-                f"{loop} cannot learn the concentration of Dirichlet site {name!r}: it requires a gradient, but "
-                "depends on no pyro.param; make it one, or detach it"
+                f"{loop} cannot learn the {kind} of {site}: it requires a gradient, but depends on no pyro.param; "
+                "make it one, or detach it"
             )
-    for name, parameter in rest.items():
-        if not any(depends(concentration, parameter) for concentration in learnt.values()):
+    for name, parameter in reading.hyperparameters.items():
+        if not any(depends(tensor, parameter) for _, _, tensor in priors):
             raise ModelError(
                 f"{loop} found no use for pyro.param {name!r}: it is neither a block of weights nor part of a "
-                f"Dirichlet's concentration; {_ELSEWHERE}"
+                f"Dirichlet's concentration or a logistic normal's loc or covariance; {_ELSEWHERE}"
             )
-    return rest
 
 
 def depends(result: Tensor, on: Tensor) -> bool:

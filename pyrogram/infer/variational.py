@@ -5,147 +5,236 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pyro.distributions as dist
 import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
+from pyrogram.distributions.logistic_normal import Gaussian
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
-from .concentrations import concentrations
+from .e_step import Experts
+from .empirical_bayes import Roles, current_priors, learn_priors, roles_of
 from .loop import GrammarLoop
-from .reading import Reading, Source
+from .priors import Priors
+from .sources import ModelError, Reading
 
 
 class VariationalEM(GrammarLoop):
-    """Variational Bayes for Dirichlet weights; maximum likelihood for whatever is a ``pyro.param``.
+    """Variational Bayes for Dirichlets and logistic normals; maximum likelihood for whatever is a ``pyro.param``.
 
-    q(weights) q(derivations) is a Dirichlet per multinomial and a weighted grammar (Kurihara and Sato 2006; Cohen,
-    Gimpel and Smith 2008, section 3). The objective is the evidence lower bound,
+    The objective is the evidence lower bound, exact in each iteration and never falling. An iteration is an E-step
+    (q given the priors), the bound, and an M-step (the priors given q).
 
-        sum over sentences of log Z(exp E_q[log w])  -  sum over Dirichlet sites of KL(q || prior),
+    **Dirichlet weights.** q(weights) q(derivations) is a Dirichlet per multinomial and a weighted grammar (Kurihara and
+    Sato 2006; Cohen, Gimpel and Smith 2008, section 3). The bound is
 
-    exact in each iteration and never falling. An iteration sets q's concentrations to α + f, f the expected counts
-    under weights exp(ψ(q) - ψ(sum q)), and weights that are ``pyro.param``s to normalised counts.
+        sum over sentences of log Z(exp E_q[log w])  -  sum over Dirichlet sites of KL(q || prior);
 
-    If a concentration α depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound
-    (empirical Bayes, "VB-EM" in the 2008 paper): a few steps of L-BFGS on their unconstrained values, kept only if
-    the bound rises. Whatever code computes α from them will do. A concentration *vector* of its own for every
-    multinomial has no finite optimum (each iteration adds the counts once more and q closes in on maximum
-    likelihood); share it, as in ``α * torch.ones(...)``.
+    an iteration sets q's concentrations to α + f, f the expected counts under weights exp(ψ(q) - ψ(sum q)), and weights
+    that are ``pyro.param``s to normalised counts.
 
-    ``weights()`` are the posterior means.
+    **Logistic normals** (:func:`~pyrogram.distributions.logistic_normal`, and shared ones), drawn for each sentence
+    (the papers' model) or once for the corpus. q is a Gaussian for every coordinate of every expert (2008, appendix A;
+    2009, Figure 3). Given the counts of a sentence, its Gaussians are moved to their optimum by Newton's method, then
+    its trees are weighted anew, until the sentence's bound gains less than ``e_step_tolerance``: at the end of the
+    E-step the bound is below that of the sentences' own optimum by about that much, and it never falls.
+
+    If a prior depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound (empirical
+    Bayes): means and covariances in closed form where they *are* ``pyro.param``s, all else by a few steps of L-BFGS on
+    the unconstrained values, kept only if the bound rises. Whatever code computes a prior from them will do. A
+    Dirichlet's concentration *vector* of its own for every multinomial has no finite optimum (each iteration adds the
+    counts once more and q closes in on maximum likelihood); share it, as in ``α * torch.ones(...)``. The same holds for
+    the covariance of a logistic normal that is drawn once for the corpus.
+
+    ``weights()`` are the posterior means of Dirichlets and, of logistic normals, softmax of the mean: of μ for those
+    drawn for each sentence, of q's mean for those drawn once. (softmax of a mean is not the mean of the softmax.)
+
+    :param averaging: what the M-step of a logistic normal averages over: ``"all"`` sentences, as the paper prints,
+        so that the parameters of rare heads move slowly, or those in which the multinomial is ``"present"``. The bound
+        never falls in either if covariances are diagonal; with full covariances only ``"all"`` guarantees it.
+    :param point_estimate: ``"softmax"``, or ``"exp"`` for logistic normals: the exponentiated mean, a weighted and not
+        a probabilistic grammar (the papers' wording leaves it open). Held-out likelihood is that of this estimate.
+    :param e_step_tolerance: nats per sentence, see above.
+    :param e_step_rounds: most rounds of Newton's method and trees in an E-step; a sentence that has not settled by then
+        goes on in the next iteration.
     """
 
-    def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        initial_weights: Mapping[str, Tensor] | str | None = None,
+        averaging: Literal["all", "present"] = "all",
+        point_estimate: Literal["softmax", "exp"] = "softmax",
+        e_step_tolerance: float = 1e-3,
+        e_step_rounds: int = 10,
+    ):
         super().__init__(model, initial_weights=initial_weights)
-        self._posterior: Weights = {}  # concentrations of q by source
-        self._prior: Weights = {}  # those of the prior, where they are learnt
+        if averaging not in ("all", "present") or point_estimate not in ("softmax", "exp"):
+            raise ValueError(
+                f"averaging must be 'all' or 'present' and point_estimate 'softmax' or 'exp', not {averaging!r} and "
+                f"{point_estimate!r}"
+            )
+        if e_step_tolerance < 0 or e_step_rounds < 1:
+            raise ValueError(
+                f"need e_step_tolerance >= 0 and e_step_rounds >= 1, not {e_step_tolerance} and {e_step_rounds}"
+            )
+        self.averaging, self.point_estimate = averaging, point_estimate
+        self.e_step_tolerance, self.e_step_rounds = e_step_tolerance, e_step_rounds
+        self._posterior: Weights = {}  # concentrations of q by Dirichlet site
+        self._experts: Experts | None = None  # q of logistic normals
+        self._loaded: dict[str, Tensor] = {}  # its state, until it is made
+        self._roles = Roles()
+        self._current: Priors | None = None  # the priors at the parameters' values
 
-    def posterior(self) -> dict[str, dist.Dirichlet]:
-        """q(weights) by site."""
+    def posterior(self) -> dict[str, dist.TorchDistribution]:
+        """q(weights) by Dirichlet site, and q(η) by Gaussian site of those drawn once for the corpus."""
         self._need_reading()
-        return {name: dist.Dirichlet(q.clone()).to_event(q.dim() - 1) for name, q in self._posterior.items()}
+        found: dict[str, Any] = {n: dist.Dirichlet(q.clone()).to_event(q.dim() - 1) for n, q in self._posterior.items()}
+        if self._experts is not None:
+            found.update(self._experts.corpus_gaussians())
+        return found
 
     def _check(self, reading: Reading) -> None:
-        pass
+        self._current, self._experts, self._roles = None, None, roles_of(reading)
+        sentences: dict[str, str] = {}
+        for site in reading.sentences:
+            for name in site.sources.values():
+                if reading.sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
+                    raise ModelError(
+                        f"VariationalEM needs the weights {name!r}, which each sentence has of its own, to serve one "
+                        f"Sentence site, not both {sentences[name]!r} and {site.name!r}"
+                    )
 
     def _update(self, reading: Reading) -> float:
-        bayesian = {n: s for n, s in reading.sources.items() if s.concentration is not None}
+        priors = self._priors(reading)
+        q = self._prepared(reading, priors)
+        bayesian = [n for n, s in reading.sources.items() if s.concentration is not None]
         if not self._posterior and bayesian:
             # The start is a set of weights; one E-step with these gives the first q.
-            _, counts = self._expect(reading, {name: safe_log(w) for name, w in self._weights.items()})
-            for name, source in bayesian.items():
-                self._posterior[name] = self._prior_of(source) + counts[name]
-            self._learn_priors(reading)
-        log_weights = {name: safe_log(w) for name, w in self._weights.items()}
-        log_weights.update({name: expected_log(q) for name, q in self._posterior.items()})
-        bound, counts = self._expect(reading, log_weights)
+            tables = {name: safe_log(w) for name, w in self._weights.items()}
+            counts = self._expect(reading, {**tables, **q.tables()}, 1)[1]
+            for name in bayesian:
+                self._posterior[name] = _concentration(priors, name) + counts[name]
+            if self._roles.rest and not reading.gaussians:
+                self._learn(reading, priors, q)
+                priors = self._priors(reading)
+        log_weights = {name: safe_log(w) for name, w in self._weights.items() if reading.sources[name].is_param}
+        log_weights.update({name: expected_log(c) for name, c in self._posterior.items()})
+        bound, counts = self._expect(reading, {**log_weights, **q.tables()})
+        bound += q.negative_divergence()
+        for name in bayesian:
+            prior = _concentration(priors, name)
+            bound -= float(kl_divergence(dist.Dirichlet(self._posterior[name]), dist.Dirichlet(prior)).sum())
+            self._posterior[name] = prior + counts[name]
         for name, source in reading.sources.items():
-            if source.concentration is None:
+            if source.is_param:
                 totals = source.block.totals(counts[name])
                 normal = source.block.normalize(counts[name])
                 self._weights[name] = torch.where(totals > 0, normal, self._weights[name])
-            else:
-                prior = self._prior_of(source)
-                bound -= float(kl_divergence(dist.Dirichlet(self._posterior[name]), dist.Dirichlet(prior)).sum())
-                self._posterior[name] = prior + counts[name]
-        self._learn_priors(reading)
+        q.update_corpus(counts)
+        self._learn(reading, priors, q)
         return bound
 
-    def _prior_of(self, source: Source) -> Tensor:
-        """The concentration of the prior, as learnt so far."""
-        assert source.concentration is not None
-        return self._prior.get(source.name, source.concentration.detach())
+    def _expect(self, reading: Reading, log_weights: Weights, rounds: int | None = None) -> tuple[float, Weights]:
+        """Trees, and the experts of each sentence in turn with them."""
+        assert self._experts is not None
+        return self._experts.expect(reading, log_weights, self.e_step_rounds if rounds is None else rounds)
 
-    def _learn_priors(self, reading: Reading) -> None:
-        """Maximise -KL(q || prior) in the parameters that concentrations depend on."""
-        learnt = [name for name, s in reading.sources.items() if s.learns_prior]
-        if not learnt:
+    def _priors(self, reading: Reading) -> Priors:
+        """The priors at the parameters' present values."""
+        if self._current is None:
+            args, kwargs = self._args or ((), {})
+            self._current = current_priors(lambda: self.model(*args, **kwargs), reading, self._roles)
+        return self._current
+
+    def _prepared(self, reading: Reading, priors: Priors) -> Experts:
+        """q of the logistic normals under the present priors."""
+        if self._experts is None:
+            self._experts = Experts(reading, self.e_step_tolerance)
+            starts = {n: w for n, w in self._weights.items() if reading.sources[n].mixture is not None}
+            if not self._loaded and starts:
+                self._experts.write_start(reading, self._roles, priors, starts)
+                self._current = None
+                priors = self._priors(reading)
+            self._experts.set_priors(priors)
+            self._experts.start(priors, {} if self._loaded else starts)
+            if self._loaded:
+                self._experts.load(self._loaded)
+                self._loaded = {}
+        else:
+            self._experts.set_priors(priors)
+        return self._experts
+
+    def _learn(self, reading: Reading, priors: Priors, q: Experts) -> None:
+        """Empirical Bayes."""
+        if not reading.parameters:
             return
-        parameters = list(reading.hyperparameters.values())
-        expected = {name: expected_log(self._posterior[name]) for name in learnt}
         args, kwargs = self._args or ((), {})
-
-        values = {name: reading.sources[name].value for name in learnt}
-
-        def priors() -> Weights:
-            return concentrations(lambda: self.model(*args, **kwargs), values)
-
-        def loss() -> Tensor:
-            """Minus E_q[log p(weights | α)], whose other terms do not depend on α."""
-            total = torch.zeros((), dtype=parameters[0].dtype)
-            for name, alpha in priors().items():
-                alpha = alpha.expand(reading.sources[name].block.shape)
-                normaliser = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
-                total = total - (normaliser + ((alpha - 1) * expected[name]).sum(-1)).sum()
-            return total
-
-        before, start = [p.detach().clone() for p in parameters], float(loss().detach())
-        optimiser = torch.optim.LBFGS(parameters, max_iter=10, line_search_fn="strong_wolfe")
-
-        def closure() -> Tensor:
-            optimiser.zero_grad()
-            value = loss()
-            value.backward()
-            return value
-
-        optimiser.step(closure)
-        optimiser.zero_grad()
-        if not float(loss().detach()) <= start:
-            with torch.no_grad():
-                for parameter, value in zip(parameters, before, strict=True):
-                    parameter.copy_(value)
-        for name, alpha in priors().items():
-            self._prior[name] = alpha.detach().expand(reading.sources[name].block.shape).clone()
+        expected = {name: expected_log(c) for name, c in self._posterior.items()}
+        moments = q.moments(absent=self.averaging == "all")
+        learn_priors(lambda: self.model(*args, **kwargs), reading, self._roles, priors, expected, moments)
+        self._current = None
 
     def _point_estimate(self) -> Weights:
-        means = {name: q / q.sum(-1, keepdim=True) for name, q in self._posterior.items()}
-        return {**self._weights, **means}
+        reading = self._need_reading()
+        estimate = {name: w for name, w in self._weights.items() if reading.sources[name].is_param}
+        for name, source in reading.sources.items():
+            if source.concentration is not None:
+                c = self._posterior.get(name)
+                estimate[name] = self._weights[name] if c is None else c / c.sum(-1, keepdim=True)
+            elif source.mixture is not None:
+                mean = self._mean(reading, name).to(source.value.device, source.value.dtype)
+                estimate[name] = mean.exp() if self.point_estimate == "exp" else mean.softmax(-1)
+        return estimate
+
+    def _mean(self, reading: Reading, name: str) -> Tensor:
+        """The mixed mean of a logistic normal: of μ, or of q where there is one draw."""
+        source = reading.sources[name]
+        assert source.mixture is not None
+        structure, block = source.mixture.structure, source.mixture.block
+        if not source.per_sentence and self._experts is not None:
+            return structure.mix(block, self._experts.corpus_means(name))
+        priors = self._priors(reading)
+        locs = {}
+        for family, site in source.mixture.sites.items():
+            prior = priors[site]
+            assert isinstance(prior, Gaussian)
+            locs[family] = prior.loc.expand(structure.experts[family].shape)
+        return structure.mix(block, locs)
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {f"weights.{name}": w for name, w in self._weights.items()}
         tensors.update({f"posterior.{name}": q for name, q in self._posterior.items()})
-        tensors.update({f"prior.{name}": p for name, p in self._prior.items()})
+        experts = self._loaded if self._experts is None else self._experts.state()
+        tensors.update({f"experts.{name}": tensor for name, tensor in experts.items()})
         if self._reading is not None:
             tensors.update({f"parameter.{name}": p for name, p in self._reading.hyperparameters.items()})
         return tensors
 
     def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
-        kinds: dict[str, Weights] = {"weights": {}, "posterior": {}, "prior": {}, "parameter": {}}
+        kinds: dict[str, Weights] = {"weights": {}, "posterior": {}, "experts": {}, "parameter": {}}
         for name, tensor in tensors.items():
             kind, _, source = name.partition(".")
             if kind not in kinds:
                 raise ValueError(f"this is not the state of VariationalEM: it has {name!r}")
             kinds[kind][source] = tensor
-        self._weights, self._posterior, self._prior = kinds["weights"], kinds["posterior"], kinds["prior"]
+        self._weights, self._posterior, self._loaded = kinds["weights"], kinds["posterior"], kinds["experts"]
+        self._experts, self._current = None, None
         if self._reading is not None:
             with torch.no_grad():
                 for name, value in kinds["parameter"].items():
                     self._reading.hyperparameters[name].copy_(value)
+
+
+def _concentration(priors: Priors, name: str) -> Tensor:
+    prior = priors[name]
+    assert isinstance(prior, Tensor)
+    return prior
 
 
 def expected_log(concentration: Tensor) -> Tensor:

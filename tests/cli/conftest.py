@@ -1,5 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,8 @@ def refused(call: Call) -> Callable[..., str]:
         assert (done.status, done.out) == (2, "")
         (line,) = done.err.splitlines()
         assert line.startswith("pyrogram: ") and line.endswith(".")
+        # It speaks of options, not of arguments in Python.
+        assert not re.search(r"\b[a-z_]+=(['\"]|True|False|None)", line), line
         return line
 
     return run

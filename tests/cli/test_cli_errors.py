@@ -32,16 +32,20 @@ OPTIONS = [
     (["--method", "em-map", "--alpha", "0.5"], "at least 1"),
     (["--method", "vb", "--alpha", "-1"], "positive"),
     (["--method", "vb", "--alpha", "nan"], "finite"),
+    (["--method", "vb-em", "--alpha", "1e308"], "between 1e-08 and 1e+08"),
+    (["--method", "vb-em", "--alpha", "1e-308"], "between 1e-08 and 1e+08"),
     (["--method", "gibbs"], "gibbs"),
     (["--starts", "0"], "--starts"),
     (["--starts", "two"], "--starts"),
     (["--starts", "2", "--noise", "0"], "the same"),
     (["--noise", "-1"], "--noise"),
+    (["--noise", "800", "--starts", "2"], "--noise must be at most 50"),
     (["--distance", "-1"], "--distance"),
     (["--tolerance", "-1"], "--tolerance"),
     (["--smoothing", "0"], "--smoothing"),
     (["--smoothing", "1"], "--smoothing"),
     (["--max-length", "1"], "raise --max-length"),
+    (["--max-length", "1" + "0" * 30], "--max-length"),
     (["--tags", "pos"], "--tags"),
     (["--out", "a/file.conllu/run"], "cannot be made"),
     (["--bogus"], "--bogus"),
@@ -68,7 +72,9 @@ FILES = [
     ),
     (SENTENCE.replace("\t2\t", "\t7\t"), "out of range"),
     ("1 a b c\n\n", "columns"),
-    ("1\t.\t_\tPUNCT\t.\t_\t0\t_\t_\t_\n\n", "only punctuation"),
+    ("1\t.\t_\tPUNCT\t.\t_\t0\t_\t_\t_\n\n", "only punctuation; punctuation is left out, so give a file"),
+    (SENTENCE.replace("\t2\t", "\t_\t"), "no head (_); annotate it, or write _ for the heads of all words"),
+    (SENTENCE + SENTENCE.replace("\t2\t", "\t_\t").replace("\t0\t", "\t_\t"), "annotate it, or write _"),
 ]
 
 
@@ -89,12 +95,52 @@ def test_columns_that_are_there(refused, file):
     assert error.endswith("can be read with --tags upos or --tags form.")
     xpos_only = file(SENTENCE.replace("DET", "_").replace("NOUN", "_"))
     assert "--tags xpos or --tags form" in refused("induce", xpos_only)
+    # A semicolon is a word as others are; and unknown symbols are not what is wrong.
+    semicolon = file(SENTENCE.replace("DET", "_").replace("\ta\t", "\t;\t"), "semicolon.conllu")
+    assert "the word ';' has no UPOS (_); the file can" in refused("induce", semicolon, "--unknown", "error")
+    nothing = file(SENTENCE.replace("DET\tDT", "_\t_").replace("\ta\t", "\t_\t").replace("\tb\t", "\t_\t"))
+    assert "no column of it can be read" in refused("induce", nothing)
+
+
+def test_commands_without_tags_do_not_advise_them(refused, file, run_folder):
+    """A run has its tags; draw and evaluate need words and heads."""
+    upos_only = file(SENTENCE.replace("DT", "_").replace("NN", "_"))
+    error = refused("parse", run_folder, upos_only)
+    assert f"has no XPOS (_); give a file that has it, for the grammar in {run_folder} was learnt with --tags" in error
+    no_words = file(SENTENCE.replace("\ta\t", "\t_\t").replace("\tb\t", "\t_\t"), "words.conllu")
+    for arguments in ([no_words], [upos_only, "--gold", no_words]):
+        assert refused("draw", *arguments).endswith("give a file that has the words.")
+    half = file(SENTENCE.replace("\t2\t", "\t_\t"), "half.conllu")
+    for command in (["draw"], ["evaluate", upos_only]):
+        assert refused(*command, half).endswith("no head (_); annotate it.")
+    (error,) = {refused(*command, file("./.\n", "dots.txt")) for command in (["parse", run_folder],)}
+    assert error.endswith("punctuation is left out, so give a file that also has words.")
 
 
 def test_messages_speak_of_options(refused, file):
     train, test = file(SENTENCE), file(SENTENCE.replace("DET", "ADJ"), "test.conllu")
     error = refused("induce", train, "--test", test, "--unknown", "error")
-    assert "'ADJ' is not in the vocabulary" in error and "--unknown most_frequent" in error
+    assert "'ADJ' is not in the vocabulary" in error and "--unknown most_frequent takes it for" in error
+
+
+def test_messages_of_models_are_a_sentence(refused, file, monkeypatch):
+    """Pyro adds shapes to an error in a model; the library speaks of its arguments."""
+    from pyrogram.cli import experiment
+
+    def too_many(settings, grammar, *others):
+        return {name: torch.ones(*block.shape, 3) / 3 for name, block in grammar.blocks.items()}
+
+    def impossible(settings, grammar, *others):
+        uniform = {name: block.uniform(torch.ones(())) for name, block in grammar.blocks.items()}
+        return {**uniform, "root": torch.tensor([1.0, 0.0])}
+
+    words = file("1\ta\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n1\tb\t_\tVERB\tVB\t_\t0\t_\t_\t_\n\n")
+    monkeypatch.setattr(experiment, "plain_start", impossible)
+    error = refused("induce", words, "--method", "em")
+    assert "probability zero" in error and error.endswith("give another --init or another --seed.")
+    monkeypatch.setattr(experiment, "plain_start", too_many)
+    error = refused("induce", words, "--method", "em")
+    assert "shape" in error and "Trace Shapes" not in error
 
 
 def test_supervised_without_heads(refused, file):
@@ -147,13 +193,17 @@ def test_no_run(refused, broken, tmp_path, treebanks):
         assert expected in refused("sample", broken)
     (broken / "config.json").write_text("{")
     assert "no JSON" in refused("sample", broken)
+    (broken / "config.json").write_text("[" * 100_000)
+    assert "no JSON" in refused("sample", broken)
+    (broken / "config.json").write_text(json.dumps({**config, "grammar": None}))
+    assert "an entry is of another kind" in refused("sample", broken)
 
 
 def test_out_of_parse_and_draw(refused, run_folder, treebanks, tmp_path):
     for out in (tmp_path, tmp_path / "nowhere" / "file", treebanks.test / "file"):
         assert "--out" in refused("parse", run_folder, treebanks.test, "--out", out)
         assert "--out" in refused("draw", treebanks.test, "--out", out)
-    assert "has only 20 sentences" in refused("draw", treebanks.test, "--sentence", 21)
+    assert "which ends with sentence 20" in refused("draw", treebanks.test, "--sentence", 21)
 
 
 def test_mismatching_sentences(refused, file):

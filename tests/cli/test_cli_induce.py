@@ -195,6 +195,25 @@ def test_without_gold_heads_there_is_only_likelihood(call, tmp_path):
     assert result(table, "selected", "mbr", "all", "log_likelihood_per_word") == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_start_of_density_zero(call, treebanks, tmp_path):
+    """em-map from weights of zero: the first objective is -inf, which JSON cannot say; the next is finite."""
+    strict = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+    notes = {}
+    for steps in (1, 2):
+        folder = tmp_path / str(steps)
+        options = ["--tags", "xpos", "--method", "em-map", "--starts", 2, "--steps", steps, "--out", folder]
+        done = call("induce", treebanks.train, *options)
+        assert done.status == 0
+        notes[steps] = " ".join(done.out.split())
+        curve = [float(row["objective"]) for row in rows(folder / "curve.csv") if row["start"] == "1"]
+        assert [math.isfinite(value) for value in curve] == [False, True][:steps]
+        value = json.loads((folder / "config.json").read_text(), **strict)["selected"]["value"]
+        assert value == (None if steps == 1 else max(value, curve[-1]))
+        assert call("parse", folder, treebanks.test).status == 0
+    assert "no start has come to a finite log posterior density, so the first stands for all" in notes[1]
+    assert "has the best log posterior density of the 2 starts" in notes[2]
+
+
 def test_rank_correlation():
     from pyrogram.cli.scores import rank_correlation
 

@@ -7,16 +7,16 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from functools import lru_cache
 from pathlib import Path
 
 import nltk
 import numpy as np
 import pytest
 import torch
+from data.generated import corpus, trees
 
 from pyrogram.charts.trees import is_tree
-from pyrogram.data.builtin import MAX_WORDS, GeneratedSentence, generate, grammar_rules
+from pyrogram.data.builtin import MAX_WORDS, generate, grammar_rules
 
 PENN_TAGS = set(
     "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH "
@@ -37,16 +37,6 @@ HEAD_RULES = {
     "PRT": [("left", "RP")],
 }
 SINGULAR = {"he", "she", "it", "him", "her"}
-
-
-@lru_cache(maxsize=1)
-def corpus() -> list[GeneratedSentence]:
-    return generate(2000, seed=11)
-
-
-@lru_cache(maxsize=1)
-def trees() -> list[nltk.Tree]:
-    return [nltk.Tree.fromstring(sentence.brackets) for sentence in corpus()]
 
 
 def head_child(tree: nltk.Tree) -> int:

@@ -8,19 +8,10 @@ from functools import lru_cache
 import nltk
 import numpy as np
 import pytest
+from data.generated import corpus, trees
 from scipy.stats import chisquare
 
-from pyrogram.data.builtin import MAX_WORDS, GeneratedSentence, generate, grammar_rules
-
-
-@lru_cache(maxsize=1)
-def corpus() -> list[GeneratedSentence]:
-    return generate(2000, seed=11)
-
-
-@lru_cache(maxsize=1)
-def trees() -> list[nltk.Tree]:
-    return [nltk.Tree.fromstring(sentence.brackets) for sentence in corpus()]
+from pyrogram.data.builtin import MAX_WORDS, grammar_rules
 
 
 @lru_cache(maxsize=2)

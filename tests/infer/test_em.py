@@ -10,14 +10,8 @@ import pyro.distributions as dist
 import pytest
 import scipy.stats
 import torch
-from infer.tree_sums import (
-    Corpus,
-    Tables,
-    likelihood_and_counts,
-    normalized,
-    random_tables,
-    shapes,
-)
+from infer.small_corpora import CORPORA, assert_close, padded, random_corpus, tensors
+from infer.tree_sums import likelihood_and_counts, normalized, random_tables, shapes
 from pyrogram.models import dirichlet, maximum_likelihood
 from torch import Tensor
 from torch.distributions import constraints
@@ -25,28 +19,6 @@ from torch.distributions import constraints
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM
-
-CORPORA: dict[str, tuple[int, Corpus]] = {
-    "one tag": (1, [[0], [0, 0], [0, 0, 0]]),
-    "two tags": (2, [[0], [1, 0], [0, 1, 1], [1, 0, 0, 1], [0, 1]]),
-    "three tags": (3, [[0, 2], [2, 0, 2], [0, 2, 2, 0]]),
-    "one sentence": (2, [[1, 0, 1]]),
-    "one word": (3, [[0], [2], [2]]),
-}
-
-
-def padded(corpus: Corpus) -> Tensor:
-    width = max(map(len, corpus))
-    return torch.tensor([[*sentence, *[-1] * (width - len(sentence))] for sentence in corpus])
-
-
-def tensors(tables: Tables) -> dict[str, Tensor]:
-    return {name: torch.tensor(table) for name, table in tables.items()}
-
-
-def assert_close(actual: dict[str, Tensor], expected: Tables, rtol: float = 1e-10) -> None:
-    for name, table in expected.items():
-        np.testing.assert_allclose(actual[name].detach().numpy(), table, rtol=rtol, atol=1e-14, err_msg=name)
 
 
 @pytest.mark.parametrize("valence_attach", [False, True])
@@ -89,9 +61,7 @@ def test_map_adds_the_prior(corpus: str, valence_attach: bool) -> None:
 @pytest.mark.parametrize("valence_attach", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_objective_never_falls(seed: int, valence_attach: bool) -> None:
-    generator = np.random.default_rng(seed)
-    V = int(generator.integers(1, 4))
-    sentences = [generator.integers(0, V, size=generator.integers(1, 9)).tolist() for _ in range(8)]
+    V, sentences = random_corpus(seed)
     grammar = DMV(V, valence_attach=valence_attach)
     start = tensors(random_tables(V, valence_attach, seed, concentration=0.3))
     for model, options in (

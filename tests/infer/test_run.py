@@ -444,6 +444,8 @@ def test_spoilt_files_are_refused(tmp_path: Path) -> None:
     save_file({"history": torch.ones(2)}, path)
     with pytest.raises(ValueError, match="another run"):
         em.run(WORDS, GRAMMAR, num_steps=4, checkpoint=path, progress=False)
+    with pytest.raises(ValueError, match=f"{tmp_path} is not a checkpoint"):
+        em.run(WORDS, GRAMMAR, num_steps=4, checkpoint=tmp_path, progress=False)
 
 
 CHILD = """
