@@ -185,6 +185,13 @@ def _check_used(
         if not source.is_param and source.name not in used:
             kind = "Dirichlet site" if source.mixture is None else "the logistic normal"
             raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {_ELSEWHERE}")
+    for source in used.values():
+        for name in source.mixture.sites.values() if source.mixture is not None else ():
+            if name not in gaussians:
+                raise ModelError(
+                    f"{loop} found no latent Gaussian site {name!r}, of which {source.name!r} is made: it was "
+                    f"observed, hidden or renamed (by poutine.block or autoname.scope); {_ELSEWHERE}"
+                )
     mixed = {site for s in used.values() if s.mixture is not None for site in s.mixture.sites.values()}
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")

@@ -13,6 +13,7 @@ import torch
 from infer.gaussian_sums import bound, dense, log_evidence, random_start, tree_sum
 from infer.small_corpora import padded
 from infer.tree_sums import Corpus
+from pyro.contrib.autoname import scope
 from pyro.infer import SVI
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
@@ -453,5 +454,8 @@ def test_refusals() -> None:
 
     with pytest.raises(ModelError, match="no sentence whose weights are the logistic normal 'spare'"):
         VariationalEM(unused).step(words)
+    renamed = scope(model_of(DMV(2), 1), prefix="a")
+    with pytest.raises(ModelError, match=r"no latent Gaussian site 'root.eta', of which 'a/root' is made"):
+        VariationalEM(renamed).step(words)
     with pytest.raises(ValueError, match="averaging must be"):
         VariationalEM(unused, averaging="some")  # type: ignore[arg-type]
