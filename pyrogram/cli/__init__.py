@@ -15,6 +15,7 @@ from pyrogram.cli.errors import run_guarded
 from pyrogram.cli.evaluate import evaluate
 from pyrogram.cli.induce import induce
 from pyrogram.cli.parse import parse
+from pyrogram.cli.reproduce import reproduce
 from pyrogram.cli.sample import sample
 
 __all__ = ["app", "main"]
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (induce, parse, evaluate, draw, sample):
+for command in (induce, parse, evaluate, draw, sample, reproduce):
     app.command(help=_paragraphs(command))(command)
 
 

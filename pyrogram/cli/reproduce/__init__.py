@@ -1,0 +1,201 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram reproduce``: the tables of two papers on priors for grammars, made anew from a corpus of one's own."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pyrogram.cli.choices import Format, Init, Stops, Tags, Unknown
+from pyrogram.cli.errors import CommandError, Interrupted, note
+from pyrogram.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from pyrogram.cli.reproduce.settings import StudySettings
+    from pyrogram.cli.reproduce.study import Study
+
+_DATA, _START, _STOP = "Sentences", "Where starts begin", "When they stop"
+STARTS, DEMO_STARTS = 10, 2
+
+
+class WhichTable(str, Enum):
+    lognormal = "lognormal"
+    shared = "shared"
+
+
+def reproduce(
+    table: Annotated[WhichTable, typer.Argument(metavar="TABLE", help="lognormal or shared.", show_default=False)],
+    train: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRAIN", help="Treebank to learn from; else the built-in corpus.", show_default=False),
+    ] = None,
+    train2: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRAIN2", help="One of another language, for shared.", show_default=False),
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(help="Held-out sentences: they stop the training and choose α.", rich_help_panel=_DATA),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Treebank to test on; all of TRAIN is scored, too.", rich_help_panel=_DATA)
+    ] = None,
+    dev2: Annotated[Path | None, typer.Option(help="As --dev, for TRAIN2.", rich_help_panel=_DATA)] = None,
+    test2: Annotated[Path | None, typer.Option(help="As --test, for TRAIN2.", rich_help_panel=_DATA)] = None,
+    rows: Annotated[str, typer.Option(help="Names of rows, separated by commas; all if empty.")] = "",
+    starts: Annotated[
+        int | None, typer.Option(min=1, max=999, help="Starts, the same for all rows.", show_default="10")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Start i has random numbers of seed + i.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=999, help="Processes side by side.", show_default="the processors")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables and for what every start learnt.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with what is in --out, or replace it.")] = True,
+    tags: Annotated[
+        Tags | None,
+        typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    max_length: Annotated[
+        int, typer.Option(min=1, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA)
+    ] = 10,
+    dev_max_length: Annotated[
+        int | None,
+        typer.Option(min=1, help="The same for --dev.", show_default="any, as in the papers", rich_help_panel=_DATA),
+    ] = None,
+    unknown: Annotated[
+        Unknown, typer.Option(help="What becomes of symbols that TRAIN lacks.", rich_help_panel=_DATA)
+    ] = Unknown.most_frequent,
+    smoothing: Annotated[
+        float, typer.Option(help="Share of the uniform in every multinomial when parsing and on held-out sentences.")
+    ] = 1e-4,
+    init: Annotated[Init, typer.Option(help="Weights of the first start.", rich_help_panel=_START)] = Init.harmonic,
+    stops: Annotated[
+        Stops, typer.Option(help="How harmonic sets stops; this matters.", rich_help_panel=_START)
+    ] = Stops.expected,
+    distance: Annotated[float, typer.Option(help="c in harmonic's 1 / (distance + c).", rich_help_panel=_START)] = 0.0,
+    noise: Annotated[
+        float,
+        typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
+    ] = 0.3,
+    steps: Annotated[int, typer.Option(min=1, help="Most iterations of a run.", rich_help_panel=_STOP)] = 500,
+    tolerance: Annotated[
+        float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
+    ] = 1e-6,
+    patience: Annotated[
+        int,
+        typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
+    ] = 5,
+) -> None:
+    """Make the tables of two papers anew: every row from many starts, beside the papers' figures.
+
+    lognormal is Table 1 of Cohen, Gimpel and Smith (2008), with the rows attach-right, em, em-map, vb, vb-em, ln,
+    ln-families and supervised.
+
+    shared is Table 1 of Cohen and Smith (2009), with attach-right, em, vb-em, ln-families, tie-v, tie-n, tie-vn, tie-a
+    and supervised, for each language; and, if there are two, bilingual-v, bilingual-n, bilingual-vn and bilingual-a.
+
+    Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
+    """
+    from pyrogram.cli.reading import default_tags
+    from pyrogram.cli.reproduce.rows import TABLES
+    from pyrogram.cli.reproduce.settings import StudySettings, chosen_rows, default_jobs
+
+    given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
+    _check_files(table, given)
+    if init == Init.supervised:
+        raise CommandError("--init supervised would show the learners the trees; give another")
+    if tags is None:
+        tags = Tags.xpos if train is None else Tags(default_tags(train, format.value))
+    common = Settings(
+        method="em",
+        tags=tags.value,
+        max_length=max_length,
+        starts=starts or (DEMO_STARTS if train is None else STARTS),
+        seed=seed,
+        alpha=None,
+        init=init.value,
+        stops=stops.value,
+        distance=distance,
+        noise=noise,
+        steps=steps,
+        tolerance=tolerance,
+        patience=patience,
+        valence_attach=False,
+        smoothing=smoothing,
+        unknown=unknown.value,
+        data=_digests(given),
+    )
+    wanted = chosen_rows(rows, tuple(row.name for row in TABLES[table.value]))
+    settings = StudySettings(table.value, common, wanted, dev_max_length, jobs or default_jobs())
+    _run(_study(settings, given, format.value), out, resume)
+
+
+def _check_files(table: WhichTable, given: dict[str, Path | None]) -> None:
+    train, train2 = given["train"], given["train2"]
+    if train is None and any(path is not None for path in given.values()):
+        raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --dev and --test")
+    if train is not None and given["dev"] is None:
+        raise CommandError("give --dev: training stops, and α is chosen, by the likelihood of held-out sentences")
+    if train2 is not None and table == WhichTable.lognormal:
+        raise CommandError("reproduce lognormal takes one corpus; TRAIN2 is for reproduce shared")
+    if train2 is not None and given["dev2"] is None:
+        raise CommandError("give --dev2, held-out sentences of the language of TRAIN2")
+    if train2 is None and (given["dev2"] is not None or given["test2"] is not None):
+        raise CommandError("--dev2 and --test2 are for a second corpus; give TRAIN2, too")
+
+
+def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
+    from pyrogram.cli.reading import digest
+    from pyrogram.cli.reproduce.corpora import DEMO_SENTENCES
+
+    found: dict[str, str | int] = {name: digest(path) for name, path in given.items() if path is not None}
+    return found or {"builtin": DEMO_SENTENCES}
+
+
+def _study(settings: StudySettings, given: dict[str, Path | None], format: str) -> Study:
+    from pyrogram.cli.reproduce.corpora import Files, demo_languages, read_languages
+    from pyrogram.cli.reproduce.study import Study
+
+    files = []
+    for suffix in ("", "2"):
+        train, dev = given[f"train{suffix}"], given[f"dev{suffix}"]
+        if train is not None and dev is not None:
+            files.append(Files(train, dev, given[f"test{suffix}"]))
+    if not files:
+        note("no TRAIN was given: this is the built-in corpus, made up by a grammar")
+    study = Study(settings, read_languages(settings, files, format) if files else demo_languages(settings))
+    study.check()
+    return study
+
+
+def _run(study: Study, out: Path | None, resume: bool) -> None:
+    from pyrogram.cli.output import console
+    from pyrogram.cli.reproduce.render import markdown, terminal
+    from pyrogram.cli.reproduce.study import run_study
+    from pyrogram.cli.reproduce.tables import make_report, write_tables
+
+    try:
+        results = run_study(study, out, resume)
+    except KeyboardInterrupt:
+        again = shlex.join(["pyrogram", *sys.argv[1:]])
+        how = f"finished starts are in {out}, and the same command goes on from there: {again}"
+        raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
+    report = make_report(study, results)
+    if out is not None:
+        write_tables(out, study, results, report, markdown(report))
+    screen = console()
+    for part in terminal(report):
+        screen.print(part)
+    if out is None:
+        screen.print("\nNothing was written; --out DIR keeps tables, scores and what every start learnt.")
+    else:
+        names = sorted(path.name for path in out.iterdir() if path.is_file())
+        screen.print(f"\nWritten to {out}: {', '.join(names)}.", markup=False)

@@ -1,0 +1,136 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A reproduction from corpora to tables: which starts of which rows there are, who does them, what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pyrogram.cli.errors import CommandError
+from pyrogram.cli.experiment import double_precision
+from pyrogram.cli.reproduce.lab import Lab, Language, Learnt, scores_of
+from pyrogram.cli.reproduce.rows import TABLES, Row
+from pyrogram.cli.reproduce.settings import StudySettings
+from pyrogram.cli.reproduce.store import (
+    Key,
+    Result,
+    open_folder,
+    pack,
+    read_start,
+    unpack_learnt,
+    unpack_result,
+    write_start,
+)
+from pyrogram.cli.reproduce.watch import StudyWatch
+from pyrogram.cli.reproduce.workers import run_tasks
+from pyrogram.grammars import tie
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table to be filled, and all that its numbers depend on; workers get a copy.
+
+    :param languages: one, or two for bilingual rows.
+    """
+
+    settings: StudySettings
+    languages: tuple[Language, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows wanted, those that they go on from, in the order of the table."""
+        table = {row.name: row for row in TABLES[self.settings.table]}
+        names = set(self.settings.rows or table)
+        if len(self.languages) < 2:
+            names = {name for name in names if not table[name].bilingual}
+        for name in list(names):
+            names |= {need for need in [table[name].needs] if need}
+        return tuple(row for row in table.values() if row.name in names)
+
+    def check(self) -> None:
+        """Refuse rows that cannot be, before anything is computed.
+
+        :raises CommandError: if a row needs a second language, families of tags, or tags of a family that has none.
+        """
+        for row in TABLES[self.settings.table]:
+            if row.bilingual and row.name in self.settings.rows and len(self.languages) < 2:
+                raise CommandError(f"row {row.name} needs a second language; give TRAIN2 and --dev2")
+        for row in self.rows:
+            for language in self.languages if row.families else ():
+                if language.families is None:
+                    raise CommandError(
+                        f"row {row.name} needs to know the families of the {self.settings.common.tags} tags of "
+                        f"{language.name}, and they are no Penn or universal tags; name others in --rows"
+                    )
+                if row.ties:
+                    try:
+                        tie(language.grammar, language.families, row.ties)
+                    except ValueError as error:
+                        raise CommandError(
+                            f"row {row.name}, {language.name}: {error}; leave it out of --rows"
+                        ) from None
+
+    def tasks(self) -> dict[Key, tuple[Key, ...]]:
+        """Every start of every row, with those that it goes on from."""
+        found: dict[Key, tuple[Key, ...]] = {}
+        for row in self.rows:
+            numbers = tuple(range(len(self.languages)))
+            for which in [numbers] if row.bilingual else [(i,) for i in numbers]:
+                for start in range(1, (self.settings.common.starts if row.many else 1) + 1):
+                    needs = tuple(Key(row.needs, (i,), start) for i in which) if row.needs else ()
+                    found[Key(row.name, which, start)] = needs
+        return found
+
+    def __call__(self, key: Key, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes:
+        """Do one start of one row: learn, parse, score."""
+        row = next(row for row in self.rows if row.name == key.row)
+        languages = tuple(self.languages[i] for i in key.languages)
+        began = time.monotonic()
+        with double_precision(), one_thread():
+            if row.learn is None:
+                learnt = Learnt(())
+            else:
+                before = tuple(unpack_learnt(data) for data in earlier)
+                learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say))
+            say("parsing")
+            scores = scores_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
+        return pack(learnt, scores, time.monotonic() - began, self.settings.fingerprint(key.row))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread, as long as it lasts: processes side by side share no processor, and do not change the last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def run_study(study: Study, out: Path | None, resume: bool) -> dict[Key, Result]:
+    """Do all starts of all rows that are not yet in the folder ``out``, and keep each there as soon as it is done."""
+    tasks = study.tasks()
+    done = {}
+    if out is not None:
+        open_folder(out, study.settings, resume)
+        done = {key: data for key in tasks if (data := read_start(out, key, study.settings)) is not None}
+    results = {key: unpack_result(data) for key, data in done.items()}
+    rest = {key: needs for key, needs in tasks.items() if key not in done}
+    with (
+        StudyWatch(len(tasks), len(done), out) as watch,
+        closing(run_tasks(study, rest, done, study.settings.jobs, watch.say)) as finished,
+    ):
+        for key, data in finished:
+            if out is not None:
+                write_start(out, key, data)
+            results[key] = unpack_result(data)
+            watch.finished(key, results[key])
+    return {key: results[key] for key in tasks}
