@@ -146,13 +146,14 @@ def flatten(
     if stops is not None:
         batch = broadcast(batch, stops.shape[:-3])
     if lengths is None:
-        lengths = torch.full((), n, dtype=torch.long, device=arcs.device)
-    elif lengths.is_floating_point():
-        raise ValueError(f"lengths must be integers, not {lengths.dtype}")
-    batch = broadcast(batch, lengths.shape)
-    lengths = lengths.to(torch.long).expand(batch).reshape(-1)
-    if not is_traced(lengths):
-        check_lengths(lengths, n)
+        lengths = torch.full((batch.numel(),), n, dtype=torch.long, device=arcs.device)
+    else:
+        if lengths.is_floating_point():
+            raise ValueError(f"lengths must be integers, not {lengths.dtype}")
+        batch = broadcast(batch, lengths.shape)
+        lengths = lengths.to(torch.long).expand(batch).reshape(-1)
+        if not is_traced(lengths):
+            check_lengths(lengths, n)
     arcs = _flat(arcs, batch)
     return arcs, None if stops is None else _flat(stops, batch), lengths, batch
 

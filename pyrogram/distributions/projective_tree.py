@@ -74,13 +74,14 @@ class ProjectiveDependencyTree(TorchDistribution):
             valence = len(shape) >= 3 and shape[-1] == 2 and shape[-2] == shape[-3]
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        arcs = arc_scores if valence else arc_scores[..., None]
+        arcs = arc_scores if valence else arc_scores.unsqueeze(-1)
         square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
         if not square or arcs.shape[-1] != (2 if valence else 1):
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, 2), n >= 1, not {shape}")
         n = arcs.shape[-2] - 1
         if stop_scores is not None and tuple(stop_scores.shape[-3:]) != (n + 1, 2, 2):
             raise ValueError(f"stop_scores must have shape (..., {n + 1}, 2, 2), not {tuple(stop_scores.shape)}")
+        self._all_full = lengths is None
         if lengths is None:
             lengths = torch.full(arcs.shape[:-3], n, dtype=torch.long, device=arcs.device)
         batch_shape = projective.broadcast(
@@ -99,7 +100,8 @@ class ProjectiveDependencyTree(TorchDistribution):
     def _validate_parameters(self) -> None:
         if self.stop_scores is not None and not bool(Scores().check(self.stop_scores).all()):
             raise ValueError("stop_scores must be real numbers or -inf, but some are NaN or +inf")
-        projective.check_lengths(self.lengths, self.event_shape[0])
+        if not self._all_full:
+            projective.check_lengths(self.lengths, self.event_shape[0])
 
     @property
     def support(self) -> DependencyTrees:
@@ -122,7 +124,12 @@ class ProjectiveDependencyTree(TorchDistribution):
 
     @property
     def _arcs(self) -> Tensor:
-        return self.arc_scores if self._valence else self.arc_scores[..., None]
+        return self.arc_scores if self._valence else self.arc_scores.unsqueeze(-1)
+
+    @property
+    def _lengths(self) -> Tensor | None:
+        """For the charts, which need not look at lengths that are all n."""
+        return None if self._all_full else self.lengths
 
     def _kept(self, name: str, compute: Any) -> Any:
         """Compute once, and again if what was kept was computed without the graph that is now wanted."""
@@ -134,7 +141,7 @@ class ProjectiveDependencyTree(TorchDistribution):
         """log Z and the marginals of arcs and stops, in the parameters' own batch shape."""
         return self._kept(  # type: ignore[no-any-return]
             "posterior",
-            lambda: projective.marginals(self._arcs, self.stop_scores, self.lengths, multiroot=self.multiroot),
+            lambda: projective.marginals(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot),
         )
 
     @property
@@ -142,7 +149,7 @@ class ProjectiveDependencyTree(TorchDistribution):
         """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible tree."""
 
         def compute() -> Tensor:
-            return projective.log_partition(self._arcs, self.stop_scores, self.lengths, multiroot=self.multiroot)
+            return projective.log_partition(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
 
         # The marginals' chart has log Z as well.
         log_z = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)

@@ -218,8 +218,8 @@ def _priors(gaussians: list[Gaussian]) -> experts.Priors:
         else:
             # In numpy: torch spreads these small matrices over threads, which takes longer than the work.
             cholesky = np.linalg.cholesky(g.covariance.numpy())
-            inverse = torch.from_numpy(np.linalg.inv(cholesky))
-            precision = inverse.mT @ inverse
+            factor = np.linalg.inv(cholesky)
+            inverse, precision = torch.from_numpy(factor), torch.from_numpy(np.swapaxes(factor, -1, -2) @ factor)
             diagonal = precision.diagonal(dim1=-2, dim2=-1)
             log_det = -2 * inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         precisions.append(precision.reshape(-1))
