@@ -11,13 +11,12 @@ import numpy as np
 import pyro.distributions as dist
 import torch
 from torch import Tensor
-from torch.distributions import transform_to
 
 from pyrogram.distributions.logistic_normal import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import SentenceRows, Weights
 
-from .empirical_bayes import Roles
+from .empirical_bayes import Roles, write
 from .logistic_normal import ExpertPosterior, Moments
 from .loop import check_possible, expect
 from .priors import Priors
@@ -27,7 +26,7 @@ from .sources import ModelError, Reading, SentenceSite, Source
 _UNIFORM_SHARE = 1e-4
 
 
-class Experts:
+class ExpertPosteriors:
     """q of all normal experts of a model, and the expected counts that go with it.
 
     Experts that are drawn together (by one call of ``logistic_normal`` or ``shared_logistic_normal``) make one
@@ -101,11 +100,7 @@ class Experts:
             for family, site in self.sites[key].items():
                 for name, sites in roles.locs.items():
                     if site in sites:
-                        parameter = reading.parameters[name]
-                        leaf = parameter.unconstrained
-                        value = means[family].to(leaf.device, leaf.dtype)
-                        with torch.no_grad():
-                            leaf.copy_(transform_to(parameter.constraint).inv(value))
+                        write(reading.parameters[name], means[family])
 
     def _given(self, key: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Weights by block of the structure."""

@@ -43,9 +43,9 @@ def roles_of(reading: Reading) -> Roles:
         same = all(t is parameter.value for _, _, t in users)
         sites = [s for s, _, _ in users]
         kinds = {k for _, k, _ in users}
-        if same and kinds == {"loc"} and _alone(reading, sites):
+        if same and kinds == {"loc"} and _mean_is_optimum(reading, sites):
             roles.locs[name] = sites
-        elif same and kinds and kinds <= {"variance", "covariance"} and _full(reading, sites):
+        elif same and kinds and kinds <= {"variance", "covariance"} and _each_has_its_own(reading, sites):
             roles.spreads[name] = sites
         else:
             roles.rest.append(name)
@@ -58,14 +58,14 @@ def _spread(gaussian: Gaussian) -> Tensor:
     return tensor
 
 
-def _alone(reading: Reading, sites: list[str]) -> bool:
+def _mean_is_optimum(reading: Reading, sites: list[str]) -> bool:
     """Whether the mean over groups is the optimum: no broadcasting, and one covariance for all sites that share it."""
     gaussians = [reading.gaussians[s].gaussian for s in sites]
     full = all(g.loc.shape == _family_shape(reading, s) for g, s in zip(gaussians, sites, strict=True))
     return full and all(_spread(g) is _spread(gaussians[0]) for g in gaussians)
 
 
-def _full(reading: Reading, sites: list[str]) -> bool:
+def _each_has_its_own(reading: Reading, sites: list[str]) -> bool:
     """Whether every expert has a covariance of its own."""
     for s in sites:
         gaussian, shape = reading.gaussians[s].gaussian, _family_shape(reading, s)
@@ -121,7 +121,7 @@ def learn_priors(
         present = pooled.count[..., None] > 0
         shift = torch.where(present, pooled.first / pooled.count.clamp_min(1)[..., None], 0.0)
         parameter = reading.parameters[name]
-        _write(parameter, _loc(old, sites[0]).detach().to("cpu", torch.float64) + shift)
+        write(parameter, _loc(old, sites[0]).detach().to("cpu", torch.float64) + shift)
     if roles.rest:
         rest = {name: reading.parameters[name].unconstrained for name in roles.rest}
         climb(rest, lambda: _expected_log_prior(priors_of(model, reading), old, expected_logs, moments))
@@ -130,7 +130,7 @@ def learn_priors(
         for name, sites in roles.spreads.items():
             parts = [Moments(m.count, m.first, m.about(_shift(new, old, s))) for s in sites for m in [moments[s]]]
             pooled = _pooled(parts)
-            _write(reading.parameters[name], _new_spread(pooled, reading.parameters[name].value))
+            write(reading.parameters[name], _new_spread(pooled, reading.parameters[name].value))
 
 
 def _new_spread(moments: Moments, before: Tensor) -> Tensor:
@@ -190,8 +190,8 @@ def _pooled(parts: list[Moments]) -> Moments:
     return total
 
 
-def _write(parameter: Hyperparameter, value: Tensor) -> None:
-    """Set the leaf behind a parameter."""
+def write(parameter: Hyperparameter, value: Tensor) -> None:
+    """Set a parameter to a value that its constraint allows, through the unconstrained leaf behind it."""
     with torch.no_grad():
         leaf = parameter.unconstrained
         leaf.copy_(transform_to(parameter.constraint).inv(value.to(leaf.device, leaf.dtype)))

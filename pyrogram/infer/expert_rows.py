@@ -147,7 +147,7 @@ class ExpertRows:
     def blocks(self, groups: Array) -> tuple[Array, Array]:
         """Expert rows of the groups, block after block of so many groups, and where the blocks begin."""
         counts = np.diff(self.group_ptr)[groups]
-        chosen = _ranges(self.group_ptr[groups], counts)
+        chosen = ranges(self.group_ptr[groups], counts)
         block = np.repeat(np.arange(len(groups)) // BLOCK, counts)
         keys = block * len(self.expert) + self._rank[chosen]
         keys.sort()
@@ -201,7 +201,8 @@ def _numbered(*keys: Array) -> Array:
     return number
 
 
-def _ranges(starts: Array, sizes: Array) -> Array:
+def ranges(starts: Array, sizes: Array) -> Array:
+    """The numbers of the ranges start .. start + size, one range behind the other."""
     ends = np.cumsum(sizes)
-    ranges: Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-    return ranges
+    numbers: Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    return numbers

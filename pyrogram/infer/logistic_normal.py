@@ -21,6 +21,7 @@ from pyrogram.distributions.logistic_normal import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 
 from . import experts
+from .expert_rows import ranges
 
 Array = Any
 
@@ -83,7 +84,7 @@ class ExpertPosterior:
         mu = self._priors.mu
         if means is not None:
             mu = np.concatenate([means[n].to("cpu", torch.float64).reshape(-1).numpy() for n in self._families])
-        coordinates = _ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))
+        coordinates = ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))
         self.mean, self.variance = mu[coordinates], 1 / self._priors.precision_diag[coordinates]
         self.refresh()
 
@@ -150,7 +151,7 @@ class ExpertPosterior:
         return self._by_family(1 / self._priors.precision_diag, self.variance)
 
     def _by_family(self, flat: Array, stored: Array) -> dict[str, Tensor]:
-        flat[_ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))] = stored
+        flat[ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))] = stored
         found = {}
         for name, (n, batch, length) in self._families.items():
             piece = flat[self._priors.start[n] :][: batch * length]
@@ -250,9 +251,3 @@ def _double(gaussian: Gaussian, shape: torch.Size) -> Gaussian:
         assert gaussian.variance is not None
         return Gaussian(loc, variance=moved(gaussian.variance, shape))
     return Gaussian(loc, covariance=moved(gaussian.covariance, shape + shape[-1:]))
-
-
-def _ranges(starts: Array, sizes: Array) -> Array:
-    """Concatenated ranges start .. start + size."""
-    ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)

@@ -16,7 +16,7 @@ from pyrogram.distributions.logistic_normal import Gaussian
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
-from .e_step import Experts
+from .e_step import ExpertPosteriors
 from .empirical_bayes import Roles, current_priors, learn_priors, roles_of
 from .loop import GrammarLoop
 from .priors import Priors
@@ -86,7 +86,7 @@ class VariationalEM(GrammarLoop):
         self.averaging, self.point_estimate = averaging, point_estimate
         self.e_step_tolerance, self.e_step_rounds = e_step_tolerance, e_step_rounds
         self._posterior: Weights = {}  # concentrations of q by Dirichlet site
-        self._experts: Experts | None = None  # q of logistic normals
+        self._experts: ExpertPosteriors | None = None  # q of logistic normals
         self._loaded: dict[str, Tensor] = {}  # its state, until it is made
         self._roles = Roles()
         self._current: Priors | None = None  # the priors at the parameters' values
@@ -152,10 +152,10 @@ class VariationalEM(GrammarLoop):
             self._current = current_priors(lambda: self.model(*args, **kwargs), reading, self._roles)
         return self._current
 
-    def _prepared(self, reading: Reading, priors: Priors) -> Experts:
+    def _prepared(self, reading: Reading, priors: Priors) -> ExpertPosteriors:
         """q of the logistic normals under the present priors."""
         if self._experts is None:
-            self._experts = Experts(reading, self.e_step_tolerance)
+            self._experts = ExpertPosteriors(reading, self.e_step_tolerance)
             starts = {n: w for n, w in self._weights.items() if reading.sources[n].mixture is not None}
             if not self._loaded and starts:
                 self._experts.write_start(reading, self._roles, priors, starts)
@@ -170,7 +170,7 @@ class VariationalEM(GrammarLoop):
             self._experts.set_priors(priors)
         return self._experts
 
-    def _learn(self, reading: Reading, priors: Priors, q: Experts) -> None:
+    def _learn(self, reading: Reading, priors: Priors, q: ExpertPosteriors) -> None:
         """Empirical Bayes."""
         if not reading.parameters:
             return
