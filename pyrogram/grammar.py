@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,9 +38,17 @@ class Block:
         """Number of dimensions that index multinomials: what ``Dirichlet(...).to_event`` needs."""
         return len(self.shape) - 1
 
+    def sums(self, values: Tensor) -> Tensor:
+        """Sum over the events of each multinomial: ``(..., *shape)`` to ``(..., *multinomials)``."""
+        return values.sum(-1)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """A value of each multinomial for all its events, in a shape that broadcasts against ``(..., *shape)``."""
+        return values.unsqueeze(-1)
+
     def totals(self, values: Tensor) -> Tensor:
         """Sum over the events of each multinomial; broadcasts against ``values``, shape ``(..., *shape)``."""
-        return values.sum(-1, keepdim=True)
+        return self.spread(self.sums(values))
 
     def normalize(self, values: Tensor) -> Tensor:
         """Divide by the totals; a multinomial whose events are all zero becomes uniform."""
@@ -49,6 +58,33 @@ class Block:
     def uniform(self, like: Tensor) -> Tensor:
         """The uniform multinomials, in the dtype and on the device of ``like``."""
         return like.new_ones(self.shape) / self.totals(like.new_ones(self.shape))
+
+
+@dataclass(frozen=True)
+class PackedBlock(Block):
+    """Multinomials of different sizes, one after the other in a single dimension: the rules of a grammar, by left side.
+
+    :param shape: ``(R,)``, the number of events of all multinomials.
+    :param sizes: the number of events of each; they sum to R.
+    """
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if tuple(self.shape) != (sum(self.sizes),) or min(self.sizes, default=0) < 1:
+            raise ValueError(f"sizes must be positive and sum to shape (R,) = {tuple(self.shape)}, not {self.sizes}")
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The multinomial of each event, shape ``(R,)``."""
+        return torch.arange(len(self.sizes)).repeat_interleave(torch.tensor(self.sizes))
+
+    def sums(self, values: Tensor) -> Tensor:
+        empty = values.new_zeros(*values.shape[:-1], len(self.sizes))
+        return empty.index_add(-1, self.owner.to(values.device), values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        return values.index_select(-1, self.owner.to(values.device))
 
 
 class Grammar(ABC):

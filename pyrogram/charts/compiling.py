@@ -2,27 +2,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code kept on disk, and thrown away when any of its sources changes.
 
-numba's cache looks only at the file of the function that is compiled, but the kernels call into each other's
-files. Here the stamp of a cached kernel is that file's *and* a hash of all sources of the charts: an upgrade never
-runs yesterday's recursion.
+numba's cache looks only at the file of the function that is compiled, but kernels call into other files. Here the
+stamp of a cached kernel is that file's *and* a hash of every file of the package that it imports, directly or not: an
+upgrade never runs yesterday's recursion, and a change to one grammar's chart does not compile the others anew.
 """
 
+import ast
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import njit
 
+_PACKAGE = Path(__file__).parent.parent
 
-def _hash_of_sources() -> str:
+
+def _imported(path: Path) -> Iterator[Path]:
+    """The files of the package that a file imports."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = (node.module or "").split(".") if node.module else []
+        if node.level:
+            folder = path.parents[node.level - 1].joinpath(*module)
+        elif module[0] == _PACKAGE.name:
+            folder = _PACKAGE.joinpath(*module[1:])
+        else:
+            continue
+        for candidate in (folder.with_suffix(".py"), *(folder / f"{name.name}.py" for name in node.names)):
+            if candidate.is_file() and candidate.is_relative_to(_PACKAGE):
+                yield candidate
+
+
+@cache
+def sources(path: Path) -> tuple[Path, ...]:
+    """A file and all files of the package that its compiled code may call, sorted."""
+    found, new = set(), [path]
+    while new:
+        this = new.pop()
+        if this not in found:
+            found.add(this)
+            new.extend(_imported(this))
+    return tuple(sorted(found))
+
+
+@cache
+def _hash_of_sources(path: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for source in sources(path):
+        digest.update(source.read_bytes())
     return digest.hexdigest()
-
-
-_SOURCES = _hash_of_sources()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -32,5 +63,5 @@ def kernel(function: Callable[..., Any]) -> Any:
     except RuntimeError:  # nowhere to write: compile anew in every process
         return njit(nogil=True)(function)
     index = dispatcher._cache._cache_file
-    index._source_stamp = (*index._source_stamp, _SOURCES)
+    index._source_stamp = (*index._source_stamp, _hash_of_sources(Path(function.__code__.co_filename).resolve()))
     return dispatcher

@@ -11,8 +11,6 @@ A lane does not feel the others, so that results depend neither on threads nor o
 """
 
 # mypy: disable-error-code="no-untyped-def"
-import hashlib
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from pyrogram.charts import compiling
+from pyrogram.charts.compiling import kernel
 from pyrogram.charts.lanes import fill, gather_cells, load, scatter_cells, store
 from pyrogram.charts.threads import take
 
@@ -80,17 +78,6 @@ def uncounted(typingctx, arrays):
         return _without_owner(context, builder, signature.args[0], args[0])
 
     return arrays(arrays), codegen
-
-
-def kernel(function):
-    """As the charts' kernels, but compiled anew also when the files change that this one calls into."""
-    dispatcher = compiling.kernel(function)
-    index = getattr(dispatcher._cache, "_cache_file", None)
-    if index is not None:
-        files = (Path(__file__).with_name(name) for name in ("newton.py", "newton_direction.py", "lane_algebra.py"))
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-        index._source_stamp = (*index._source_stamp, digest)
-    return dispatcher
 
 
 @kernel
@@ -263,7 +250,7 @@ def _write(mem, c, k, x, m, v, u, w, batch, places, length):
     _scatter(mem, c.v_now, v, own, length)
 
 
-@compiling.kernel
+@kernel
 def find_phases(att_ptr, att_row, shares, next_phase, phase):
     """The phase of each expert row that shares a multinomial row: after all rows before that it shares one with."""
     for e in range(len(shares)):
