@@ -221,7 +221,8 @@ def _scaled(marginals: Tensor, by_log_z: Tensor, in_place: bool) -> Tensor:
     if choose_engine(by_log_z, None) == "torch":
         return marginals * by_log_z[:, None, None, None]
     values, factors = marginals.detach().numpy(), by_log_z.detach().numpy()
-    if in_place and (factors == 1).all():
+    distinct = factors[:1] if by_log_z.stride() == (0,) else factors  # the gradient of a sum is one number
+    if in_place and (distinct == 1).all():
         return marginals
     return torch.from_numpy(np.multiply(values, factors[:, None, None, None], out=values if in_place else None))
 

@@ -110,13 +110,16 @@ def log_z_of(mem, c, lane, m):
     least = -126.0 + 24.0 + 24.0 if mem.itemsize == 4 else -1022.0 + 53.0 + 24.0
     trusted = log_z >= _LOG2 * (least + 2.7549 * m + mem[c.grown * width + lane])
     log_z -= _LOG2 * mem[c.exponents * width + lane]
-    for x in range(1, m + 1):
+    rest = 0.0  # two sums, of which neither waits for the other
+    for x in range(1, m + 1, 2):
         log_z += mem[(c.shifts + 3 * x) * width + lane]
-        if not c.plain:
-            log_z += (
-                np.float64(mem[(c.shifts + (3 * x + 1)) * width + lane]) + mem[(c.shifts + (3 * x + 2)) * width + lane]
-            )
-    return log_z, trusted
+        if x < m:
+            rest += mem[(c.shifts + 3 * x + 3) * width + lane]
+    if not c.plain:
+        for x in range(1, m + 1):
+            log_z += mem[(c.shifts + (3 * x + 1)) * width + lane]
+            rest += mem[(c.shifts + (3 * x + 2)) * width + lane]
+    return log_z + rest, trusted
 
 
 @njit(nogil=True)

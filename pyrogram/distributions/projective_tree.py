@@ -93,12 +93,16 @@ class ProjectiveDependencyTree(TorchDistribution):
         self.multiroot = multiroot
         self._valence = valence
         self._cache: dict[str, Any] = {}
-        super().__init__(batch_shape, torch.Size([n]), validate_args=validate_args)
-        if self._validate_args:
+        validate = self._validate_args if validate_args is None else validate_args
+        # torch looks at the scores once more only to complain of them.
+        invalid = validate and (projective.is_traced(arc_scores) or not Scores().holds(arc_scores))
+        super().__init__(batch_shape, torch.Size([n]), validate_args=invalid)
+        self._validate_args = validate
+        if validate:
             self._validate_parameters()
 
     def _validate_parameters(self) -> None:
-        if self.stop_scores is not None and not bool(Scores().check(self.stop_scores).all()):
+        if self.stop_scores is not None and not Scores().holds(self.stop_scores):
             raise ValueError("stop_scores must be real numbers or -inf, but some are NaN or +inf")
         if not self._all_full:
             projective.check_lengths(self.lengths, self.event_shape[0])
