@@ -242,11 +242,10 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        arcs, stops, lengths = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return _derivatives(arcs, stops, lengths, ctx.multiroot, (gradients[0], None, None))
         kept, ctx.kept = ctx.kept, None
-        marginals = kept or projective_numba.marginals(arcs, stops, lengths, ctx.multiroot)[1:]
+        if torch.is_grad_enabled():
+            return _derivatives(*ctx.saved_tensors, ctx.multiroot, (gradients[0], None, None))
+        marginals = kept or projective_numba.marginals(*ctx.saved_tensors, ctx.multiroot)[1:]
         scaled = [None if m is None else _scaled(m, gradients[0], in_place=True) for m in marginals]
         return *scaled, None, None
 
