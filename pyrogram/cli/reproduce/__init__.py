@@ -20,13 +20,28 @@ if TYPE_CHECKING:
     from pyrogram.cli.reproduce.settings import StudySettings
     from pyrogram.cli.reproduce.study import Study
 
-_DATA, _START, _STOP = "Sentences", "Where starts begin", "When they stop"
+_DATA, _START, _STOP, _NORMAL = "Sentences", "Where starts begin", "When they stop", "Logistic normals"
 STARTS, DEMO_STARTS = 10, 2
 
 
 class WhichTable(str, Enum):
     lognormal = "lognormal"
     shared = "shared"
+
+
+class Averaging(str, Enum):
+    all = "all"
+    present = "present"
+
+
+class PointEstimate(str, Enum):
+    softmax = "softmax"
+    exp = "exp"
+
+
+class Covariance(str, Enum):
+    full = "full"
+    diagonal = "diagonal"
 
 
 def reproduce(
@@ -93,6 +108,17 @@ def reproduce(
         int,
         typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
     ] = 5,
+    covariance: Annotated[
+        Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
+    ] = Covariance.full,
+    averaging: Annotated[
+        Averaging,
+        typer.Option(help="Over which sentences: all, as printed, or those with the head.", rich_help_panel=_NORMAL),
+    ] = Averaging.all,
+    point_estimate: Annotated[
+        PointEstimate,
+        typer.Option(help="What to parse with: the softmax of the mean, or its exp.", rich_help_panel=_NORMAL),
+    ] = PointEstimate.softmax,
 ) -> None:
     """Make the tables of two papers anew: every row from many starts, beside the papers' figures.
 
@@ -106,7 +132,7 @@ def reproduce(
     """
     from pyrogram.cli.reading import default_tags
     from pyrogram.cli.reproduce.rows import TABLES
-    from pyrogram.cli.reproduce.settings import StudySettings, chosen_rows, default_jobs
+    from pyrogram.cli.reproduce.settings import NormalOptions, StudySettings, chosen_rows, default_jobs
 
     given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
     _check_files(table, given)
@@ -134,7 +160,8 @@ def reproduce(
         data=_digests(given),
     )
     wanted = chosen_rows(rows, tuple(row.name for row in TABLES[table.value]))
-    settings = StudySettings(table.value, common, wanted, dev_max_length, jobs or default_jobs())
+    normal = NormalOptions(averaging.value, point_estimate.value, covariance.value)
+    settings = StudySettings(table.value, common, wanted, dev_max_length, jobs or default_jobs(), normal)
     _run(_study(settings, given, format.value), out, resume)
 
 
@@ -178,6 +205,7 @@ def _study(settings: StudySettings, given: dict[str, Path | None], format: str) 
 
 def _run(study: Study, out: Path | None, resume: bool) -> None:
     from pyrogram.cli.output import console
+    from pyrogram.cli.reproduce.pictures import write_pictures
     from pyrogram.cli.reproduce.render import markdown, terminal
     from pyrogram.cli.reproduce.study import run_study
     from pyrogram.cli.reproduce.tables import make_report, write_tables
@@ -191,6 +219,7 @@ def _run(study: Study, out: Path | None, resume: bool) -> None:
     report = make_report(study, results)
     if out is not None:
         write_tables(out, study, results, report, markdown(report))
+        write_pictures(out, study)
     screen = console()
     for part in terminal(report):
         screen.print(part)

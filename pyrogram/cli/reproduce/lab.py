@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyrogram.cli.experiment import plain_start, start_weights
 from pyrogram.cli.reproduce.published import BINS
+from pyrogram.cli.reproduce.settings import NormalOptions
 from pyrogram.cli.scores import DECODERS, parse, smoothed
 from pyrogram.cli.settings import Settings
 from pyrogram.data import Corpus
@@ -54,6 +55,7 @@ class Learnt:
     :param held_out: the best held-out log-likelihood, in nats.
     :param stopped: why it ended.
     :param alpha: the concentration chosen, if one was.
+    :param objective: before each iteration, and ``held_out_curve``, the held-out log-likelihood after it.
     """
 
     weights: tuple[Weights, ...]
@@ -62,6 +64,8 @@ class Learnt:
     held_out: float = math.nan
     stopped: str = ""
     alpha: float | None = None
+    objective: tuple[float, ...] = ()
+    held_out_curve: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Lab:
     :param earlier: for each language, what the row that this one goes on from has learnt from the same start.
     :param ties: what the row ties, as :func:`pyrogram.grammars.tie` has it.
     :param say: is told now and then how far it is.
+    :param normal: how logistic normals learn.
     """
 
     settings: Settings
@@ -81,6 +86,7 @@ class Lab:
     earlier: tuple[Learnt, ...] = ()
     ties: str = ""
     say: Callable[[str], Any] = lambda text: None
+    normal: NormalOptions = NormalOptions()
 
     @property
     def language(self) -> Language:
@@ -142,6 +148,8 @@ class Lab:
             iterations=len(loop.history),
             held_out=best_held_out(loop),
             stopped=loop.stopped,
+            objective=tuple(loop.history),
+            held_out_curve=tuple(loop.held_out_history),
             **others,
         )
 

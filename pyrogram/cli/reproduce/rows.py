@@ -106,8 +106,9 @@ def log_normal(lab: Lab, families: bool) -> Learnt:
         grammar=language.grammar,
         initial_weights=lab.start(language),
         covariance=_covariances(language, PartitionStructure.untied(language.grammar.blocks)) if families else None,
+        diagonal=lab.normal.covariance == "diagonal",
     )
-    loop, parameters = lab.run(lambda: VariationalEM(model))
+    loop, parameters = lab.run(lambda: _loop(lab, model))
     return lab.learnt(loop, parameters=parameters)
 
 
@@ -116,8 +117,12 @@ def tied(lab: Lab) -> Learnt:
     language, (before,) = lab.language, lab.earlier
     structure = tie(language.grammar, _families(language), lab.ties)
     start = structure.tied_start(_experts(before, language), _covariances(language, structure))
-    model = partial(shared_logistic_normal, grammar=language.grammar, structure=structure, start=start)
-    return lab.learnt(lab.run(lambda: VariationalEM(model))[0])
+    diagonal = lab.normal.covariance == "diagonal"
+    model = partial(
+        shared_logistic_normal, grammar=language.grammar, structure=structure, start=start, diagonal=diagonal
+    )
+    loop, parameters = lab.run(lambda: _loop(lab, model))
+    return lab.learnt(loop, parameters={n: p for n, p in parameters.items() if n.startswith("loc.")})
 
 
 def tied_across(lab: Lab) -> Learnt:
@@ -130,8 +135,13 @@ def tied_across(lab: Lab) -> Learnt:
         {name: _covariances(l, structures[name]) for name, l in languages.items()},
     )
     grammars = {name: l.grammar for name, l in languages.items()}
-    model = partial(bilingual, grammars=grammars, structures=structures, start=start)
-    return lab.learnt(lab.run(lambda: VariationalEM(model))[0])
+    diagonal = lab.normal.covariance == "diagonal"
+    model = partial(bilingual, grammars=grammars, structures=structures, start=start, diagonal=diagonal)
+    return lab.learnt(lab.run(lambda: _loop(lab, model))[0])
+
+
+def _loop(lab: Lab, model: Callable[..., None]) -> VariationalEM:
+    return VariationalEM(model, averaging=lab.normal.averaging, point_estimate=lab.normal.point_estimate)
 
 
 def _families(language: Language) -> tuple[str, ...]:
@@ -146,7 +156,10 @@ def _covariances(language: Language, structure: PartitionStructure) -> dict[str,
 def _experts(before: Learnt, language: Language) -> dict[str, Gaussian]:
     """The experts that a logistic normal has learnt, one for each multinomial."""
     p = before.parameters
-    return {name: Gaussian(p[f"loc.{name}"], p[f"covariance.{name}"]) for name in language.grammar.blocks}
+    return {
+        name: Gaussian(p[f"loc.{name}"], p.get(f"covariance.{name}"), variance=p.get(f"variance.{name}"))
+        for name in language.grammar.blocks
+    }
 
 
 _ATTACH_RIGHT = Row("attach-right", "Attach-Right", None, many=False)

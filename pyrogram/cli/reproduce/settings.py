@@ -7,11 +7,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from pyrogram.cli.errors import CommandError
 from pyrogram.cli.settings import Settings
+
+
+@dataclass(frozen=True)
+class NormalOptions:
+    """How the rows with logistic normals learn, where the papers leave it open or users may want it otherwise.
+
+    :param averaging: what the M-step averages over, and ``point_estimate``, what is parsed with: see
+        :class:`pyrogram.infer.VariationalEM`.
+    :param covariance: whether covariances are full or diagonal.
+    """
+
+    averaging: Literal["all", "present"] = "all"
+    point_estimate: Literal["softmax", "exp"] = "softmax"
+    covariance: Literal["full", "diagonal"] = "full"
 
 
 @dataclass(frozen=True)
@@ -23,6 +37,7 @@ class StudySettings:
     :param rows: names of the rows wanted; empty for all.
     :param dev_max_length: length of the longest held-out sentence; None for any.
     :param jobs: processes side by side.
+    :param normal: how the rows with logistic normals learn.
     """
 
     table: str
@@ -30,10 +45,13 @@ class StudySettings:
     rows: tuple[str, ...] = ()
     dev_max_length: int | None = None
     jobs: int = 1
+    normal: NormalOptions = NormalOptions()
 
     def as_dict(self) -> dict[str, Any]:
         """What one start of one row depends on: not how many rows and starts there are, nor who runs them."""
-        own = {"table": self.table, "dev_max_length": self.dev_max_length}
+        own: dict[str, Any] = {"table": self.table, "dev_max_length": self.dev_max_length}
+        # Defaults are not said, as in folders that are older than these options.
+        own |= {name: value for name, value in asdict(self.normal).items() if value != _DEFAULTS[name]}
         common = self.common.as_dict()
         for name in ("method", "alpha", "starts", "valence_attach"):
             del common[name]
@@ -41,7 +59,7 @@ class StudySettings:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another study's settings have otherwise, in words."""
-        mine = self.as_dict()
+        mine, other = _DEFAULTS | self.as_dict(), _DEFAULTS | other
         told = []
         if mine["data"] != (data := other.get("data")):
             theirs = data if isinstance(data, dict) else {}
@@ -56,6 +74,9 @@ class StudySettings:
         """A hash that ties a file to a row under these settings."""
         text = json.dumps([row, self.as_dict()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+_DEFAULTS: dict[str, Any] = asdict(NormalOptions())
 
 
 def default_jobs() -> int:

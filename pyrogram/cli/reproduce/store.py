@@ -4,6 +4,8 @@
 
     config.json                   the settings that all numbers depend on
     starts/ROW-NNN.safetensors    what a row learnt from a start, with its scores; CORPUS.ROW-NNN of several corpora
+    curves.csv, curves.svg        objectives and held-out log-likelihoods of all starts, iteration by iteration
+    covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
     results.csv                   all scores of all starts
     table.csv, table.md           means and spreads beside the papers' figures
 
@@ -19,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, deserialize
 from safetensors.torch import load, save
 from torch import Tensor
@@ -30,7 +33,7 @@ from pyrogram.cli.run_folder import write_file
 
 FORMAT = "pyrogram-reproduce-1"
 CONFIG, STARTS = "config.json", "starts"
-OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md")
+OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "curves.svg", "covariance.svg", "experts.svg")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: s
     for i, weights in enumerate(learnt.weights):
         tensors |= {f"weights.{i}.{name}": w.detach().clone().contiguous() for name, w in weights.items()}
     tensors |= {f"parameter.{name}": p.detach().clone().contiguous() for name, p in learnt.parameters.items()}
+    curves = {"objective": learnt.objective, "held_out": learnt.held_out_curve}
+    tensors |= {f"curve.{name}": torch.tensor(curve, dtype=torch.float64) for name, curve in curves.items()}
     result = {
         "scores": [asdict(score) for score in scores],
         "iterations": learnt.iterations,
@@ -103,11 +108,14 @@ def unpack_learnt(data: bytes) -> Learnt:
     result = unpack_result(data)
     weights: dict[int, dict[str, Tensor]] = {}
     parameters = {}
+    curves: dict[str, tuple[float, ...]] = {}
     for name, tensor in load(data).items():
         kind, _, rest = name.partition(".")
         if kind == "weights":
             number, _, block = rest.partition(".")
             weights.setdefault(int(number), {})[block] = tensor
+        elif kind == "curve":
+            curves[rest] = tuple(tensor.tolist())
         else:
             parameters[rest] = tensor
     return Learnt(
@@ -117,6 +125,8 @@ def unpack_learnt(data: bytes) -> Learnt:
         result.held_out,
         result.stopped,
         result.alpha,
+        curves.get("objective", ()),
+        curves.get("held_out", ()),
     )
 
 

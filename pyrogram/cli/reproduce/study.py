@@ -98,7 +98,8 @@ class Study:
                 learnt = Learnt(())
             else:
                 before = tuple(unpack_learnt(data) for data in earlier)
-                learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say))
+                normal = self.settings.normal
+                learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say, normal))
             say("parsing")
             scores = scores_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
         return pack(learnt, scores, time.monotonic() - began, self.settings.fingerprint(key.row))
