@@ -13,6 +13,7 @@ from pyro.nn.module import PyroParam
 from torch import Tensor
 from torch.distributions import constraints
 
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
 from pyrogram.infer.reading import kind_of, unwrapped
 
 
@@ -34,7 +35,7 @@ class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]
     def get_posterior(self, name: str, prior: Any) -> Any:
         """The site's Dirichlet; its parameter is made at the first call."""
         base = unwrapped(prior)
-        if not isinstance(base, dist.Dirichlet):
+        if not isinstance(base, DIRICHLETS):
             raise NotImplementedError(
                 f"MeanFieldDirichlet has no family for latent site {name!r} ({kind_of(base)}); "
                 "subclass it and override get_posterior"
@@ -47,6 +48,8 @@ class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]
             parameter = PyroParam(start.clone(), constraints.positive, event_dim=prior.event_dim)
             deep_setattr(self, f"concentrations.{name}", parameter)
             concentration = _attribute(self, name)
+        if isinstance(base, PackedDirichlet):
+            return PackedDirichlet(concentration, base.sizes)
         return dist.Dirichlet(concentration).to_event(prior.event_dim - 1)
 
 

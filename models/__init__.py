@@ -3,7 +3,19 @@
 """Models of the papers, each a page of Pyro."""
 
 from .dirichlet import dirichlet, maximum_likelihood
+from .latent_annotation_pcfg import annotated_treebank, latent_annotation_pcfg
 from .logistic_normal import logistic_normal
+from .morphology import unigram_grammar, verb_grammar
 from .shared_logistic_normal import bilingual, shared_logistic_normal
 
-__all__ = ["bilingual", "dirichlet", "logistic_normal", "maximum_likelihood", "shared_logistic_normal"]
+__all__ = [
+    "annotated_treebank",
+    "bilingual",
+    "dirichlet",
+    "latent_annotation_pcfg",
+    "logistic_normal",
+    "maximum_likelihood",
+    "shared_logistic_normal",
+    "unigram_grammar",
+    "verb_grammar",
+]

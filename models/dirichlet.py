@@ -10,12 +10,11 @@ VB-EM-Dirichlet with ``VariationalEM`` and ``learn=True``. One set of weights se
 from collections.abc import Mapping
 
 import pyro
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import Sentence, dirichlet_prior, simplex_of
 from pyrogram.grammar import Grammar, Weights
 
 
@@ -29,14 +28,15 @@ def maximum_likelihood(
     """Every block is a ``pyro.param`` named after it.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
-    :param initial_weights: values at which the parameters start; the grammar's harmonic initialiser by default.
+    :param initial_weights: values at which the parameters start; the grammar's own initialiser by default.
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
-    names = list(grammar.blocks)
-    if any(name not in pyro.get_param_store() for name in names) and initial_weights is None:
+    if any(name not in pyro.get_param_store() for name in grammar.blocks) and initial_weights is None:
         initial_weights = grammar.initial_weights(words)
     start = dict(initial_weights or {})
-    weights = {name: pyro.param(name, start.get(name), constraint=constraints.simplex) for name in names}
+    weights = {
+        name: pyro.param(name, start.get(name), constraint=simplex_of(block)) for name, block in grammar.blocks.items()
+    }
     sentences(words, grammar, weights, batch_size)
 
 
@@ -62,8 +62,7 @@ def dirichlet(
         alpha = alpha.to(words.device, torch.get_default_dtype())
         if learn:
             alpha = pyro.param(f"concentration.{name}", alpha.clone(), constraint=constraints.positive)
-        prior = dist.Dirichlet(alpha * torch.ones(block.shape, device=words.device)).to_event(block.batch_dim)
-        weights[name] = pyro.sample(name, prior)
+        weights[name] = pyro.sample(name, dirichlet_prior(block, alpha))
     sentences(words, grammar, weights, batch_size)
 
 

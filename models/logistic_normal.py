@@ -17,6 +17,7 @@ from torch.distributions import constraints
 
 from pyrogram.distributions import Gaussian, Sentence
 from pyrogram.distributions import logistic_normal as draw
+from pyrogram.distributions.partition import refuse_packed
 from pyrogram.grammar import Grammar
 
 #: Weights start at no less, for an event whose mean is minus infinity could never come back.
@@ -50,6 +51,7 @@ def logistic_normal(
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
     check_names("covariance", covariance, grammar.blocks)
+    refuse_packed(grammar.blocks)
     start = cache(lambda: initial_experts(words, grammar, initial_weights, covariance, diagonal))
     priors = {name: prior(name, start, name, block.shape, diagonal, learn) for name, block in grammar.blocks.items()}
 

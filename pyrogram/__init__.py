@@ -12,15 +12,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import data, distributions, infer, metrics
     from .data import Corpus
-    from .grammars import DMV, Block, Grammar
+    from .grammars import CFG, DMV, HMM, Block, Grammar, LatentAnnotations
 
 __version__ = "0.1.0"
 
-__all__ = ["DMV", "Block", "Corpus", "Grammar", "data", "distributions", "infer", "metrics"]
+__all__ = [
+    "CFG",
+    "DMV",
+    "HMM",
+    "Block",
+    "Corpus",
+    "Grammar",
+    "LatentAnnotations",
+    "data",
+    "distributions",
+    "infer",
+    "metrics",
+]
 
 # Where each name comes from. They are imported when first asked for: torch and Pyro take two seconds, and
 # `pyrogram --help` does not need them.
-_MODULES = {"DMV": "grammars", "Block": "grammars", "Corpus": "data", "Grammar": "grammars"}
+_MODULES = {
+    **dict.fromkeys(("CFG", "DMV", "HMM", "Block", "Grammar", "LatentAnnotations"), "grammars"),
+    "Corpus": "data",
+}
 _PACKAGES = {"charts", "data", "distributions", "grammars", "guides", "infer", "metrics", "models", "testing", "viz"}
 
 

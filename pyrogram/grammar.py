@@ -21,6 +21,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
+    from pyrogram.sweeps import Sweeps
+
 Weights = dict[str, Tensor]
 
 
@@ -107,6 +109,11 @@ class Grammar(ABC):
     def num_words(self) -> int:
         """Size of the alphabet: words are 0 .. num_words - 1."""
 
+    @property
+    def identity(self) -> str:
+        """What tells this grammar from others with blocks of the same shapes; a checkpoint of theirs is not resumed."""
+        return ""
+
     @abstractmethod
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable."""
@@ -129,6 +136,15 @@ class Grammar(ABC):
         :param words: shape ``(N, n)``.
         """
         return SentenceRows(self, words)
+
+    def sweeps(self, words: Tensor) -> Sweeps:
+        """Sweeps over sentences in collapsed space: collapsed variational Bayes and Hastings' sampler.
+
+        :param words: shape ``(N, n)``.
+        """
+        from pyrogram.sweeps import Sweeps
+
+        return Sweeps(self, words)
 
     @abstractmethod
     def derivation(
@@ -168,7 +184,7 @@ class SentenceRows:
 
     A row is a pair of a sentence l and a multinomial k of a block; a table of rows has shape ``(R, N)``, R pairs by N
     events. Memory is linear in the pairs. Here every multinomial occurs in every sentence, which is right for any
-    grammar; a grammar that knows better overrides :meth:`Grammar.rows`.
+    grammar; a grammar that knows better overrides :meth:`Grammar.rows`. A packed block counts as one multinomial here.
 
     :param grammar: the grammar.
     :param words: shape ``(N, n)``, padded with -1 on the right.

@@ -22,15 +22,33 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from pyrogram.parseval import BracketScores, Conventions, brackets, parseval
+from pyrogram.segmentation_metrics import (
+    Agreement,
+    SegmentationScores,
+    closest_segmentations,
+    perplexity,
+    segmentation_scores,
+)
+
 __all__ = [
+    "Agreement",
     "AttachmentScores",
+    "BracketScores",
+    "Conventions",
     "LengthBin",
+    "SegmentationScores",
     "accuracy_by_length",
     "attach_left",
     "attach_right",
+    "brackets",
+    "closest_segmentations",
     "directed_accuracy",
     "exact_match",
+    "parseval",
+    "perplexity",
     "root_accuracy",
+    "segmentation_scores",
     "undirected_accuracy",
 ]
 

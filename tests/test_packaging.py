@@ -17,13 +17,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-BELOW: dict[str, set[str]] = {"charts": set(), "atomic": set()}
-BELOW["grammar"] = {"charts"}
+BELOW: dict[str, set[str]] = {"charts": set(), "atomic": set(), "segmentation_metrics": set(), "parseval": set()}
+BELOW["sweeps"] = BELOW["sweeps_second_order"] = {"charts", "sweeps", "sweeps_second_order"}
+BELOW["grammar"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
-BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer"}
-BELOW["metrics"] = {"charts"}
+BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer", "metrics"}
+BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic"}
 BELOW["testing"] = set(BELOW["models"])
 BELOW["cli"] = set(BELOW) | {"pyrogram"}

@@ -244,8 +244,12 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         kept, ctx.kept = ctx.kept, None
         if torch.is_grad_enabled():
-            return _derivatives(*ctx.saved_tensors, ctx.multiroot, (gradients[0], None, None))
-        marginals = kept or projective_numba.marginals(*ctx.saved_tensors, ctx.multiroot)[1:]
+            arcs, stops, lengths = ctx.saved_tensors
+            return _derivatives(arcs, stops, lengths, ctx.multiroot, (gradients[0], None, None))
+        if kept is None:  # saved tensors are unpacked only where they are needed
+            arcs, stops, lengths = ctx.saved_tensors
+            kept = projective_numba.marginals(arcs, stops, lengths, ctx.multiroot)[1:]
+        marginals = kept
         scaled = [None if m is None else _scaled(m, gradients[0], in_place=True) for m in marginals]
         return *scaled, None, None
 

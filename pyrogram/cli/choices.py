@@ -10,6 +10,14 @@ class Method(str, Enum):
     em_map = "em-map"
     vb = "vb"
     vb_em = "vb-em"
+    cvb = "cvb"
+    hastings = "hastings"
+    gibbs = "gibbs"
+
+
+class Model(str, Enum):
+    dmv = "dmv"
+    pcfg = "pcfg"
 
 
 class Tags(str, Enum):
@@ -30,6 +38,7 @@ class Init(str, Enum):
     uniform = "uniform"
     random = "random"
     supervised = "supervised"
+    grammar = "grammar"
 
 
 class Stops(str, Enum):

@@ -16,10 +16,11 @@ import pyro
 import torch
 from torch import Tensor
 
-from pyrogram.cli.settings import Settings
-from pyrogram.grammar import Weights
-from pyrogram.grammars import DMV
-from pyrogram.infer import EM, GrammarLoop, VariationalEM
+from pyrogram.cli.scores import smoothed
+from pyrogram.cli.settings import SAMPLERS, Settings
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Grammar, Weights
+from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import dirichlet, maximum_likelihood  # type: ignore[import-not-found]  # its source is models/
 
 OBJECTIVE = {
@@ -27,6 +28,9 @@ OBJECTIVE = {
     "em-map": "log posterior density",
     "vb": "evidence lower bound",
     "vb-em": "evidence lower bound",
+    "cvb": "approximate free energy",
+    "hastings": "log joint of sentences and trees",
+    "gibbs": "log joint of sentences and trees",
 }
 CHECKPOINT_EVERY = 10
 
@@ -57,41 +61,74 @@ class Start:
 
 def run_starts(
     settings: Settings,
-    grammar: DMV,
+    grammar: Grammar,
     words: Tensor,
     heads: Tensor | None,
     held_out: Tensor | None,
     checkpoint: Callable[[int], Path] | None,
     watch: Callable[[int, GrammarLoop], Any],
+    plain: Weights | None = None,
 ) -> Iterator[Start]:
     """Run the starts one after the other, each from its checkpoint if there is one.
 
     :param heads: gold heads, for ``init="supervised"`` only.
     :param checkpoint: the file of a start's checkpoint, by number; None saves nothing.
     :param watch: called after every iteration with the number of the start and its loop.
+    :param plain: where the first start begins, unless it is one of the grammar's initialisers.
     """
-    plain = None if settings.init == "random" else plain_start(settings, grammar, words, heads)
+    if plain is None and settings.init != "random":
+        plain = plain_start(settings, grammar, words, heads)
     for number in range(1, settings.starts + 1):
         # Each start has parameters of its own, and leaves the user's store as it was.
         with pyro.get_param_store().scope():
-            loop = _loop(settings, grammar, start_weights(settings, grammar, words, plain, number))
+            start = start_weights(settings, grammar, words, plain, number)
+            shared: dict[str, Any] = {
+                "num_steps": settings.steps,
+                "progress": False,
+                "callback": partial(watch, number),
+                "checkpoint": None if checkpoint is None else checkpoint(number),
+                "checkpoint_every": CHECKPOINT_EVERY,
+            }
+            if settings.method in SAMPLERS:
+                yield _sampled(settings, grammar, words, held_out, start, number, shared)
+                continue
+            loop = _loop(settings, grammar, start)
             loop.run(
                 words,
-                num_steps=settings.steps,
                 tolerance=settings.tolerance,
-                progress=False,
-                callback=partial(watch, number),
                 held_out=held_out,
                 patience=settings.patience,
                 held_out_smoothing=settings.smoothing,
-                checkpoint=None if checkpoint is None else checkpoint(number),
-                checkpoint_every=CHECKPOINT_EVERY,
+                **shared,
             )
             done = Start(number, loop.weights(), list(loop.history), list(loop.held_out_history), loop.stopped)
         yield done
 
 
-def plain_start(settings: Settings, grammar: DMV, words: Tensor, heads: Tensor | None) -> Weights:
+def _sampled(
+    settings: Settings,
+    grammar: Grammar,
+    words: Tensor,
+    held_out: Tensor | None,
+    start: Weights,
+    number: int,
+    options: dict[str, Any],
+) -> Start:
+    """A chain; weights are means over its second half. Held-out sentences do not stop it, but are looked at last."""
+    assert settings.alpha is not None
+    model = partial(dirichlet, grammar=grammar, concentration=settings.alpha)
+    kind = TreeHastings if settings.method == "hastings" else TreeGibbs
+    sampler = kind(model, initial_weights=start, seed=settings.seed + number, keep_parts=False)
+    sampler.run(words, burn_in=settings.steps // 2, **options)
+    weights = sampler.weights()
+    likelihoods = [math.nan] * len(sampler.history)
+    if held_out is not None:
+        smooth = smoothed(grammar, weights, settings.smoothing)
+        likelihoods[-1] = float(Sentence(grammar, smooth).log_prob(held_out).sum())
+    return Start(number, weights, list(sampler.history), likelihoods, f"{settings.steps} sweeps, the second half kept")
+
+
+def plain_start(settings: Settings, grammar: Grammar, words: Tensor, heads: Tensor | None) -> Weights:
     """The initialiser as it is, without noise."""
     options: dict[str, Any] = {}
     if settings.init == "harmonic":
@@ -101,7 +138,7 @@ def plain_start(settings: Settings, grammar: DMV, words: Tensor, heads: Tensor |
     return grammar.initial_weights(words, settings.init, **options)
 
 
-def start_weights(settings: Settings, grammar: DMV, words: Tensor, plain: Weights | None, number: int) -> Weights:
+def start_weights(settings: Settings, grammar: Grammar, words: Tensor, plain: Weights | None, number: int) -> Weights:
     """Where a start begins: the first at the plain weights, the others at these times log-normal noise.
 
     Noise on the weights is noise on the soft counts that they came from, for they are normalised again. Starts
@@ -136,10 +173,11 @@ def double_precision() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _loop(settings: Settings, grammar: DMV, start: Weights) -> GrammarLoop:
+def _loop(settings: Settings, grammar: Grammar, start: Weights) -> GrammarLoop:
     if settings.method == "em":
         return EM(partial(maximum_likelihood, grammar=grammar, initial_weights=start), initial_weights=start)
     assert settings.alpha is not None
     learn = settings.method == "vb-em"
     model = partial(dirichlet, grammar=grammar, concentration=settings.alpha, learn=learn)
-    return (EM if settings.method == "em-map" else VariationalEM)(model, initial_weights=start)
+    kinds: dict[str, type[EM | CollapsedVB]] = {"em-map": EM, "cvb": CollapsedVB}
+    return kinds.get(settings.method, VariationalEM)(model, initial_weights=start)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyrogram.cli.choices import Format, Init, Method, Stops, Tags, Unknown
+from pyrogram.cli.choices import Format, Init, Method, Model, Stops, Tags, Unknown
 from pyrogram.cli.errors import CommandError, Interrupted, note
 from pyrogram.cli.settings import DEFAULT_ALPHA, Settings
 
@@ -38,8 +40,15 @@ def induce(
         typer.Option(help="Sentences to evaluate on; else those of --dev, else TRAIN.", rich_help_panel=_DATA),
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Use the built-in English corpus; no file is needed.")] = False,
+    model: Annotated[
+        Model, typer.Option(help="dmv: dependencies with valence; pcfg: the rules in --grammar.")
+    ] = Model.dmv,
+    grammar: Annotated[
+        Path | None,
+        typer.Option(help="Rules for --model pcfg, as nltk writes them: S -> NP VP [1.0] | 'word' ...; [p] may lack."),
+    ] = None,
     method: Annotated[
-        Method, typer.Option(help="em: maximum likelihood; em-map, vb, vb-em: with Dirichlet priors.")
+        Method, typer.Option(help="em: maximum likelihood; the others with Dirichlet priors; hastings, gibbs sample.")
     ] = Method.vb,
     starts: Annotated[
         int | None, typer.Option(min=1, max=999, help="Runs from different starts.", show_default="1")
@@ -63,7 +72,7 @@ def induce(
     ] = Unknown.most_frequent,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; 0.25 for vb, vb-em"),
+        typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; else 0.25"),
     ] = None,
     valence_attach: Annotated[
         bool, typer.Option("--valence-attach", help="First and later children have distributions of their own.")
@@ -71,7 +80,14 @@ def induce(
     smoothing: Annotated[
         float, typer.Option(help="Share of the uniform in every multinomial when parsing and on held-out sentences.")
     ] = 1e-4,
-    init: Annotated[Init, typer.Option(help="Weights of the first start.", rich_help_panel=_START)] = Init.harmonic,
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            help="Weights of the first start.",
+            show_default="harmonic; of a pcfg its own, else uniform",
+            rich_help_panel=_START,
+        ),
+    ] = None,
     stops: Annotated[
         Stops, typer.Option(help="How harmonic sets stops; this matters.", rich_help_panel=_START)
     ] = Stops.expected,
@@ -80,7 +96,9 @@ def induce(
         float,
         typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
     ] = 0.3,
-    steps: Annotated[int, typer.Option(min=1, help="Most iterations of a start.", rich_help_panel=_STOP)] = 1000,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Most iterations of a start; sweeps of a sampler.", rich_help_panel=_STOP)
+    ] = 1000,
     tolerance: Annotated[
         float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
     ] = 1e-6,
@@ -89,10 +107,11 @@ def induce(
         typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
     ] = 5,
 ) -> None:
-    """Learn a dependency grammar from sentences alone, and see how right its trees are.
+    """Learn a grammar from sentences alone, and see how right its trees are.
 
     TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text. Its gold heads, if any, serve for
-    scores and for the row "supervised" only. Punctuation is left out.
+    scores and for the row "supervised" only. Punctuation is left out. With --model pcfg it learns the probabilities of
+    the rules in --grammar, whose words are the tags of TRAIN, or its words with --tags form.
     """
     if demo and any(path is not None for path in (train, dev, test)):
         raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")
@@ -108,7 +127,7 @@ def induce(
         starts=starts or (DEMO_STARTS if demo else 1),
         seed=seed,
         alpha=DEFAULT_ALPHA.get(method.value) if alpha is None else alpha,
-        init=init.value,
+        init=_init(init, model, grammar),
         stops=stops.value,
         distance=distance,
         noise=noise,
@@ -118,18 +137,65 @@ def induce(
         valence_attach=valence_attach,
         smoothing=smoothing,
         unknown=unknown.value,
-        data=_digests(train, dev, test),
+        data=_digests(train, dev, test, grammar),
     )
-    _run(settings, train, dev, test, format.value, out, resume)
+    if model is Model.pcfg:
+        if train is None or grammar is None:
+            raise CommandError("--model pcfg needs TRAIN and --grammar, a file of rules")
+        _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume)
+    else:
+        _run(settings, train, dev, test, format.value, out, resume)
 
 
-def _digests(train: Path | None, dev: Path | None, test: Path | None) -> dict[str, str | int]:
+def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
+    """The name of the start; what does not go with the model is refused."""
+    if model is Model.dmv:
+        if grammar is not None:
+            raise CommandError("--grammar is for --model pcfg; the dmv has its own rules")
+        if init is Init.grammar:
+            raise CommandError("--init grammar is for --model pcfg")
+        return str((init or Init.harmonic).value)
+    if init in (Init.harmonic, Init.supervised):
+        raise CommandError(f"--init {init.value} is for --model dmv; a pcfg has grammar, uniform and random")
+    return str((init or Init.grammar).value)
+
+
+def _digests(
+    train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None = None
+) -> dict[str, str | int]:
     from pyrogram.cli.reading import digest
 
     if train is None:
         return {"builtin": DEMO_SENTENCES}
-    named = {"train": train, "dev": dev, "test": test}
+    named = {"train": train, "dev": dev, "test": test, "grammar": grammar}
     return {name: digest(path) for name, path in named.items() if path is not None}
+
+
+def _run_pcfg(
+    settings: Settings,
+    grammar_file: Path,
+    files: tuple[Path, Path | None, Path | None],
+    format: str,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    from rich.text import Text
+
+    from pyrogram.cli import pcfg_induction as pcfg
+    from pyrogram.cli.output import console
+
+    grammar = pcfg.read_grammar(grammar_file)
+    texts = pcfg.read_texts(settings, grammar, *files, format)
+    _open(settings, out, resume)
+    with _interruptible(out):
+        outcome = pcfg.run_pcfg(settings, grammar, texts, out)
+    screen = console()
+    for part in pcfg.report(settings, texts, outcome):
+        screen.print(part)
+    for tree in [tree for tree in outcome.trees if tree is not None][:1]:
+        screen.print("\nThe most probable tree of the first sentence:\n")
+        screen.print(Text(tree.pformat(margin=76)))
+    _tell(out)
 
 
 def _run(
@@ -142,20 +208,32 @@ def _run(
     resume: bool,
 ) -> None:
     from pyrogram.cli.induction import run_induction
-    from pyrogram.cli.run_folder import open_folder
 
     corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+    _open(settings, out, resume)
+    with _interruptible(out):
+        outcome = run_induction(settings, corpora, out)
+    _show(outcome, corpora, out, draw=train is None)
+
+
+def _open(settings: Settings, out: Path | None, resume: bool) -> None:
+    from pyrogram.cli.run_folder import open_folder
+
     if out is not None:
         found = open_folder(out, settings, resume)
         if found:
             note(f"going on in {out}, which has {found} of {settings.starts} starts")
+
+
+@contextmanager
+def _interruptible(out: Path | None) -> Iterator[None]:
+    """Say on Ctrl-C how to go on."""
     try:
-        outcome = run_induction(settings, corpora, out)
+        yield
     except KeyboardInterrupt:
         again = shlex.join(["pyrogram", *sys.argv[1:]])
         how = f"what was done is in {out}, and the same command goes on from there: {again}"
         raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
-    _show(outcome, corpora, out, draw=train is None)
 
 
 def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
@@ -200,6 +278,16 @@ def _show(outcome: Outcome, corpora: Corpora, out: Path | None, draw: bool) -> N
     screen.print(footnotes(outcome.report))
     if draw:
         _show_sentence(outcome, corpora, out)
+    _tell(out)
+
+
+def _tell(out: Path | None) -> None:
+    """Where everything is."""
+    from rich.text import Text
+
+    from pyrogram.cli.output import console
+
+    screen = console()
     if out is None:
         screen.print("\nNothing was written; --out DIR keeps weights, parses, curves and all scores.")
     else:

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pyrogram.cli.choices import Decoder, Format, Unknown
 from pyrogram.cli.errors import note
+
+if TYPE_CHECKING:
+    from pyrogram.cli.run_folder import PcfgRun
 
 
 def parse(
@@ -25,7 +28,7 @@ def parse(
         Unknown, typer.Option(help="What becomes of symbols unseen in training.")
     ] = Unknown.most_frequent,
 ) -> None:
-    """Parse FILE and write CoNLL-U with predicted heads.
+    """Parse FILE and write CoNLL-U with predicted heads; with a pcfg, bracketed trees, () for none.
 
     Punctuation is removed before parsing and is not in what comes out, so words are numbered without it. Symbols
     that the training sentences lacked are taken for the most frequent one; stderr says which.
@@ -35,11 +38,18 @@ def parse(
     from pyrogram.cli.induction import parses_text
     from pyrogram.cli.output import write_text
     from pyrogram.cli.reading import note_unknown, read_corpus
-    from pyrogram.cli.run_folder import check_writable, load_run, write_file
+    from pyrogram.cli.run_folder import PcfgRun, check_writable, load_any, write_file
 
-    loaded = load_run(run)
+    loaded = load_any(run)
     if out is not None:
         check_writable(out)
+    if isinstance(loaded, PcfgRun):
+        text = _bracketed(loaded, file, decoder, format.value)
+        if out is None:
+            write_text(text)
+        else:
+            write_file(out, text.encode())
+        return
     corpus = read_corpus(
         file,
         format=format.value,
@@ -60,3 +70,16 @@ def parse(
         write_text(text)
     else:
         write_file(out, text.encode())
+
+
+def _bracketed(loaded: PcfgRun, file: Path, decoder: Decoder, format: str) -> str:
+    """The trees of a file by a pcfg, one to a line."""
+    from pyrogram.cli import pcfg_induction as pcfg
+    from pyrogram.cli.experiment import double_precision
+    from pyrogram.cli.scores import smoothed
+
+    with double_precision():
+        words = pcfg.read_sentences(file, loaded.tags, format, loaded.grammar)
+        weights = smoothed(loaded.grammar, loaded.weights, loaded.smoothing)
+        trees = pcfg.parse_trees(loaded.grammar, weights, words, decoder.value)
+    return "".join(pcfg.brackets(tree) + "\n" for tree in trees)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,24 @@ from pyrogram.cli.settings import Settings
 
 if TYPE_CHECKING:
     from pyrogram.data import Vocabulary
-    from pyrogram.grammar import Weights
-    from pyrogram.grammars import DMV
+    from pyrogram.grammar import Grammar, Weights
+    from pyrogram.grammars import CFG, DMV
 
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
-OUTPUTS = (CONFIG, WEIGHTS, "parses.conllu", "curve.csv", "curve.svg", "results.csv", "results.md", "sentence.svg")
+GRAMMAR = "grammar.pcfg"
+OUTPUTS = (
+    CONFIG,
+    WEIGHTS,
+    GRAMMAR,
+    "parses.conllu",
+    "parses.mrg",
+    "curve.csv",
+    "curve.svg",
+    "results.csv",
+    "results.md",
+    "sentence.svg",
+)
 
 
 @dataclass(frozen=True)
@@ -81,17 +94,25 @@ def checkpoint_path(path: Path, number: int) -> Path:
 
 def write_config(path: Path, settings: Settings, vocab: Vocabulary, selected: dict[str, Any] | None) -> None:
     """Write ``config.json``: without a selection when a run begins, with one as the last thing it does."""
+    grammar = {"kind": "DMV", "num_tags": len(vocab), "valence_attach": settings.valence_attach}
+    write_config_of(path, settings, grammar, vocab.to_list(), selected)
+
+
+def write_config_of(
+    path: Path, settings: Settings, grammar: dict[str, Any], symbols: Sequence[Any], selected: dict[str, Any] | None
+) -> None:
+    """Write ``config.json`` of a run with any grammar."""
     from pyrogram import __version__
 
     config: dict[str, Any] = {
         "format": FORMAT,
         "version": __version__,
-        "grammar": {"kind": "DMV", "num_tags": len(vocab), "valence_attach": settings.valence_attach},
+        "grammar": grammar,
         "settings": settings.as_dict(),
         "selected": selected,
     }
     # A symbol to a line, which json.dumps cannot do.
-    rows = ",\n".join("    " + json.dumps(pair, ensure_ascii=False) for pair in vocab.to_list())
+    rows = ",\n".join("    " + json.dumps(symbol, ensure_ascii=False) for symbol in symbols)
     text = json.dumps(config, indent=2, ensure_ascii=False)[:-2]
     write_file(path / CONFIG, (text + ',\n  "vocabulary": [\n' + rows + "\n  ]\n}\n").encode())
 
@@ -103,17 +124,57 @@ def write_weights(path: Path, weights: Weights) -> None:
     write_file(path / WEIGHTS, save({k: w.contiguous() for k, w in weights.items()}, {"format": FORMAT}))
 
 
+@dataclass(frozen=True)
+class PcfgRun:
+    """A finished run of ``--model pcfg``, read back."""
+
+    grammar: CFG
+    weights: Weights
+    tags: str
+    smoothing: float
+
+
+def load_any(path: Path) -> Run | PcfgRun:
+    """Read a finished run of either model.
+
+    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
+    """
+    description = _finished(path).get("grammar")
+    if not isinstance(description, dict) or description.get("kind") != "CFG":
+        return load_run(path)
+    from pyrogram.cli.pcfg_induction import read_grammar
+
+    config = _config(path)
+    try:
+        tags, smoothing = config["settings"]["tags"], float(config["settings"]["smoothing"])
+        if not (0 < smoothing < 1 and tags in ("upos", "xpos", "form")):
+            raise ValueError("a setting is out of range")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {error}") from None
+    if not (path / GRAMMAR).is_file():
+        raise CommandError(f"{path / GRAMMAR} is missing")
+    grammar = read_grammar(path / GRAMMAR)
+    return PcfgRun(grammar, _weights(path / WEIGHTS, grammar), tags, smoothing)
+
+
+def _finished(path: Path) -> dict[str, Any]:
+    config = _config(path)
+    if config.get("selected") is None:
+        raise CommandError(f"the run in {path} is not finished; give the command that began it once more")
+    return config
+
+
 def load_run(path: Path) -> Run:
-    """Read a finished run.
+    """Read a finished run with the dependency model.
 
     :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
     """
     from pyrogram.data import Vocabulary
     from pyrogram.grammars import DMV
 
-    config = _config(path)
-    if config.get("selected") is None:
-        raise CommandError(f"the run in {path} is not finished; give the command that began it once more")
+    config = _finished(path)
+    if isinstance(config.get("grammar"), dict) and config["grammar"].get("kind") == "CFG":
+        raise CommandError(f"{path} holds a pcfg, which has no dependency trees; give the run of a dmv")
     try:
         vocab = Vocabulary.from_list(config["vocabulary"])
         settings = config["settings"]
@@ -168,7 +229,7 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _weights(path: Path, grammar: DMV) -> Weights:
+def _weights(path: Path, grammar: Grammar) -> Weights:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -186,7 +247,7 @@ def _weights(path: Path, grammar: DMV) -> Weights:
         w = weights[name]
         if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):
             raise CommandError(f"{path}: weights of {name!r} must be finite and not negative, but some are not")
-        worst = float((block.totals(w) - 1).abs().max())
+        worst = float((block.sums(w) - 1).abs().max())
         if worst > 1e-6:
             raise CommandError(f"{path}: multinomials of {name!r} must sum to 1, but one is off by {worst:.2g}")
     return weights

@@ -25,18 +25,23 @@ def sample(
     """Draw sequences of tags with their trees from a learnt grammar.
 
     As brackets, "[[DT] NN] VBZ" is one sentence to a line: a bracket holds one bare tag, its head, and the
-    brackets of the dependents.
+    brackets of the dependents. The trees of a pcfg are printed with their labels, one to a line.
     """
     import torch
 
     from pyrogram.cli.experiment import double_precision
     from pyrogram.cli.output import write_text
-    from pyrogram.cli.run_folder import load_run
+    from pyrogram.cli.run_folder import PcfgRun, load_any
     from pyrogram.data import Corpus
 
-    loaded = load_run(run)
+    loaded = load_any(run)
     with double_precision(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if isinstance(loaded, PcfgRun):
+            words, derivations = loaded.grammar.sample_trees(loaded.weights, (num,), max_length)
+            drawn = [loaded.grammar.tree(w[w >= 0], d[d >= 0]) for w, d in zip(words, derivations, strict=True)]
+            write_text("".join(" ".join(str(tree).split()) + "\n" for tree in drawn))
+            return
         words, heads = loaded.grammar.sample_trees(loaded.weights, (num,), max_length)
     sentences = [loaded.vocab.decode(row) for row in words]
     trees = [row[: len(s)].tolist() for row, s in zip(heads, sentences, strict=True)]

@@ -10,7 +10,8 @@ from typing import Any
 
 from pyrogram.cli.errors import CommandError
 
-DEFAULT_ALPHA = {"em-map": 1.1, "vb": 0.25, "vb-em": 0.25}
+DEFAULT_ALPHA = {"em-map": 1.1} | dict.fromkeys(("vb", "vb-em", "cvb", "hastings", "gibbs"), 0.25)
+SAMPLERS = ("hastings", "gibbs")
 LEAST_ALPHA, MOST_ALPHA = 1e-8, 1e8  # beyond, counts and concentrations are lost in one another's rounding errors
 MOST_NOISE = 50  # seven times as much, up or down, is what exp can bear
 
@@ -50,7 +51,7 @@ class Settings:
             if value is not None and not math.isfinite(value):
                 raise CommandError(f"--{name} must be a finite number, not {value}")
         if self.method == "em" and self.alpha is not None:
-            raise CommandError("--alpha is for a prior, which --method em does not have; use em-map, vb or vb-em")
+            raise CommandError("--alpha is for a prior, which --method em does not have; use em-map, vb, vb-em or cvb")
         if self.alpha is not None and self.alpha <= 0:
             raise CommandError(f"--alpha must be positive, not {self.alpha:g}")
         if self.alpha is not None and not LEAST_ALPHA <= self.alpha <= MOST_ALPHA:

@@ -7,6 +7,14 @@ from pyrogram.data.families import FAMILIES, PAPER_FAMILIES, tag_families
 from pyrogram.data.head_rules import HEAD_RULES, head_child
 from pyrogram.data.punctuation import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
 from pyrogram.data.records import CorpusError, SentenceRecord
+from pyrogram.data.segmentation import (
+    SegmentedCorpus,
+    generated_utterances,
+    generated_verbs,
+    read_morphs,
+    read_utterances,
+)
+from pyrogram.data.treebank import KnownWords, Treebank, read_treebank, read_trees
 from pyrogram.data.vocabulary import Vocabulary
 
 __all__ = [
@@ -18,8 +26,17 @@ __all__ = [
     "UNIVERSAL_PUNCTUATION",
     "Corpus",
     "CorpusError",
+    "KnownWords",
+    "SegmentedCorpus",
     "SentenceRecord",
+    "Treebank",
     "Vocabulary",
+    "generated_utterances",
+    "generated_verbs",
     "head_child",
+    "read_morphs",
+    "read_treebank",
+    "read_trees",
+    "read_utterances",
     "tag_families",
 ]

@@ -2,26 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pyro distributions over derivations and sentences, and priors of weights that Pyro lacks."""
 
-from .constraints import DependencyTrees, PaddedWords, Scores
+from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scores
 from .gaussian import Gaussian
 from .logistic_normal import Mixture, logistic_normal, shared_logistic_normal
+from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import Experts, Link, PartitionStructure
+from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
+from .ragged import RaggedSimplex, ragged_simplex, simplex_of
 from .sentence import Sentence
+from .state_sequence import StateSequence
 from .tied_start import tied_starts
 
 __all__ = [
     "DependencyTrees",
     "Experts",
     "Gaussian",
+    "LeftmostDerivations",
     "Link",
     "Mixture",
+    "PCFGDerivation",
+    "PackedDirichlet",
     "PaddedWords",
     "PartitionStructure",
     "ProjectiveDependencyTree",
+    "RaggedSimplex",
     "Scores",
     "Sentence",
+    "StateSequence",
+    "dirichlet_prior",
     "logistic_normal",
+    "ragged_simplex",
     "shared_logistic_normal",
+    "simplex_of",
     "tied_starts",
 ]

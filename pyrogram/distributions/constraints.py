@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
+from pyrogram.charts.leftmost import FlatRules, is_derivation
 from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import is_tree, lengths_of
 
@@ -65,3 +66,21 @@ class PaddedWords(_Named):
         length = lengths_of(words)[..., None]
         fits = torch.where(position < length, words < self.num_words, words == -1)
         return (words == value).all(-1) & fits.all(-1) & (length[..., 0] > 0)
+
+
+class LeftmostDerivations(_Named):
+    """Leftmost derivations of given words in the rules of a context-free grammar, padded with -1 on the right."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, rules: FlatRules, words: Tensor):
+        self.rules, self.words = rules, words
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        value = value.expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
+        words = self.words.expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
+        ids = value.long()
+        return ((ids == value).all(-1) & is_derivation(ids, words, self.rules)).reshape(batch)

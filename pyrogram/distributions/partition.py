@@ -20,7 +20,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Block
+from pyrogram.grammar import Block, PackedBlock
 
 from .gaussian import Gaussian
 
@@ -94,6 +94,7 @@ class PartitionStructure:
             name: block if isinstance(block, Block) else Block(torch.Size(block)) for name, block in blocks.items()
         }
         self.experts = dict(experts)
+        refuse_packed(self.blocks)
         if set(links) != set(self.blocks):
             raise ValueError(f"links must be given for the blocks {list(self.blocks)}, not for {list(links)}")
         self.links = {name: tuple(links[name]) for name in self.blocks}
@@ -282,3 +283,13 @@ def _segment(experts: Mapping[str, Experts], link: Link, block: str) -> tuple[in
 
 def _first(mask: Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in mask.nonzero()[0])
+
+
+def refuse_packed(blocks: Mapping[str, Block]) -> None:
+    """Raise for multinomials of different sizes, for experts of one length do not serve them."""
+    for name, block in blocks.items():
+        if isinstance(block, PackedBlock):
+            raise NotImplementedError(
+                f"block {name!r} is of multinomials of different sizes, which logistic normals cannot handle; "
+                "give it a PackedDirichlet, by dirichlet_prior(block, concentration)"
+            )

@@ -2,17 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grammars: blocks of multinomials with a chart."""
 
-from pyrogram.grammar import Block, Grammar
+from pyrogram.grammar import Block, Grammar, PackedBlock
 
+from .annotations import LatentAnnotations
+from .cfg import CFG
+from .cfg_text import Word
+from .cfg_trees import TreeTransform
 from .dmv import DMV, DMVDerivation
+from .hmm import HMM
 from .tying import TIES, family_covariance, start_covariances, tie
 
 __all__ = [
+    "CFG",
     "DMV",
+    "HMM",
     "TIES",
     "Block",
     "DMVDerivation",
     "Grammar",
+    "LatentAnnotations",
+    "PackedBlock",
+    "TreeTransform",
+    "Word",
     "family_covariance",
     "start_covariances",
     "tie",

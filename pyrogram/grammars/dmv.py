@@ -18,9 +18,11 @@ from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.sweeps import Sweeps
 
 from . import initial
 from .dmv_rows import DMVRows
+from .dmv_sweeps import DMVSweeps
 
 
 class DMV(Grammar):
@@ -92,6 +94,9 @@ class DMV(Grammar):
 
     def rows(self, words: Tensor) -> DMVRows:
         return DMVRows(self, words)
+
+    def sweeps(self, words: Tensor) -> Sweeps:
+        return Sweeps(self, words) if words.is_cuda else DMVSweeps(self, words)
 
     def derivation(
         self,

@@ -20,7 +20,7 @@ FORMAT = "pyrogram-loop-1"
 
 
 def fingerprint(loop: str, reading: Reading) -> str:
-    """A hash of the kind of loop, the weights and parameters by name and shape, the priors and the sentences."""
+    """A hash of the kind of loop, weights and parameters by name and shape, priors, grammars and sentences."""
     digest = hashlib.sha256(loop.encode())
     for source in reading.sources.values():
         kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
@@ -32,7 +32,7 @@ def fingerprint(loop: str, reading: Reading) -> str:
     for name, parameter in reading.hyperparameters.items():
         digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
     for site in reading.sentences:
-        digest.update(f"{site.name}{tuple(site.words.shape)}".encode())
+        digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
         digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
     return digest.hexdigest()
 

@@ -18,11 +18,11 @@ from torch.distributions import kl_divergence
 
 from pyrogram.distributions import Sentence
 from pyrogram.distributions.logistic_normal import Gaussian, Mixture
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
 
 from .reading import depends, kind_of, unwrapped
 from .sources import ModelError
-from .variational import expected_log
 
 
 class TraceGrammar_ELBO(ELBO):
@@ -82,7 +82,7 @@ class TraceGrammar_ELBO(ELBO):
         kinds = [kind_of(unwrapped(function)) for function in functions]
         if site["mask"] is not None:
             raise ModelError(f"TraceGrammar_ELBO cannot handle the mask on latent site {name!r}")
-        if kinds == ["Dirichlet", "Dirichlet"]:
+        if all(isinstance(unwrapped(f), DIRICHLETS) for f in functions) and len(set(kinds)) == 1 < len(kinds):
             return kl_divergence(functions[1], functions[0])
         if "gaussian" in site["infer"] and kinds[1:] == ["Normal"]:
             q = unwrapped(functions[1])
@@ -182,8 +182,8 @@ class _Expected(Messenger):
         function = unwrapped(msg["fn"])
         if msg["is_observed"]:
             return
-        if isinstance(function, dist.Dirichlet):
-            value = expected_log(function.concentration).exp()
+        if isinstance(function, DIRICHLETS):
+            value = expected_log(block_of(function), function.concentration).exp()
         elif isinstance(function, dist.Normal):
             value = function.loc.expand(msg["fn"].batch_shape + msg["fn"].event_shape)
         else:

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Weights
+from pyrogram.grammar import Block, Weights
 
 from .loop import GrammarLoop
 from .sources import ModelError, Reading
@@ -54,8 +53,7 @@ class EM(GrammarLoop):
             if source.concentration is None:
                 pseudo = counts[name]
             else:
-                prior = dist.Dirichlet(source.concentration, validate_args=False)
-                objective += float(_log_density(prior, self._weights[name]))
+                objective += float(_log_density(source.block, source.concentration, self._weights[name]))
                 pseudo = counts[name] + (source.concentration - 1)
             totals = source.block.totals(pseudo)
             self._weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), self._weights[name])
@@ -73,8 +71,7 @@ class EM(GrammarLoop):
         self._weights = {name.removeprefix("weights."): w for name, w in tensors.items()}
 
 
-def _log_density(prior: dist.Dirichlet, weights: Tensor) -> Tensor:
+def _log_density(block: Block, alpha: Tensor, weights: Tensor) -> Tensor:
     """Sum of log Dirichlet densities; an α of 1 makes nothing of a weight of zero."""
-    alpha = prior.concentration
-    kernel = torch.where(alpha == 1, 0.0, (alpha - 1) * safe_log(weights)).sum(-1)
-    return (kernel + torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)).sum()
+    kernel = torch.where(alpha == 1, 0.0, (alpha - 1) * safe_log(weights)).sum()
+    return kernel + torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum()

@@ -124,7 +124,7 @@ def learn_priors(
         write(parameter, _loc(old, sites[0]).detach().to("cpu", torch.float64) + shift)
     if roles.rest:
         rest = {name: reading.parameters[name].unconstrained for name in roles.rest}
-        climb(rest, lambda: _expected_log_prior(priors_of(model, reading), old, expected_logs, moments))
+        climb(rest, lambda: _expected_log_prior(reading, priors_of(model, reading), old, expected_logs, moments))
     if roles.spreads:
         new = current_priors(model, reading, roles)
         for name, sites in roles.spreads.items():
@@ -146,7 +146,11 @@ def _new_spread(moments: Moments, before: Tensor) -> Tensor:
 
 
 def _expected_log_prior(
-    new: Priors, old: Priors, expected_logs: Mapping[str, Tensor], moments: Mapping[str, Moments]
+    reading: Reading,
+    new: Priors,
+    old: Priors,
+    expected_logs: Mapping[str, Tensor],
+    moments: Mapping[str, Moments],
 ) -> Tensor:
     """E_q[log prior] up to what does not depend on the parameters."""
     total = torch.zeros((), dtype=torch.float64)
@@ -155,8 +159,8 @@ def _expected_log_prior(
             total = total + _gaussian_term(prior, _shift(new, old, name), moments[name])
         else:
             alpha = prior.expand(expected_logs[name].shape)
-            normaliser = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
-            total = total + (normaliser + ((alpha - 1) * expected_logs[name]).sum(-1)).sum().to(total)
+            normaliser = torch.lgamma(reading.sources[name].block.sums(alpha)).sum() - torch.lgamma(alpha).sum()
+            total = total + (normaliser + ((alpha - 1) * expected_logs[name]).sum()).to(total)
     return total
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import pyro
 import torch
 from torch import Tensor
-from torch.distributions import constraints, transform_to
+from torch.distributions import transform_to
 from tqdm import tqdm
 from typing_extensions import Self
 
+from pyrogram.distributions.ragged import simplex_of
 from pyrogram.distributions.sentence import check_words, safe_log
 from pyrogram.grammar import Weights
 
@@ -35,6 +36,8 @@ class GrammarLoop(ABC):
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, and a logistic normal at its mean; a mean that is a ``pyro.param`` is set, too.
     """
+
+    may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
 
     def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
         self.model = model
@@ -100,7 +103,8 @@ class GrammarLoop(ABC):
         """Iterate until nothing more is gained; positional and other keyword arguments are the model's.
 
         :param num_steps: most iterations of this run; those of the checkpoint that it resumes count.
-        :param tolerance: stop when the objective's gain falls below this share of its magnitude; 0 never stops.
+        :param tolerance: stop when the objective's gain (or its change, if :attr:`may_fall`) falls below this share of
+            its magnitude; 0 never stops.
         :param progress: show a progress bar.
         :param callback: called after every iteration with this loop; stops the run by returning True.
         :param held_out: sentences ``(N, n)``, or a mapping from Sentence site to sentences. Stop when their
@@ -186,7 +190,7 @@ class GrammarLoop(ABC):
     def _read(self, args: Any, kwargs: Any) -> Reading:
         """The model's trace, made once for the same arguments."""
         if self._reading is None or self._args is None or not _same(self._args, (args, kwargs)):
-            reading = read_model(self.model, type(self).__name__, *args, **kwargs)
+            reading = self._read_model(args, kwargs)
             self._check(reading)
             for site in reading.sentences:
                 check_words(site.words, site.grammar.num_words)
@@ -199,6 +203,9 @@ class GrammarLoop(ABC):
             if not self._weights:
                 self._weights = self._start(reading)
         return self._reading
+
+    def _read_model(self, args: Any, kwargs: Any) -> Reading:
+        return read_model(self.model, type(self).__name__, *args, **kwargs)
 
     def _take_pending(self, reading: Reading) -> None:
         """Take over loaded tensors, on the device of the model."""
@@ -257,7 +264,7 @@ class GrammarLoop(ABC):
         self, reading: Reading, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0
     ) -> float:
         """An iteration, wholly or not at all."""
-        before = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+        before = self._kept_tensors()
         try:
             objective = self._update(reading)
             likelihood = math.nan if held_out is None else self._held_out(reading, held_out, smoothing)
@@ -267,6 +274,10 @@ class GrammarLoop(ABC):
         self.history.append(objective)
         self.held_out_history.append(likelihood)
         return objective
+
+    def _kept_tensors(self) -> dict[str, Tensor]:
+        """``_tensors`` that an interrupted update cannot have changed: copies of those that updates write into."""
+        return {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
 
     def _expect(self, reading: Reading, log_weights: Weights) -> tuple[float, Weights]:
         """E-step: log-likelihood of all sentences and expected counts by source."""
@@ -303,7 +314,7 @@ class GrammarLoop(ABC):
                 # With module_local_params the parameter lives in its module, not in the store.
                 value: Any = store[name] if name in store else source.value
                 with torch.no_grad():
-                    value.unconstrained().copy_(transform_to(constraints.simplex).inv(self._weights[name]))
+                    value.unconstrained().copy_(transform_to(simplex_of(source.block)).inv(self._weights[name]))
 
     def _fingerprint(self, reading: Reading) -> str:
         return fingerprint(type(self).__name__, reading)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyro
-import pyro.distributions as dist
 import torch
 from pyro import poutine
 from pyro.poutine.messenger import Messenger
@@ -21,8 +20,9 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.distributions import Sentence
-from pyrogram.grammar import Block
+from pyrogram.distributions import Sentence, simplex_of
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of
+from pyrogram.grammar import Block, PackedBlock
 
 from .sources import GaussianSite, Hyperparameter, ModelError, Reading, SentenceSite, Source
 
@@ -61,8 +61,8 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
                 )
             elif "gaussian" in site["infer"]:
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
-            elif isinstance(function, dist.Dirichlet):
-                block = Block(site["value"].shape)
+            elif isinstance(function, DIRICHLETS):
+                block = block_of(function)
                 candidates[id(site["value"])] = Source(name, block, site["value"], function.concentration)
             else:
                 raise ModelError(
@@ -107,7 +107,7 @@ class Watched(Messenger):
             msg["done"] = True
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), dist.Dirichlet):
+        if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), DIRICHLETS):
             msg["value"] = msg["value"].detach().requires_grad_()
 
 
@@ -151,12 +151,22 @@ def _sources(
                 f"{loop} needs block {block_name!r} of site {name!r} to be the value of a pyro.param, of a Dirichlet "
                 f"site or of a logistic_normal, unchanged; {_ELSEWHERE}"
             )
-        if source.mixture is not None and source.block.shape != block.shape:
+        same = source.block.shape == block.shape and _sizes(source.block) == _sizes(block)
+        if source.mixture is not None and not same:
             raise ModelError(f"{loop} needs block {block_name!r} of site {name!r} unchanged; {_ELSEWHERE}")
+        if source.concentration is not None and not same:
+            raise ModelError(
+                f"{loop} needs a Dirichlet for each multinomial of block {block_name!r} of site {name!r}, but "
+                f"{source.name!r} has others; make it by dirichlet_prior(grammar.blocks[{block_name!r}], concentration)"
+            )
         found[block_name] = Source(
             source.name, block, source.value, source.concentration, source.mixture, per_sentence=bool(batch)
         )
     return found
+
+
+def _sizes(block: Block) -> tuple[int, ...] | None:
+    return block.sizes if isinstance(block, PackedBlock) else None
 
 
 def _check_scale(site: dict[str, Any], loop: str) -> None:
@@ -196,16 +206,13 @@ def _check_used(
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")
     for name in used.keys() & parameters.keys():
-        constraint = _constraint(parameters[name])
-        if not constraint.startswith("Simplex"):
+        found, needed = _constraint_of(parameters[name]), simplex_of(used[name].block)
+        if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
+            what = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
             raise ModelError(
-                f"{loop} needs pyro.param {name!r} to have constraint=constraints.simplex, for it is estimated as "
-                f"probabilities; its constraint is {constraint}"
+                f"{loop} needs pyro.param {name!r} to have constraint={what}, for it is estimated as probabilities; "
+                f"its constraint is {repr(found).strip('()')}"
             )
-
-
-def _constraint(site: dict[str, Any]) -> str:
-    return repr(_constraint_of(site)).strip("()")
 
 
 def _constraint_of(site: dict[str, Any]) -> Any:

@@ -42,7 +42,8 @@ class Stopper:
     def _judge(self, loop: GrammarLoop) -> None:
         if self.tolerance > 0 and len(loop.history) >= 2 and not self.reason:
             before, now = loop.history[-2:]
-            if now - before <= self.tolerance * abs(now):
+            gain = abs(now - before) if loop.may_fall else now - before
+            if gain <= self.tolerance * abs(now):
                 self.reason = f"gain below tolerance={self.tolerance:g}"
 
     def restore(self, loop: GrammarLoop) -> None:

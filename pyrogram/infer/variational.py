@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
@@ -93,8 +94,8 @@ class VariationalEM(GrammarLoop):
 
     def posterior(self) -> dict[str, dist.TorchDistribution]:
         """q(weights) by Dirichlet site, and q(η) by Gaussian site of those drawn once for the corpus."""
-        self._need_reading()
-        found: dict[str, Any] = {n: dist.Dirichlet(q.clone()).to_event(q.dim() - 1) for n, q in self._posterior.items()}
+        sources = self._need_reading().sources
+        found: dict[str, Any] = {n: dirichlet_prior(sources[n].block, q.clone()) for n, q in self._posterior.items()}
         if self._experts is not None:
             found.update(self._experts.corpus_gaussians())
         return found
@@ -124,12 +125,13 @@ class VariationalEM(GrammarLoop):
                 self._learn(reading, priors, q)
                 priors = self._priors(reading)
         log_weights = {name: safe_log(w) for name, w in self._weights.items() if reading.sources[name].is_param}
-        log_weights.update({name: expected_log(c) for name, c in self._posterior.items()})
+        log_weights.update(self._expected_logs(reading))
         bound, counts = self._expect(reading, {**log_weights, **q.tables()})
         bound += q.negative_divergence()
         for name in bayesian:
             prior = _concentration(priors, name)
-            bound -= float(kl_divergence(dist.Dirichlet(self._posterior[name]), dist.Dirichlet(prior)).sum())
+            block = reading.sources[name].block
+            bound -= float(kl_divergence(dirichlet_prior(block, self._posterior[name]), dirichlet_prior(block, prior)))
             self._posterior[name] = prior + counts[name]
         for name, source in reading.sources.items():
             if source.is_param:
@@ -139,6 +141,10 @@ class VariationalEM(GrammarLoop):
         q.update_corpus(counts)
         self._learn(reading, priors, q)
         return bound
+
+    def _expected_logs(self, reading: Reading) -> Weights:
+        """E_q[log w] by Dirichlet site."""
+        return {name: expected_log(reading.sources[name].block, c) for name, c in self._posterior.items()}
 
     def _expect(self, reading: Reading, log_weights: Weights, rounds: int | None = None) -> tuple[float, Weights]:
         """Trees, and the experts of each sentence in turn with them."""
@@ -175,7 +181,7 @@ class VariationalEM(GrammarLoop):
         if not reading.parameters:
             return
         args, kwargs = self._args or ((), {})
-        expected = {name: expected_log(c) for name, c in self._posterior.items()}
+        expected = self._expected_logs(reading)
         moments = q.moments(absent=self.averaging == "all")
         learn_priors(lambda: self.model(*args, **kwargs), reading, self._roles, priors, expected, moments)
         self._current = None
@@ -186,7 +192,7 @@ class VariationalEM(GrammarLoop):
         for name, source in reading.sources.items():
             if source.concentration is not None:
                 c = self._posterior.get(name)
-                estimate[name] = self._weights[name] if c is None else c / c.sum(-1, keepdim=True)
+                estimate[name] = self._weights[name] if c is None else c / source.block.totals(c)
             elif source.mixture is not None:
                 mean = self._mean(reading, name).to(source.value.device, source.value.dtype)
                 estimate[name] = mean.exp() if self.point_estimate == "exp" else mean.softmax(-1)
@@ -235,8 +241,3 @@ def _concentration(priors: Priors, name: str) -> Tensor:
     prior = priors[name]
     assert isinstance(prior, Tensor)
     return prior
-
-
-def expected_log(concentration: Tensor) -> Tensor:
-    """E[log w] under a Dirichlet; exp of it is sub-normalised."""
-    return torch.digamma(concentration) - torch.digamma(concentration.sum(-1, keepdim=True))

@@ -34,7 +34,7 @@ OPTIONS = [
     (["--method", "vb", "--alpha", "nan"], "finite"),
     (["--method", "vb-em", "--alpha", "1e308"], "between 1e-08 and 1e+08"),
     (["--method", "vb-em", "--alpha", "1e-308"], "between 1e-08 and 1e+08"),
-    (["--method", "gibbs"], "gibbs"),
+    (["--method", "mcmc"], "gibbs"),
     (["--starts", "0"], "--starts"),
     (["--starts", "two"], "--starts"),
     (["--starts", "2", "--noise", "0"], "the same"),

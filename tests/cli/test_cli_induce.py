@@ -16,7 +16,7 @@ from pyrogram.models import dirichlet, maximum_likelihood
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
-from pyrogram.infer import EM, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 
 WEIGHTS = "weights.safetensors"
 
@@ -101,7 +101,7 @@ def test_the_selected_start_has_the_best_objective(run_folder):
     assert selected["by"] == "evidence lower bound"
 
 
-@pytest.mark.parametrize("method", ["em", "em-map", "vb", "vb-em"])
+@pytest.mark.parametrize("method", ["em", "em-map", "vb", "vb-em", "cvb", "hastings", "gibbs"])
 def test_weights_are_the_librarys(method, call, treebanks, tmp_path):
     out = tmp_path / "run"
     done = call("induce", treebanks.train, "--tags", "xpos", "--method", method, "--steps", 4, "--out", out)
@@ -112,10 +112,13 @@ def test_weights_are_the_librarys(method, call, treebanks, tmp_path):
     if method == "em":
         loop = EM(partial(maximum_likelihood, grammar=grammar))
     else:
-        alpha, kind = (1.1, EM) if method == "em-map" else (0.25, VariationalEM)
+        alpha = 1.1 if method == "em-map" else 0.25
         model = partial(dirichlet, grammar=grammar, concentration=alpha, learn=method == "vb-em")
-        loop = kind(model, initial_weights="harmonic")
-    loop.run(words, num_steps=4, progress=False)
+        kinds = {"em-map": EM, "cvb": CollapsedVB}
+        if sampler := {"hastings": TreeHastings, "gibbs": TreeGibbs}.get(method):
+            kinds[method] = partial(sampler, seed=1)  # of the first start
+        loop = kinds.get(method, VariationalEM)(model, initial_weights="harmonic")
+    loop.run(words, num_steps=4, progress=False, **({"burn_in": 2} if method in ("hastings", "gibbs") else {}))
     actual = load_file(out / WEIGHTS)
     for name, expected in loop.weights().items():
         torch.testing.assert_close(actual[name], expected, rtol=1e-9, atol=1e-15)

@@ -49,8 +49,9 @@ def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatc
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-def test_kill_and_resume(call, treebanks, tmp_path):
-    options = ["--tags", "xpos", "--starts", "4", "--steps", "300", "--tolerance", "0", "--method", "em"]
+@pytest.mark.parametrize("method", ["em", "cvb", "hastings", "gibbs"])
+def test_kill_and_resume(method, call, treebanks, tmp_path):
+    options = ["--tags", "xpos", "--starts", "4", "--steps", "300", "--tolerance", "0", "--method", method]
     command = ["induce", str(treebanks.train), *options]
     assert call(*command, "--out", tmp_path / "whole").status == 0
     program = "import sys; from pyrogram.cli import main; sys.exit(main())"

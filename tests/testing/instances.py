@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the battery is run on: every distribution and grammar of the package, small."""
 
-import itertools
-
+import cfg_instances
 import torch
 from oracle import all_trees, events
 from torch import Tensor
 
-from pyrogram import DMV
+from pyrogram import DMV, HMM
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.testing import DistributionCase, GrammarCase
 
@@ -117,13 +116,26 @@ STARTS = [
     ("random", {"concentration": 0.1}),
     ("supervised", {"heads": torch.tensor([[2, 0, 2], [0, 1, -1], [0, -1, -1], [3, 1, 0]])}),
 ]
+HMM_WORDS = torch.tensor([[0, 1, 0], [1, -1, -1], [1, 1, -1], [0, 1, 1]])
+
+
+def states_of_words(states: Tensor) -> Tensor:
+    """Indicators (..., n, 2) of the states of a chain with two."""
+    return torch.nn.functional.one_hot(states.long() + 1, 3)[..., 1:].double()
+
+
 GRAMMARS = {
     "DMV": GrammarCase(DMV(2), WORDS, initialisers=STARTS),
     "DMV with valence_attach": GrammarCase(DMV(2, valence_attach=True), WORDS, initialisers=STARTS),
     "DMV of one tag": GrammarCase(DMV(1), torch.tensor([[0, 0, 0], [0, -1, -1]])),
+    "HMM": GrammarCase(HMM(2, 2), HMM_WORDS, parts=states_of_words),
+    "HMM of one state": GrammarCase(HMM(1, 2), HMM_WORDS, parts=None),
 }
 DERIVATIONS = {
     f"{name} {words}": case
-    for name, grammar in itertools.islice(GRAMMARS.items(), 2)
+    for name, grammar in GRAMMARS.items()
+    if name in ("DMV", "DMV with valence_attach", "HMM")
     for words, case in grammar.derivations().items()
 }
+GRAMMARS |= cfg_instances.GRAMMARS
+DERIVATIONS |= cfg_instances.DERIVATIONS

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""``pyrogram reproduce``: the tables of two papers on priors for grammars, made anew from a corpus of one's own."""
+"""``pyrogram reproduce``: the tables of three papers on grammars, made anew from a corpus of one's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,8 @@ from pyrogram.cli.settings import Settings
 
 if TYPE_CHECKING:
     from pyrogram.cli.reproduce.settings import StudySettings
-    from pyrogram.cli.reproduce.study import Study
+    from pyrogram.cli.reproduce.store import Key, Result
+    from pyrogram.cli.reproduce.study import AnyStudy, Study
 
 _DATA, _START, _STOP, _NORMAL = "Sentences", "Where starts begin", "When they stop", "Logistic normals"
 STARTS, DEMO_STARTS = 10, 2
@@ -27,6 +28,7 @@ STARTS, DEMO_STARTS = 10, 2
 class WhichTable(str, Enum):
     lognormal = "lognormal"
     shared = "shared"
+    cvb = "cvb"
 
 
 class Averaging(str, Enum):
@@ -45,7 +47,7 @@ class Covariance(str, Enum):
 
 
 def reproduce(
-    table: Annotated[WhichTable, typer.Argument(metavar="TABLE", help="lognormal or shared.", show_default=False)],
+    table: Annotated[WhichTable, typer.Argument(metavar="TABLE", help="lognormal, shared or cvb.", show_default=False)],
     train: Annotated[
         Path | None,
         typer.Argument(metavar="TRAIN", help="Treebank to learn from; else the built-in corpus.", show_default=False),
@@ -108,6 +110,12 @@ def reproduce(
         int,
         typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
     ] = 5,
+    sweeps: Annotated[
+        int, typer.Option(min=2, help="Of cvb's sampler; averages are over the second half.", rich_help_panel=_STOP)
+    ] = 1000,
+    subtypes: Annotated[
+        str, typer.Option(help="Of cvb with brackets: numbers of subtypes, separated by commas.")
+    ] = "2,4,8,16",
     covariance: Annotated[
         Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
     ] = Covariance.full,
@@ -120,13 +128,18 @@ def reproduce(
         typer.Option(help="What to parse with: the softmax of the mean, or its exp.", rich_help_panel=_NORMAL),
     ] = PointEstimate.softmax,
 ) -> None:
-    """Make the tables of two papers anew: every row from many starts, beside the papers' figures.
+    """Make the tables of three papers anew: every row from many starts, beside the papers' figures.
 
     lognormal is Table 1 of Cohen, Gimpel and Smith (2008), with the rows attach-right, em, em-map, vb, vb-em, ln,
     ln-families and supervised.
 
     shared is Table 1 of Cohen and Smith (2009), with attach-right, em, vb-em, ln-families, tie-v, tie-n, tie-vn, tie-a
     and supervised, for each language; and, if there are two, bilingual-v, bilingual-n, bilingual-vn and bilingual-a.
+
+    cvb is the three experiments of Wang and Blunsom (2013); the file says which. Segmented words (.tsv): Figure 5, with
+    em, vb, cvb and hastings. Bracketed trees (.mrg, .ptb): Table 1 and Figure 7, with em, vb, cvb and variable-cvb for
+    every number of subtypes (em-2, ...). All else: Figure 6, with attach-right, em, vb-1, cvb-1, hastings-1, vb-0.1,
+    cvb-0.1, hastings-0.1 and supervised.
 
     Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
     """
@@ -135,6 +148,10 @@ def reproduce(
     from pyrogram.cli.reproduce.settings import NormalOptions, StudySettings, chosen_rows, default_jobs
 
     given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
+    if table == WhichTable.cvb and (experiment := _experiment(train, format.value)) is not None:
+        options = {"steps": steps, "sweeps": sweeps, "subtypes": subtypes, "tolerance": tolerance}
+        _trials(experiment, given, options, rows, starts or STARTS, seed, jobs, out, resume)
+        return
     _check_files(table, given)
     if init == Init.supervised:
         raise CommandError("--init supervised would show the learners the trees; give another")
@@ -161,8 +178,55 @@ def reproduce(
     )
     wanted = chosen_rows(rows, tuple(row.name for row in TABLES[table.value]))
     normal = NormalOptions(averaging.value, point_estimate.value, covariance.value)
-    settings = StudySettings(table.value, common, wanted, dev_max_length, jobs or default_jobs(), normal)
+    how = jobs or default_jobs(), normal, sweeps if table == WhichTable.cvb else None
+    settings = StudySettings(table.value, common, wanted, dev_max_length, *how)
     _run(_study(settings, given, format.value), out, resume)
+
+
+def _experiment(train: Path | None, format: str) -> str | None:
+    """Which experiment without a treebank of heads a file is for, if it is for one."""
+    from pyrogram.cli.reading import format_of
+
+    if train is None or format not in ("auto", "brackets"):
+        return None
+    if train.suffix.lower() == ".tsv" and format == "auto":
+        return "morphology"
+    return "annotations" if format_of(train, format) == "brackets" else None
+
+
+def _trials(
+    experiment: str,
+    given: dict[str, Path | None],
+    options: dict[str, Any],
+    rows: str,
+    starts: int,
+    seed: int,
+    jobs: int | None,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    """A table of other scores than those of heads."""
+    from pyrogram.cli.output import console
+    from pyrogram.cli.reproduce import trial_tables
+    from pyrogram.cli.reproduce.settings import TrialSettings, chosen_rows, default_jobs
+    from pyrogram.cli.reproduce.trials import TrialStudy
+
+    if experiment == "morphology":
+        from pyrogram.cli.reproduce.morphology import read_experiment
+    else:
+        from pyrogram.cli.reproduce.annotations import read_experiment
+    files = {name: path for name, path in given.items() if path is not None}
+    read, used = read_experiment(files, options, seed)
+    wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))
+    settings = TrialSettings(f"cvb, {experiment}", used, _digests(given), starts, seed, wanted, jobs or default_jobs())
+    study = TrialStudy(settings, read)
+    results = _finished(study, out, resume)
+    if out is not None:
+        trial_tables.write_trials(out, study, results)
+    screen = console()
+    for part in trial_tables.terminal(study, results):
+        screen.print(part)
+    _tell(out)
 
 
 def _check_files(table: WhichTable, given: dict[str, Path | None]) -> None:
@@ -171,8 +235,8 @@ def _check_files(table: WhichTable, given: dict[str, Path | None]) -> None:
         raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --dev and --test")
     if train is not None and given["dev"] is None:
         raise CommandError("give --dev: training stops, and α is chosen, by the likelihood of held-out sentences")
-    if train2 is not None and table == WhichTable.lognormal:
-        raise CommandError("reproduce lognormal takes one corpus; TRAIN2 is for reproduce shared")
+    if train2 is not None and table != WhichTable.shared:
+        raise CommandError(f"reproduce {table.value} takes one corpus; TRAIN2 is for reproduce shared")
     if train2 is not None and given["dev2"] is None:
         raise CommandError("give --dev2, held-out sentences of the language of TRAIN2")
     if train2 is None and (given["dev2"] is not None or given["test2"] is not None):
@@ -207,15 +271,9 @@ def _run(study: Study, out: Path | None, resume: bool) -> None:
     from pyrogram.cli.output import console
     from pyrogram.cli.reproduce.pictures import write_pictures
     from pyrogram.cli.reproduce.render import markdown, terminal
-    from pyrogram.cli.reproduce.study import run_study
     from pyrogram.cli.reproduce.tables import make_report, write_tables
 
-    try:
-        results = run_study(study, out, resume)
-    except KeyboardInterrupt:
-        again = shlex.join(["pyrogram", *sys.argv[1:]])
-        how = f"finished starts are in {out}, and the same command goes on from there: {again}"
-        raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
+    results = _finished(study, out, resume)
     report = make_report(study, results)
     if out is not None:
         write_tables(out, study, results, report, markdown(report))
@@ -223,6 +281,26 @@ def _run(study: Study, out: Path | None, resume: bool) -> None:
     screen = console()
     for part in terminal(report):
         screen.print(part)
+    _tell(out)
+
+
+def _finished(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Result]:
+    """All starts of all rows."""
+    from pyrogram.cli.reproduce.study import run_study
+
+    try:
+        return run_study(study, out, resume)
+    except KeyboardInterrupt:
+        again = shlex.join(["pyrogram", *sys.argv[1:]])
+        how = f"finished starts are in {out}, and the same command goes on from there: {again}"
+        raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
+
+
+def _tell(out: Path | None) -> None:
+    """Where everything is."""
+    from pyrogram.cli.output import console
+
+    screen = console()
     if out is None:
         screen.print("\nNothing was written; --out DIR keeps tables, scores and what every start learnt.")
     else:

@@ -55,7 +55,9 @@ class Learnt:
     :param held_out: the best held-out log-likelihood, in nats.
     :param stopped: why it ended.
     :param alpha: the concentration chosen, if one was.
-    :param objective: before each iteration, and ``held_out_curve``, the held-out log-likelihood after it.
+    :param curves: by name, a number for each iteration: ``"objective"`` is before it, ``"held_out"`` (log-likelihood)
+        after it.
+    :param metrics: other scores by name; NaN where there is none.
     """
 
     weights: tuple[Weights, ...]
@@ -64,8 +66,8 @@ class Learnt:
     held_out: float = math.nan
     stopped: str = ""
     alpha: float | None = None
-    objective: tuple[float, ...] = ()
-    held_out_curve: tuple[float, ...] = ()
+    curves: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Lab:
     :param ties: what the row ties, as :func:`pyrogram.grammars.tie` has it.
     :param say: is told now and then how far it is.
     :param normal: how logistic normals learn.
+    :param sweeps: of a sampler.
     """
 
     settings: Settings
@@ -87,6 +90,7 @@ class Lab:
     ties: str = ""
     say: Callable[[str], Any] = lambda text: None
     normal: NormalOptions = NormalOptions()
+    sweeps: int = 0
 
     @property
     def language(self) -> Language:
@@ -148,8 +152,7 @@ class Lab:
             iterations=len(loop.history),
             held_out=best_held_out(loop),
             stopped=loop.stopped,
-            objective=tuple(loop.history),
-            held_out_curve=tuple(loop.held_out_history),
+            curves={"objective": tuple(loop.history), "held_out": tuple(loop.held_out_history)},
             **others,
         )
 

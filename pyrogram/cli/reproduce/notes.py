@@ -25,12 +25,15 @@ def notes(study: Study, results: Mapping[Key, Result]) -> tuple[str, ...]:
         *_about_alphas(results),
         *_about_plates(study),
         *_about_ties(study),
+        *_about_samplers(study, results),
         *_about_ends(study, results),
     )
 
 
 def _about_paper(study: Study) -> str:
     published = PUBLISHED[study.settings.table]
+    if not published.figures:
+        return f"{published.source}, is bars without numbers, so there is nothing to print beside these."
     texts = published.texts[: len(study.languages)]
     return (
         f"paper: {published.source}: {'; '.join(texts)}, one start, learnt from other and more sentences than these. "
@@ -97,6 +100,21 @@ def _about_ties(study: Study) -> list[str]:
     if not any(row.ties for row in study.rows):
         return []
     return ["the rows SLN go on from LN of the same start, as in the paper; the experts that tie start at means."]
+
+
+def _about_samplers(study: Study, results: Mapping[Key, Result]) -> list[str]:
+    """How often proposals were accepted, and what is averaged."""
+    accepted: dict[str, list[float]] = {}
+    for key, result in results.items():
+        if "acceptance" in result.metrics:
+            accepted.setdefault(key.row, []).append(result.metrics["acceptance"])
+    if not accepted or study.settings.sweeps is None:
+        return []
+    told = ", ".join(f"{row} {100 * sum(rates) / len(rates):.1f} %" for row, rates in accepted.items())
+    return [
+        f"Hastings: weights are averaged over the second half of {study.settings.sweeps} sweeps, of which no held-out "
+        f"sentence has a say; proposals that were accepted: {told}."
+    ]
 
 
 def _about_ends(study: Study, results: Mapping[Key, Result]) -> list[str]:

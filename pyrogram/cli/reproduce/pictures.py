@@ -35,7 +35,7 @@ def write_pictures(out: Path, study: Study) -> None:
     learnt = {
         key: unpack_learnt(data) for key in study.tasks() if (data := read_start(out, key, study.settings)) is not None
     }
-    learnt = {key: found for key, found in learnt.items() if found.objective}
+    learnt = {key: found for key, found in learnt.items() if found.curves.get("objective")}
     write_file(out / "curves.csv", curves_csv(study, learnt).encode())
     if find_spec("matplotlib") is None:
         return
@@ -57,7 +57,7 @@ def curves_csv(study: Study, learnt: Mapping[Key, Learnt]) -> str:
     lines.writerow(["row", "corpus", "start", "iteration", "objective", "held_out"])
     for key, found in learnt.items():
         corpus = " + ".join(study.languages[i].name for i in key.languages)
-        for i, (value, held_out) in enumerate(zip(found.objective, found.held_out_curve, strict=True), 1):
+        for i, (value, held_out) in enumerate(zip(found.curves["objective"], found.curves["held_out"], strict=True), 1):
             lines.writerow([key.row, corpus, key.start, i, value, "" if math.isnan(held_out) else held_out])
     return file.getvalue()
 
@@ -86,8 +86,8 @@ def _curves(study: Study, learnt: Mapping[Key, Learnt]) -> Figure | None:
     labels = {row.name: row.label for row in study.rows}
     figure, panels = _panels(len(groups), 3, 5.0, 3.0)
     for panel, ((row, numbers), runs) in zip(panels, groups.items(), strict=True):
-        plot_bound([r.objective for r in runs], held_out=[r.held_out_curve for r in runs], ax=panel)
-        later = [value for r in runs for value in r.objective[1:] if math.isfinite(value)]
+        plot_bound([r.curves["objective"] for r in runs], held_out=[r.curves["held_out"] for r in runs], ax=panel)
+        later = [value for r in runs for value in r.curves["objective"][1:] if math.isfinite(value)]
         if later:  # the first value, of a start, may be so low that nothing else is seen
             panel.set_ylim(bottom=min(later) - 0.05 * (max(later) - min(later)) - 1e-9)
         corpus = f", {Path(study.languages[numbers[0]].name).name}" if len(study.languages) > 1 == len(numbers) else ""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +14,7 @@ from torch import Tensor
 from pyrogram.cli.reproduce.lab import Lab, Language, Learnt
 from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
 from pyrogram.grammars import start_covariances, tie
-from pyrogram.infer import EM, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.models import (  # type: ignore[import-not-found]  # its source is models/
     bilingual,
     dirichlet,
@@ -162,6 +163,36 @@ def _experts(before: Learnt, language: Language) -> dict[str, Gaussian]:
     }
 
 
+def collapsed(lab: Lab, alpha: float, method: str) -> Learnt:
+    """Dirichlets of a fixed concentration (Wang and Blunsom 2013, section 4.2), by VB or CVB; the posterior mean."""
+    grammar, start = lab.language.grammar, lab.start(lab.language)
+    model = partial(dirichlet, grammar=grammar, concentration=alpha)
+    loop = {"vb": VariationalEM, "cvb": CollapsedVB}[method]
+    return lab.learnt(lab.run(lambda: loop(model, initial_weights=start))[0])
+
+
+def hastings(lab: Lab, alpha: float) -> Learnt:
+    """The same by sampling trees: the mean of the weights over the second half of the sweeps."""
+    grammar, start = lab.language.grammar, lab.start(lab.language)
+    model = partial(dirichlet, grammar=grammar, concentration=alpha)
+    seed = lab.settings.seed + lab.number
+    sampler = TreeHastings(model, initial_weights=start, seed=seed, keep_parts=False)
+    sampler.run(
+        lab.language.short.words,
+        num_steps=lab.sweeps,
+        burn_in=lab.sweeps // 2,
+        progress=False,
+        callback=lambda loop: lab.say(f"sweep {len(loop.history)}"),
+    )
+    return Learnt(
+        weights=(sampler.weights(),),
+        iterations=len(sampler.history),
+        stopped=f"{lab.sweeps} sweeps",
+        curves={"objective": tuple(sampler.history), "held_out": (math.nan,) * len(sampler.history)},
+        metrics={"acceptance": sampler.acceptance},
+    )
+
+
 _ATTACH_RIGHT = Row("attach-right", "Attach-Right", None, many=False)
 _EM = Row("em", "EM", em, above="attach-right")
 _SUPERVISED = Row("supervised", "Supervised MLE", supervised, many=False)
@@ -202,4 +233,20 @@ SHARED_ROWS = (
     *_tied_rows(),
     _SUPERVISED,
 )
-TABLES = {"lognormal": LOGNORMAL_ROWS, "shared": SHARED_ROWS}
+
+
+def _collapsed_rows() -> list[Row]:
+    """VB, CVB and the Hastings sampler with either concentration of the paper's Figure 6."""
+    rows = []
+    for alpha in (1.0, 0.1):
+        name, label = f"{alpha:g}", f"α = {alpha:g}"
+        rows += [
+            Row(f"vb-{name}", f"VB, {label}", partial(collapsed, alpha=alpha, method="vb"), above="em"),
+            Row(f"cvb-{name}", f"CVB, {label}", partial(collapsed, alpha=alpha, method="cvb"), above=f"vb-{name}"),
+            Row(f"hastings-{name}", f"Hastings, {label}", partial(hastings, alpha=alpha), above=f"cvb-{name}"),
+        ]
+    return rows
+
+
+CVB_ROWS = (_ATTACH_RIGHT, _EM, *_collapsed_rows(), _SUPERVISED)
+TABLES = {"lognormal": LOGNORMAL_ROWS, "shared": SHARED_ROWS, "cvb": CVB_ROWS}

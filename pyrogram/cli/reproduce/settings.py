@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ class StudySettings:
     :param dev_max_length: length of the longest held-out sentence; None for any.
     :param jobs: processes side by side.
     :param normal: how the rows with logistic normals learn.
+    :param sweeps: of a sampler, the first half of which is left out of its averages; None where there is none.
     """
 
     table: str
@@ -46,11 +48,13 @@ class StudySettings:
     dev_max_length: int | None = None
     jobs: int = 1
     normal: NormalOptions = NormalOptions()
+    sweeps: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """What one start of one row depends on: not how many rows and starts there are, nor who runs them."""
         own: dict[str, Any] = {"table": self.table, "dev_max_length": self.dev_max_length}
         # Defaults are not said, as in folders that are older than these options.
+        own |= {"sweeps": self.sweeps} if self.sweeps else {}
         own |= {name: value for name, value in asdict(self.normal).items() if value != _DEFAULTS[name]}
         common = self.common.as_dict()
         for name in ("method", "alpha", "starts", "valence_attach"):
@@ -59,21 +63,60 @@ class StudySettings:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another study's settings have otherwise, in words."""
-        mine, other = _DEFAULTS | self.as_dict(), _DEFAULTS | other
-        told = []
-        if mine["data"] != (data := other.get("data")):
-            theirs = data if isinstance(data, dict) else {}
-            names = sorted(n for n in mine["data"].keys() | theirs.keys() if mine["data"].get(n) != theirs.get(n))
-            told += [f"other {name} sentences" for name in names]
-        for name in sorted(mine.keys() | other.keys() - {"data"}):
-            if name != "data" and mine.get(name) != other.get(name):
-                told.append(f"{name.replace('_', '-')} {other.get(name)}, not {mine.get(name)}")
-        return told
+        return told_differences(_DEFAULTS | self.as_dict(), _DEFAULTS | other)
 
     def fingerprint(self, row: str) -> str:
         """A hash that ties a file to a row under these settings."""
-        text = json.dumps([row, self.as_dict()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return row_fingerprint(row, self.as_dict())
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """Settings of a table that has no treebank of heads: one of the experiments of :mod:`.trials`.
+
+    :param table: the name of the table, with the experiment.
+    :param options: by name, all that its numbers depend on, besides what is said here.
+    :param data: SHA-256 of the files by what they are for.
+    :param starts: and ``rows``, ``seed`` and ``jobs``: as in :class:`StudySettings` and its ``common``.
+    """
+
+    table: str
+    options: Mapping[str, Any]
+    data: Mapping[str, str | int]
+    starts: int
+    seed: int = 0
+    rows: tuple[str, ...] = ()
+    jobs: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """What one start of one row depends on."""
+        return {"table": self.table, "seed": self.seed, **self.options, "data": dict(self.data)}
+
+    def differences(self, other: dict[str, Any]) -> list[str]:
+        """What another table's settings have otherwise, in words."""
+        return told_differences(self.as_dict(), other)
+
+    def fingerprint(self, row: str) -> str:
+        """A hash that ties a file to a row under these settings."""
+        return row_fingerprint(row, self.as_dict())
+
+
+def told_differences(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What settings ``other`` have otherwise, in words; ``data`` are hashes."""
+    told = []
+    if mine["data"] != (data := other.get("data")):
+        theirs = data if isinstance(data, dict) else {}
+        names = sorted(n for n in mine["data"].keys() | theirs.keys() if mine["data"].get(n) != theirs.get(n))
+        told += [f"other {name} sentences" for name in names]
+    for name in sorted(mine.keys() | other.keys() - {"data"}):
+        if name != "data" and mine.get(name) != other.get(name):
+            told.append(f"{name.replace('_', '-')} {other.get(name)}, not {mine.get(name)}")
+    return told
+
+
+def row_fingerprint(row: str, settings: dict[str, Any]) -> str:
+    """A hash that ties a file to a row under settings."""
+    return hashlib.sha256(json.dumps([row, settings], sort_keys=True).encode()).hexdigest()
 
 
 _DEFAULTS: dict[str, Any] = asdict(NormalOptions())

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from pyrogram.cli.errors import CommandError
 from pyrogram.cli.reproduce.lab import Learnt, Score
-from pyrogram.cli.reproduce.settings import StudySettings
+from pyrogram.cli.reproduce.settings import StudySettings, TrialSettings
 from pyrogram.cli.run_folder import write_file
 
 FORMAT = "pyrogram-reproduce-1"
@@ -63,6 +63,7 @@ class Result:
     """What a start of a row came to.
 
     :param seconds: that it took.
+    :param metrics: other scores by name.
     """
 
     scores: tuple[Score, ...]
@@ -71,6 +72,7 @@ class Result:
     stopped: str
     alpha: float | None
     seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: str) -> bytes:
@@ -79,8 +81,7 @@ def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: s
     for i, weights in enumerate(learnt.weights):
         tensors |= {f"weights.{i}.{name}": w.detach().clone().contiguous() for name, w in weights.items()}
     tensors |= {f"parameter.{name}": p.detach().clone().contiguous() for name, p in learnt.parameters.items()}
-    curves = {"objective": learnt.objective, "held_out": learnt.held_out_curve}
-    tensors |= {f"curve.{name}": torch.tensor(curve, dtype=torch.float64) for name, curve in curves.items()}
+    tensors |= {f"curve.{name}": torch.tensor(curve, dtype=torch.float64) for name, curve in learnt.curves.items()}
     result = {
         "scores": [asdict(score) for score in scores],
         "iterations": learnt.iterations,
@@ -88,6 +89,7 @@ def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: s
         "stopped": learnt.stopped,
         "alpha": learnt.alpha,
         "seconds": round(seconds, 3),
+        "metrics": {name: None if math.isnan(value) else value for name, value in learnt.metrics.items()},
     }
     return save(tensors, {"format": FORMAT, "fingerprint": fingerprint, "result": json.dumps(result)})
 
@@ -100,7 +102,8 @@ def unpack_result(data: bytes) -> Result:
     found = json.loads(_metadata(data)["result"])
     scores = tuple(Score(**score) for score in found.pop("scores"))
     held_out = math.nan if found["held_out"] is None else found["held_out"]
-    return Result(scores, **(found | {"held_out": held_out}))
+    metrics = {name: math.nan if value is None else value for name, value in found.get("metrics", {}).items()}
+    return Result(scores, **(found | {"held_out": held_out, "metrics": metrics}))
 
 
 def unpack_learnt(data: bytes) -> Learnt:
@@ -125,8 +128,8 @@ def unpack_learnt(data: bytes) -> Learnt:
         result.held_out,
         result.stopped,
         result.alpha,
-        curves.get("objective", ()),
-        curves.get("held_out", ()),
+        curves,
+        result.metrics,
     )
 
 
@@ -138,7 +141,7 @@ def _metadata(data: bytes) -> dict[str, Any]:
     return found
 
 
-def open_folder(path: Path, settings: StudySettings, resume: bool) -> None:
+def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: bool) -> None:
     """Make the folder, or check that this study may go on in it.
 
     :param resume: False removes the files of an earlier study.
@@ -166,7 +169,7 @@ def open_folder(path: Path, settings: StudySettings, resume: bool) -> None:
         write_file(path / CONFIG, (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_start(path: Path, key: Key, settings: StudySettings) -> bytes | None:
+def read_start(path: Path, key: Key, settings: StudySettings | TrialSettings) -> bytes | None:
     """A finished start, or None.
 
     :raises CommandError: if the file is damaged, or that of another study.

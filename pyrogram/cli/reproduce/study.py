@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -17,7 +17,7 @@ from pyrogram.cli.errors import CommandError
 from pyrogram.cli.experiment import double_precision
 from pyrogram.cli.reproduce.lab import Lab, Language, Learnt, scores_of
 from pyrogram.cli.reproduce.rows import TABLES, Row
-from pyrogram.cli.reproduce.settings import StudySettings
+from pyrogram.cli.reproduce.settings import StudySettings, TrialSettings
 from pyrogram.cli.reproduce.store import (
     Key,
     Result,
@@ -98,8 +98,8 @@ class Study:
                 learnt = Learnt(())
             else:
                 before = tuple(unpack_learnt(data) for data in earlier)
-                normal = self.settings.normal
-                learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say, normal))
+                options = self.settings.normal, self.settings.sweeps or 0
+                learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say, *options))
             say("parsing")
             scores = scores_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
         return pack(learnt, scores, time.monotonic() - began, self.settings.fingerprint(key.row))
@@ -116,7 +116,18 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def run_study(study: Study, out: Path | None, resume: bool) -> dict[Key, Result]:
+class AnyStudy(Protocol):
+    """What :func:`run_study` runs: work for picklable keys."""
+
+    @property
+    def settings(self) -> StudySettings | TrialSettings: ...
+
+    def tasks(self) -> dict[Key, tuple[Key, ...]]: ...
+
+    def __call__(self, key: Key, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes: ...
+
+
+def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Result]:
     """Do all starts of all rows that are not yet in the folder ``out``, and keep each there as soon as it is done."""
     tasks = study.tasks()
     done = {}

@@ -1,0 +1,100 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Latent annotations of observed trees (Matsuzaki, Miyao and Tsujii 2005): sums over the subtypes of all nodes.
+
+Everywhere ``log_weights`` are W grammars, shape ``(W, R)``, packed as :class:`.AnnotationRules` says; ``trees`` are B
+rows of base rules, linked; ``own`` is the grammar of each tree, shape ``(B,)``. First derivatives on the CPU in float32
+and float64 are numba's, everything else is torch's.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import annotation_best, annotation_log, annotation_numba, annotation_torch
+from .annotation_rules import AnnotationRules, LinkedTrees
+from .projective import choose_engine
+
+
+def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
+    """log Z of each tree, shape ``(B,)``, in nats; -inf where there is no derivation. Differentiable."""
+    if choose_engine(log_weights, None) == "torch":
+        return annotation_torch.log_partition(log_weights, rules, trees, own)
+    return _LogPartition.apply(log_weights, rules, trees, own)  # type: ignore[no-any-return]
+
+
+def expected_counts(
+    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, tree_weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """log Z of each tree, and expected counts summed over the trees of each grammar, shape ``(W, R)``; no graph."""
+    if choose_engine(log_weights.detach(), None) == "torch":
+        with torch.enable_grad():
+            leaf = log_weights.detach().requires_grad_()
+            log_z = annotation_torch.log_partition(leaf, rules, trees, own)
+            possible = torch.where(log_z > -torch.inf, log_z, 0.0 * leaf.nan_to_num().sum())
+            total = possible.sum() if tree_weights is None else (possible * tree_weights).sum()
+            (counts,) = torch.autograd.grad(total, leaf)
+        return log_z.detach(), counts
+    posteriors = annotation_numba.Posteriors(log_weights.detach().numpy(), rules, trees, own)
+    weights = None if tree_weights is None else tree_weights.detach().double().numpy()
+    counts = torch.from_numpy(posteriors.counts(weights))
+    return torch.from_numpy(posteriors.log_z).to(log_weights.dtype), counts.to(log_weights.dtype)
+
+
+def node_marginals(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> tuple[Tensor, Tensor]:
+    """log Z of each tree, and p(subtype of each node | tree), shape ``(M, K)``; no graph."""
+    posteriors = annotation_numba.Posteriors(_array(log_weights), rules, trees, own)
+    found = torch.from_numpy(posteriors.node_marginals())
+    return tuple(t.to(log_weights.device, log_weights.dtype) for t in (torch.from_numpy(posteriors.log_z), found))  # type: ignore[return-value]
+
+
+def sample(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, num_samples: int = 1) -> Tensor:
+    """Independent draws of the subtypes of all nodes, shape ``(S, M)``; -1 where a tree has no derivation."""
+    seed = int(torch.randint(2**63 - 1, ()))
+    drawn = annotation_log.sample(_array(log_weights), rules, trees, own, num_samples, seed)
+    return torch.from_numpy(drawn).to(log_weights.device)
+
+
+def top_k(
+    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, k: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The k best annotations of each tree, shape ``(k, M)``, and their scores ``(k, B)``; -1 and -inf if fewer."""
+    found, scores = annotation_best.top_k(_array(log_weights), rules, trees, own, k)
+    return torch.from_numpy(found).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
+
+
+def _array(log_weights: Tensor) -> Any:
+    return log_weights.detach().cpu().numpy()
+
+
+class _LogPartition(torch.autograd.Function):
+    """log Z; the counts come with it, so that backward is a product where all trees weigh the same."""
+
+    @staticmethod
+    def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
+        posteriors = annotation_numba.Posteriors(log_weights.detach().numpy(), rules, trees, own)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(log_weights)
+            ctx.others = rules, trees, own, posteriors
+        return torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        (log_weights,) = ctx.saved_tensors
+        rules, trees, own, posteriors = ctx.others
+        if torch.is_grad_enabled():
+
+            def log_z(w: Tensor) -> Tensor:
+                return annotation_torch.log_partition(w, rules, trees, own)
+
+            return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None, None
+        counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))
+        return counts.to(log_weights.dtype), None, None, None
+
+
+def grammars_of(num_grammars: int, num_trees: int) -> Any:
+    """``own`` for one grammar for all trees, or one grammar each."""
+    return np.zeros(num_trees, np.int64) if num_grammars == 1 else np.arange(num_trees)

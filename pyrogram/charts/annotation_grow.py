@@ -1,0 +1,80 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Trees drawn from a grammar with latent annotations, from the root downwards."""
+
+# mypy: disable-error-code="no-untyped-def"
+from typing import Any
+
+import numpy as np
+
+from .annotation_rules import AnnotationRules
+from .compiling import kernel
+from .eisner_sample import seed_stream, uniform
+
+TRIES = 10_000
+
+
+def ancestral(weights: Any, rules: AnnotationRules, own: Any, max_length: int, seed: int) -> tuple[Any, Any]:
+    """Base rules and subtypes of trees of at most ``max_length`` nodes, shape ``(S, max_length)``, padded with -1.
+
+    :param weights: normalised, shape ``(W, R)``.
+    :param own: the grammar of each draw, shape ``(S,)``.
+    :raises ValueError: if 10,000 trees in a row were too large.
+    """
+    trees, subtypes = (np.full((len(own), max_length), -1, np.int64) for _ in range(2))
+    first = np.searchsorted(rules.parent, np.arange(len(rules.subtypes) + 1))
+    weights = np.ascontiguousarray(weights, np.float64)
+    good = _grow_all(weights, own, first, rules.start, seed, rules.tables, trees, subtypes, TRIES)
+    if not good:
+        raise ValueError(
+            f"{TRIES} sampled trees in a row had more than {max_length} nodes; "
+            "raise max_length, or make rules that end a tree likelier"
+        )
+    return trees, subtypes
+
+
+@kernel
+def _grow_all(weights, own, first, start, seed, tables, trees, annotations, tries):
+    _, left, right, offset, stride, subtypes = tables
+    n = trees.shape[1]
+    state = np.zeros(1, np.uint64)
+    wanted = np.empty((n + 2, 2), np.int64)  # symbol and subtype of what is still to be spelt out
+    for s in range(len(own)):
+        w = weights[own[s]]
+        seed_stream(state, seed, s)
+        good = False
+        for _ in range(tries):
+            trees[s], annotations[s] = -1, -1
+            top, i = 1, 0
+            wanted[0, 0], wanted[0, 1] = start, 0
+            while 0 < top <= n - i:
+                top -= 1
+                A, a = wanted[top, 0], wanted[top, 1]
+                u = uniform(state)
+                rule, found = -1, 0
+                for r in range(first[A], first[A + 1]):
+                    cells = (subtypes[left[r]] if left[r] >= 0 else 1) * (subtypes[right[r]] if right[r] >= 0 else 1)
+                    for x in range(cells):
+                        p = w[offset[r] + a * stride[A] + x]
+                        if p > 0.0:
+                            rule, found = r, x
+                            u -= p
+                            if u < 0:
+                                break
+                    if u < 0:
+                        break
+                trees[s, i], annotations[s, i] = rule, a
+                i += 1
+                KC = subtypes[right[rule]] if right[rule] >= 0 else 1
+                if right[rule] >= 0:
+                    wanted[top, 0], wanted[top, 1] = right[rule], found % KC
+                    top += 1
+                if left[rule] >= 0:
+                    wanted[top, 0], wanted[top, 1] = left[rule], found // KC
+                    top += 1
+            if top == 0:
+                good = True
+                break
+        if not good:
+            return False
+    return True

@@ -1,0 +1,242 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Context-free grammars with weights: log Z, expected counts, span marginals, draws, best derivations.
+
+One signature, several engines (docs/architecture.md). Everywhere
+
+* ``log_weights`` (R,) are the log weights of the events, or (B, R) if each sentence has a grammar of its own;
+* ``rules`` and ``matches`` are the grammar and the B sentences, see :mod:`.cfg_rules`;
+* a derivation is its event ids from the top down and from left to right, padded with -1 to length L,
+  ``longest(rules, n)`` for n the length of the longest sentence; its weight is the product of its events' weights.
+
+O(n^3 P + n^2 R) time for P distinct right sides of R binary rules.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from . import cfg_dense, cfg_numba, cfg_sentences, cfg_torch
+from .cfg_best import RULES, SPANS, WEIGHT
+from .cfg_enumerate import enumerate_derivations
+from .cfg_numba import LOG_Z, ROWS, SUM
+from .cfg_rules import Matches, RuleTable, longest
+from .projective import Engine, choose_engine
+
+__all__ = [
+    "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
+    "sample", "span_marginals", "top_k",
+]  # fmt: skip
+
+
+def log_partition(
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, engine: Engine | None = None
+) -> Float[Tensor, "N"]:
+    """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
+    _check(log_weights, rules, matches)
+    if _by_torch(log_weights, rules, matches, engine):
+        return cfg_torch.log_partition(log_weights, rules, matches)
+    if torch.is_grad_enabled() and log_weights.requires_grad:
+        log_z: Tensor = _LogPartition.apply(log_weights, rules, matches)
+        return log_z
+    found: Tensor = _run(log_weights, rules, matches, None, LOG_Z)[0]
+    return found
+
+
+def expected_counts(
+    log_weights: Float[Tensor, "R"],
+    rules: RuleTable,
+    matches: Matches,
+    sentence_weights: Float[Tensor, "N"] | None = None,
+    *,
+    engine: Engine | None = None,
+) -> tuple[Float[Tensor, "N"], Float[Tensor, "R"]]:
+    """log Z of each sentence, and the expected counts of all events summed over the sentences. No graph.
+
+    :param sentence_weights: how often each sentence counts; None: once.
+    """
+    _check(log_weights, rules, matches)
+    if _by_torch(log_weights.detach(), rules, matches, engine):
+        return _by_gradient(log_weights, rules, matches, sentence_weights)
+    log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
+    return log_z, counts
+
+
+def posterior_counts(
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, engine: Engine | None = None
+) -> tuple[Float[Tensor, "N"], Float[Tensor, "N R"]]:
+    """log Z and the expected counts of all events of each sentence. No graph."""
+    _check(log_weights, rules, matches)
+    if choose_engine(log_weights.detach(), engine) == "torch":
+        rows = log_weights.detach().expand(len(matches), rules.num_events).clone()
+        return _by_gradient(rows, rules, matches, None)
+    log_z, counts = _run(log_weights, rules, matches, None, ROWS)
+    return log_z, counts
+
+
+def span_marginals(log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches) -> Float[Tensor, "N n n S"]:
+    """Posterior probabilities that a symbol spans words i .. k - 1: [sentence, i, k, symbol], i and k in 0 .. n.
+
+    Zero for sentences without derivations. No graph.
+    """
+    _check(log_weights, rules, matches)
+    N = matches.max_length + 1
+    out = np.zeros((len(matches), N, N, rules.num_symbols))
+    cfg_sentences.sentence_marginals(_as_array(log_weights), rules, matches, np.zeros(len(matches)), out)
+    return torch.from_numpy(out).to(log_weights)
+
+
+def sample(
+    log_weights: Float[Tensor, "*B R"],
+    rules: RuleTable,
+    matches: Matches,
+    num_samples: int = 1,
+    *,
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "D N L"]:
+    """Independent derivations drawn in proportion to their weights, (num_samples, B, L).
+
+    :raises ValueError: if a sentence has no derivation.
+    """
+    _check(log_weights, rules, matches)
+    B = len(matches)
+    ids = np.full((num_samples, B, longest(rules, matches.max_length)), -1, np.int64)
+    seed = cfg_sentences.new_seed(generator)
+    failed = cfg_numba.draw(_as_array(log_weights), rules, matches, seed, ids)
+    if failed.any():
+        raise ValueError(f"sentence {int(failed.argmax())} has no derivation of positive weight to sample")
+    return torch.from_numpy(ids).to(log_weights.device)
+
+
+def top_k(
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, k: int = 1
+) -> tuple[Int[Tensor, "k N L"], Float[Tensor, "k N"]]:
+    """The k derivations of greatest weight, best first, and their log weights; -1 and -inf where there are fewer."""
+    _check(log_weights, rules, matches)
+    ids, scores = cfg_sentences.sentence_best(_as_array(log_weights), rules, matches, k, WEIGHT)
+    return torch.from_numpy(ids).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
+
+
+def mbr(
+    log_weights: Float[Tensor, "*B R"],
+    rules: RuleTable,
+    matches: Matches,
+    *,
+    criterion: str = "spans",
+) -> Int[Tensor, "N L"]:
+    """The derivation, among those of positive weight, that is right in most of its parts (minimum Bayes risk).
+
+    :param criterion: the parts: "spans", labelled spans (a symbol that spans words i .. k - 1 by a rule with an
+        event), or "rules", rules with their spans (of a right side that was split: where its first symbol ends).
+    :returns: (B, L), -1 for sentences without derivations.
+    """
+    _check(log_weights, rules, matches)
+    modes = {"spans": SPANS, "rules": RULES}
+    if criterion not in modes:
+        raise ValueError(f"criterion must be 'spans' or 'rules', not {criterion!r}")
+    ids, _ = cfg_sentences.sentence_best(_as_array(log_weights), rules, matches, 1, modes[criterion])
+    return torch.from_numpy(ids[0]).to(log_weights.device)
+
+
+def derivations(rules: RuleTable, matches: Matches, sentence: int = 0) -> Int[Tensor, "T L"]:
+    """All derivations of one sentence, whatever their weights; there may be exponentially many."""
+    return torch.from_numpy(enumerate_derivations(rules, matches, sentence))
+
+
+def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
+    """
+    :raises ValueError: in one sentence, if shapes do not fit; compiled code does not look.
+    """
+    R, B = rules.num_events, len(matches)
+    if not log_weights.is_floating_point():
+        raise ValueError(f"log weights must be floating-point numbers, not {log_weights.dtype}")
+    if log_weights.shape not in ((R,), (B, R)):
+        raise ValueError(f"log weights must have shape ({R},) or ({B}, {R}), not {tuple(log_weights.shape)}")
+    if matches.__dict__.get("checked") is not rules:
+        matches.check(rules)
+        matches.__dict__["checked"] = rules
+
+
+def _as_array(log_weights: Tensor) -> Any:
+    """Log weights (1 or B, R) in float64 for compiled code."""
+    weights = log_weights.detach().to("cpu", torch.float64).contiguous().numpy()
+    return weights.reshape(-1, weights.shape[-1])
+
+
+def _by_torch(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None) -> bool:
+    """Whether log space and autograd must do, because neither lanes nor matrix products can."""
+    by_products = engine is None and cfg_dense.suits(log_weights, rules, matches)
+    return choose_engine(log_weights, engine) == "torch" and not by_products
+
+
+def _run(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
+) -> tuple[Tensor, Any]:
+    """log Z (B,), and counts: None, their sum (R,), or (B, R), in lanes or by products of matrices."""
+    # The inside pass alone is quicker in lanes.
+    by_products = mode == SUM or (mode == LOG_Z and log_weights.device.type != "cpu")
+    if by_products and cfg_dense.suits(log_weights, rules, matches):
+        log_z, counts, failed = cfg_dense.run(log_weights.detach(), rules, matches, sentence_weights, mode == SUM)
+        if bool(failed.any()):
+            rest = failed.nonzero()[:, 0]
+            scale = None if sentence_weights is None else sentence_weights[rest]
+            log_z[rest], more = _run_lanes(log_weights, rules, matches.of(rest.cpu().numpy()), scale, mode)
+            counts = counts if more is None else counts + more
+        return log_z, counts
+    return _run_lanes(log_weights, rules, matches, sentence_weights, mode)
+
+
+def _run_lanes(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
+) -> tuple[Tensor, Any]:
+    """:func:`_run` on the CPU, for all grammars."""
+    weights, B = _as_array(log_weights), len(matches)
+    scale = np.ones(B) if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
+    log_z, counts = cfg_numba.run(weights, rules, matches, np.ascontiguousarray(scale), mode)
+    found = torch.from_numpy(log_z).to(log_weights)
+    if mode == LOG_Z:
+        return found, None
+    out = torch.from_numpy(counts).to(log_weights)
+    return found, out[0] if mode == SUM else out
+
+
+def _by_gradient(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = log_weights.detach().clone().requires_grad_()
+        log_z = cfg_torch.log_partition(leaf, rules, matches)
+        total = log_z.masked_fill(log_z == -torch.inf, 0.0)
+        (counts,) = torch.autograd.grad((total if scale is None else total * scale.detach()).sum(), leaf)
+    return log_z.detach(), counts
+
+
+class _LogPartition(torch.autograd.Function):
+    """The compiled engine's log Z; the counts come with it, so that backward is a product; then torch takes over."""
+
+    @staticmethod
+    def forward(ctx: Any, log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor:
+        shared = log_weights.dim() == 1
+        log_z, counts = _run(log_weights, rules, matches, None, SUM if shared else ROWS)
+        ctx.save_for_backward(log_weights, counts)
+        ctx.rules, ctx.matches = rules, matches
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        log_weights, counts = ctx.saved_tensors
+        if torch.is_grad_enabled():
+
+            def log_z(weights: Tensor) -> Tensor:
+                return cfg_torch.log_partition(weights, ctx.rules, ctx.matches)
+
+            return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None
+        if log_weights.dim() == 2:
+            return counts * gradient[:, None], None, None
+        if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
+            return gradient[0] * counts, None, None
+        return _run(log_weights, ctx.rules, ctx.matches, gradient, SUM)[1], None, None

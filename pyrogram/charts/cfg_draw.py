@@ -1,0 +1,143 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Draws of derivations under a context-free grammar, top down through a chart of inside weights in log space."""
+
+# mypy: disable-error-code="no-untyped-def"
+import numpy as np
+from numba import njit
+
+from .cfg_log import weight_of
+from .eisner_sample import uniform
+
+
+@njit(nogil=True)
+def find_matches(table, key_i, key_k, key_symbol):
+    """The first match of a span by a symbol in a sorted table (M, 4), or where it would be."""
+    low, high = 0, len(table)
+    while low < high:
+        middle = (low + high) // 2
+        i, k, symbol = table[middle, 0], table[middle, 1], table[middle, 2]
+        if i < key_i or (i == key_i and (k < key_k or (k == key_k and symbol < key_symbol))):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(nogil=True)
+def draw_from_logs(g, weights, n, table, chart, state, stack, ids):
+    """One derivation, as event ids padded with -1; ``stack`` is (n + 2, 3)."""
+    N, S = n + 1, g.S
+    ids[:] = -1
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start
+    size, done = 1, 0
+    while size > 0:
+        size -= 1
+        i, k, A = stack[size, 0], stack[size, 1], stack[size, 2]
+        here = (i * N + k) * S
+        total = chart[here + A]
+        rest = uniform(state)
+        # The last possible choice is kept: rounding may leave a rest after all of them.
+        event, kind, j, B, C = -1, -1, -1, -1, -1
+        m = find_matches(table, i, k, A)
+        while rest >= 0 and m < len(table) and table[m, 0] == i and table[m, 1] == k and table[m, 2] == A:
+            x = weight_of(weights, table[m, 3])
+            if x > -np.inf:
+                rest -= np.exp(x - total)
+                event, kind = table[m, 3], 0
+            m += 1
+        u = g.unary_of[A]
+        while rest >= 0 and u < g.unary_of[A + 1]:
+            rule = g.unary_order[u]
+            x = chart[here + g.unary[rule, 1]] + weight_of(weights, g.unary[rule, 2])
+            if x > -np.inf:
+                rest -= np.exp(x - total)
+                event, kind, B = g.unary[rule, 2], 1, g.unary[rule, 1]
+            u += 1
+        r = g.binary_of[A]
+        while rest >= 0 and r < g.binary_of[A + 1]:
+            w = weight_of(weights, g.event[r]) - total
+            split = i + 1
+            while rest >= 0 and split < k:
+                x = w + chart[(i * N + split) * S + g.left[r]] + chart[(split * N + k) * S + g.right[r]]
+                if x > -np.inf:
+                    rest -= np.exp(x)
+                    event, kind, j, B, C = g.event[r], 2, split, g.left[r], g.right[r]
+                split += 1
+            r += 1
+        if event >= 0:
+            ids[done] = event
+            done += 1
+        if kind == 1:
+            stack[size, 0], stack[size, 1], stack[size, 2] = i, k, B
+            size += 1
+        elif kind == 2:
+            stack[size, 0], stack[size, 1], stack[size, 2] = j, k, C
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = i, j, B
+            size += 2
+
+
+@njit(nogil=True)
+def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
+    """:func:`draw_from_logs` from one lane of a chart of :mod:`.cfg_lanes`; ``real`` are the weights of events."""
+    ids[:] = -1
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start
+    size, done = 1, 0
+    while size > 0:
+        size -= 1
+        i, k, A = stack[size, 0], stack[size, 1], stack[size, 2]
+        here = c.inner + (i * c.pitch + k) * c.S
+        rest = uniform(state) * mem[(here + A) * 8 + lane]
+        event, kind, j, B, C = -1, -1, -1, -1, -1
+        if k - i == 1 or len(p.multi):
+            factor = 1.0
+            for t in range(i + 1, k + 1):
+                factor *= mem[(c.factors + t) * 8 + lane]
+            m = find_matches(table, i, k, A)
+            while rest >= 0 and m < len(table) and table[m, 0] == i and table[m, 1] == k and table[m, 2] == A:
+                x = real_of(real, b, table[m, 3]) * factor
+                if x > 0:
+                    rest -= x
+                    event, kind = table[m, 3], 0
+                m += 1
+        u = g.unary_of[A]
+        while rest >= 0 and u < g.unary_of[A + 1]:
+            rule = g.unary_order[u]
+            x = mem[(here + g.unary[rule, 1]) * 8 + lane] * real_of(real, b, g.unary[rule, 2])
+            if x > 0:
+                rest -= x
+                event, kind, B = g.unary[rule, 2], 1, g.unary[rule, 1]
+            u += 1
+        r = g.binary_of[A]
+        while rest >= 0 and r < g.binary_of[A + 1]:
+            left, right = g.left[r], g.right[r]
+            split = max(i + p.low[left], k - p.high[right])
+            last = min(i + p.high[left], k - p.low[right])
+            if split <= last:
+                w = real_of(real, b, g.event[r])
+                while rest >= 0 and split <= last:
+                    x = mem[(c.inner + (i * c.pitch + split) * c.S + left) * 8 + lane]
+                    x *= w * mem[(c.inner + (split * c.pitch + k) * c.S + right) * 8 + lane]
+                    if x > 0:
+                        rest -= x
+                        event, kind, j, B, C = g.event[r], 2, split, left, right
+                    split += 1
+            r += 1
+        if event >= 0:
+            ids[done] = event
+            done += 1
+        if kind == 1:
+            stack[size, 0], stack[size, 1], stack[size, 2] = i, k, B
+            size += 1
+        elif kind == 2:
+            stack[size, 0], stack[size, 1], stack[size, 2] = j, k, C
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = i, j, B
+            size += 2
+
+
+@njit(nogil=True, forceinline=True)
+def real_of(real, b, event):
+    """The weight of an event, or one, in real space; rows are logarithms."""
+    if real.ndim == 1:
+        return real[event if event >= 0 else len(real) - 2]
+    return np.exp(real[b, event]) if event >= 0 else 1.0

@@ -1,0 +1,67 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Ancestral sampling from a hidden Markov model."""
+
+# mypy: disable-error-code="no-untyped-def"
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numba import njit
+from torch import Tensor
+
+from .compiling import kernel
+from .eisner_sample import seed_stream, uniform
+
+TRIES = 10_000
+
+
+def ancestral(
+    initial: Float[Tensor, "M K"],
+    transition: Float[Tensor, "M K K+1"],
+    emission: Float[Tensor, "M K V"],
+    model: Int[Tensor, "S"],
+    max_length: int,
+) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
+    """Words and states of one sentence of each given model, of at most n = ``max_length`` words, padded with -1.
+
+    :param initial: probabilities, like the other tables.
+    :raises ValueError: if 10,000 sentences in a row were too long.
+    """
+    words = np.full((len(model), max_length), -1, np.int64)
+    states = np.full((len(model), max_length), -1, np.int64)
+    seed = int(torch.randint(2**63 - 1, ()))
+    tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (initial, transition, emission)]
+    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, TRIES):
+        raise ValueError(
+            f"{TRIES} sampled sentences in a row had more than {max_length} words; raise max_length or end more often"
+        )
+    return torch.from_numpy(words), torch.from_numpy(states)
+
+
+@njit(nogil=True)
+def _draw(cumulative, state):
+    """An event of a multinomial from its cumulative probabilities."""
+    event = np.searchsorted(cumulative, uniform(state) * cumulative[-1], side="right")
+    return min(event, len(cumulative) - 1)
+
+
+@kernel
+def _draw_all(initial, transition, emission, model, seed, words, states, tries):
+    K, max_length = initial.shape[1], words.shape[1]
+    state = np.zeros(1, np.uint64)
+    for s in range(len(words)):
+        m = model[s]
+        seed_stream(state, seed, s)
+        for attempt in range(tries + 1):
+            if attempt == tries:
+                return False
+            words[s], states[s] = -1, -1
+            here, t = _draw(initial[m], state), 0
+            while here < K and t < max_length:
+                states[s, t] = here
+                words[s, t] = _draw(emission[m, here], state)
+                here = _draw(transition[m, here], state)
+                t += 1
+            if here == K:
+                break
+    return True

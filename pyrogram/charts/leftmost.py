@@ -1,0 +1,204 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Leftmost derivations of context-free grammars, as rules of any form: what is one, and ancestral draws."""
+
+# mypy: disable-error-code="no-untyped-def"
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numba import njit
+from torch import Tensor
+
+from .compiling import kernel
+from .eisner_sample import seed_stream, uniform
+
+TRIES = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class FlatRules:
+    """Rules as arrays.
+
+    :param start: the nonterminal of a whole sentence.
+    :param lhs: shape (R,), not decreasing.
+    :param first: shape (K + 1,); rules of nonterminal A are ``first[A]:first[A + 1]``.
+    :param offsets: shape (R + 1,); the right side of rule r is ``symbols[offsets[r]:offsets[r + 1]]``.
+    :param symbols: nonterminals as they are, terminal w as -1 - w.
+    """
+
+    start: int
+    lhs: Any
+    first: Any
+    offsets: Any
+    symbols: Any
+
+    @classmethod
+    def of(cls, lhs: Any, rhs: Sequence[Sequence[int]], start: int) -> "FlatRules":
+        sizes = np.array([len(r) for r in rhs], np.int64)
+        symbols = np.array([s for r in rhs for s in r], np.int64)
+        first = np.searchsorted(lhs, np.arange(int(max(lhs)) + 2)).astype(np.int64)
+        offsets = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
+        return cls(start, np.ascontiguousarray(lhs, np.int64), first, offsets, symbols)
+
+    def __len__(self) -> int:
+        return len(self.lhs)
+
+    def same(self, other: "FlatRules") -> bool:
+        """Whether these are the same rules in the same order."""
+        if self is other:
+            return True
+        names = ("lhs", "offsets", "symbols")
+        return self.start == other.start and all(np.array_equal(getattr(self, x), getattr(other, x)) for x in names)
+
+
+def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: FlatRules) -> Bool[Tensor, "S"]:
+    """Whether event ids, padded with -1 on the right, are a leftmost derivation of words, padded likewise."""
+    valid = np.zeros(len(ids), np.bool_)
+    _check_all(_array(ids), _array(words), rules.start, rules.lhs, rules.offsets, rules.symbols, valid)
+    return torch.from_numpy(valid).to(ids.device)
+
+
+def ancestral(
+    weights: Float[Tensor, "G R"], grammar: Int[Tensor, "S"], rules: FlatRules, max_length: int
+) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S L"]]:
+    """Words and derivations of sentences of at most ``max_length`` words, padded with -1, n = max_length.
+
+    :param weights: of G grammars, normalised by left side.
+    :param grammar: which one each sentence is drawn from.
+    :raises ValueError: if 10,000 sentences in a row were too long.
+    """
+    cumulative = weights.detach().to("cpu", torch.float64).numpy().copy()
+    _accumulate(cumulative, rules.first)
+    words = np.full((len(grammar), max_length), -1, np.int64)
+    events: Any = np.empty(64 * max(1, len(grammar)), np.int64)
+    ends = np.zeros(len(grammar) + 1, np.int64)
+    done, seed = 0, int(torch.randint(2**63 - 1, ()))
+    own = _array(grammar)
+    while done < len(grammar):
+        tables = rules.first, rules.offsets, rules.symbols, rules.start
+        done, failed = _grow_all(cumulative, own, *tables, seed, words, events, ends, done, TRIES)
+        if failed:
+            raise ValueError(
+                f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+                "raise max_length, or make rules that end a sentence likelier"
+            )
+        if done < len(grammar):
+            events = np.concatenate([events, np.empty_like(events)])
+    sizes = np.diff(ends)
+    ids = np.full((len(grammar), int(sizes.max(initial=1))), -1, np.int64)
+    ids[np.arange(ids.shape[1]) < sizes[:, None]] = events[: ends[-1]]
+    return torch.from_numpy(words), torch.from_numpy(ids)
+
+
+def _array(tensor: Tensor) -> Any:
+    return np.ascontiguousarray(tensor.detach().cpu().numpy(), np.int64)
+
+
+@kernel
+def _check_all(ids, words, start, lhs, offsets, symbols, valid):
+    for row in range(len(ids)):
+        valid[row] = _check(ids[row], words[row], start, lhs, offsets, symbols)
+
+
+@njit(nogil=True)
+def _check(ids, words, start, lhs, offsets, symbols):
+    """Rewrite from the left; ``rest`` holds what is still to come, the next on top."""
+    n, L = len(words), len(ids)
+    rest = np.empty(n + 1, np.int64)
+    rest[0], size, word, event = start, 1, 0, 0
+    while size > 0:
+        size -= 1
+        symbol = rest[size]
+        if symbol < 0:
+            if word == n or words[word] != -1 - symbol:
+                return False
+            word += 1
+            continue
+        if event == L or ids[event] < 0 or ids[event] >= len(lhs) or lhs[ids[event]] != symbol:
+            return False
+        a, b = offsets[ids[event]], offsets[ids[event] + 1]
+        if word + size + b - a > n:  # every symbol to come takes a word at least
+            return False
+        for t in range(b - 1, a - 1, -1):
+            rest[size] = symbols[t]
+            size += 1
+        event += 1
+    for t in range(event, L):
+        if ids[t] != -1:
+            return False
+    return word == n or words[word] == -1
+
+
+@kernel
+def _accumulate(weights, first):
+    for g in range(len(weights)):
+        for a in range(len(first) - 1):
+            for r in range(first[a] + 1, first[a + 1]):
+                weights[g, r] += weights[g, r - 1]
+
+
+@kernel
+def _grow_all(cumulative, own, first, offsets, symbols, start, seed, words, events, ends, done, tries):
+    """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed."""
+    max_length = words.shape[1]
+    state = np.zeros(1, np.uint64)
+    rest = np.empty(max_length + 1, np.int64)
+    for sample in range(done, len(words)):
+        seed_stream(state, seed, sample)
+        size = -1
+        for _ in range(tries):
+            table = cumulative[own[sample]]
+            size = _grow(table, first, offsets, symbols, start, state, words[sample], events, ends[sample], rest)
+            if size != -1:
+                break
+        if size == -2:
+            words[sample] = -1
+            return sample, False
+        if size == -1:
+            return sample, True
+        ends[sample + 1] = ends[sample] + size
+    return len(words), False
+
+
+@njit(nogil=True)
+def _grow(cumulative, first, offsets, symbols, start, state, words, events, begin, rest):
+    """One sentence: its number of events, -1 if it is too long, -2 if ``events`` is full."""
+    n = len(words)
+    words[:] = -1
+    rest[0], size, word, event = start, 1, 0, begin
+    while size > 0:
+        size -= 1
+        symbol = rest[size]
+        if symbol < 0:
+            words[word] = -1 - symbol
+            word += 1
+            continue
+        r = _draw(cumulative, first[symbol], first[symbol + 1], state)
+        a, b = offsets[r], offsets[r + 1]
+        if word + size + b - a > n:  # every symbol to come takes a word at least
+            return -1
+        if event == len(events):
+            return -2
+        events[event] = r
+        event += 1
+        for t in range(b - 1, a - 1, -1):
+            rest[size] = symbols[t]
+            size += 1
+    return event - begin
+
+
+@njit(nogil=True)
+def _draw(cumulative, start, end, state):
+    u = uniform(state) * cumulative[end - 1]
+    low, high = start, end - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,50 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The labelled spans of leftmost derivations."""
+
+# mypy: disable-error-code="no-untyped-def"
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .compiling import kernel
+from .leftmost import FlatRules
+
+
+def add_spans(total: Float[Tensor, "B N N S"], ids: Int[Tensor, "B L"], rules: FlatRules) -> Float[Tensor, "B N N S"]:
+    """Add one to [b, i, k, A] for every node A over the words i .. k - 1 of derivation b, in place; returns it.
+
+    :param total: on the CPU.
+    :param ids: padded with -1 on the right; what is no derivation adds anything.
+    """
+    _add_all(np.ascontiguousarray(ids.numpy()), rules.lhs, rules.offsets, rules.symbols, total.numpy())
+    return total
+
+
+@kernel
+def _add_all(ids, lhs, offsets, symbols, total):
+    # A node is open while its right side is read: its rule, the next symbol of it, and its first word.
+    open_ids = np.zeros((ids.shape[1] + 1, 3), np.int64)
+    for b in range(len(ids)):
+        depth, at, next_id = 0, 0, 0
+        while True:
+            if depth == 0 or symbols[offsets[open_ids[depth - 1, 0]] + open_ids[depth - 1, 1]] >= 0:
+                if next_id == ids.shape[1] or ids[b, next_id] < 0:
+                    break
+                open_ids[depth, 0], open_ids[depth, 1], open_ids[depth, 2] = ids[b, next_id], 0, at
+                next_id += 1
+                depth += 1
+            else:
+                at += 1
+                open_ids[depth - 1, 1] += 1
+            # Read terminals, and close what is complete.
+            while depth > 0:
+                rule, place = open_ids[depth - 1, 0], open_ids[depth - 1, 1]
+                if offsets[rule] + place < offsets[rule + 1]:
+                    break
+                total[b, open_ids[depth - 1, 2], at, lhs[rule]] += 1
+                depth -= 1
+                if depth > 0:
+                    open_ids[depth - 1, 1] += 1
+            if depth == 0:
+                break

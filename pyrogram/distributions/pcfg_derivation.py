@@ -1,0 +1,326 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Leftmost derivations of a context-free grammar as a Pyro distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts import cfg as chart
+from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
+from pyrogram.charts.leftmost import FlatRules
+from pyrogram.charts.leftmost_spans import add_spans
+from pyrogram.grammar import PackedBlock, Weights
+
+from .constraints import LeftmostDerivations, Scores
+from .sentence import check_words, safe_log
+
+MOST_ENUMERATED = 10_000
+
+
+class Rules(Protocol):
+    """What a derivation needs of a grammar; :class:`pyrogram.CFG` has it."""
+
+    nonterminals: tuple[str, ...]
+    table: RuleTable
+
+    @property
+    def flat(self) -> FlatRules: ...
+    @property
+    def num_words(self) -> int: ...
+    @property
+    def blocks(self) -> Mapping[str, PackedBlock]: ...
+    def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches: ...
+
+
+class PCFGDerivation(TorchDistribution):
+    r"""p(y | x, w), the leftmost derivations y of given words x.
+
+    A value is a tensor of rules, shape ``(L,)``: indices in 0 .. R - 1 in the order in which they rewrite the
+    leftmost nonterminal, from the start symbol on, until the words are there; padded with -1 on the right. L is the
+    length that no derivation of n words exceeds, 2n - 1 for a grammar in Chomsky normal form.
+
+    ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
+    ``log_prob + log_partition``. Weights need not be normalised.
+
+    Time O(n^3) times the number of binary rules, memory O(n^2) times the number of symbols, a sentence.
+
+    :param cfg: the grammar.
+    :param weights: non-negative, ``{"rules": (*batch, R)}``; batch dimensions give one grammar per sentence.
+    :param words: shape ``(*batch, n)``, padded with -1.
+    :param log_weights: their logarithms, in place of ``weights``.
+    :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        cfg: Rules,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+        validate_args: bool | None = None,
+    ):
+        if (weights is None) == (log_weights is None):
+            raise ValueError("give either weights or log_weights")
+        (name,) = cfg.blocks
+        given = (weights if weights is not None else log_weights or {}).get(name)
+        R = cfg.table.num_events
+        if given is None or given.shape[-1:] != (R,):
+            raise ValueError(
+                f"weights must have {name!r} of shape (..., {R}), not {None if given is None else tuple(given.shape)}"
+            )
+        if words.dim() < 1 or words.shape[-1] == 0:
+            raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
+        self.grammar, self.words = cfg, words
+        self.weights = None if weights is None else given
+        self._log_weights = None if weights is not None else given
+        self._own_batch = torch.broadcast_shapes(given.shape[:-1], words.shape[:-1])
+        self._cache: dict[str, Any] = {}
+        L = longest(cfg.table, words.shape[-1])
+        super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
+        if self._validate_args:
+            check_words(words, cfg.num_words)
+            logs = self.log_weights.detach()
+            if not bool(Scores().check(logs).all()) or (weights is not None and not bool((given >= 0).all())):
+                raise ValueError("weights must be non-negative and finite, but some are not")
+
+    @property
+    def log_weights(self) -> Tensor:
+        """Log weights of the rules, shape ``(*batch, R)``; the gradient of a weight of zero is zero."""
+        if self._log_weights is not None:
+            return self._log_weights
+        assert self.weights is not None
+        return safe_log(self.weights)
+
+    @property
+    def support(self) -> LeftmostDerivations:
+        """Leftmost derivations of the words."""
+        return LeftmostDerivations(self.grammar.flat, self.words)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> PCFGDerivation:
+        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
+        new: PCFGDerivation = self._get_checked_instance(PCFGDerivation, _instance)
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
+        super(PCFGDerivation, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
+        return {**self.__dict__, "_cache": {}}
+
+    # ------------------------------------------------------------------ charts
+
+    def _flat(self, batch: torch.Size | None = None) -> tuple[Tensor, RuleTable, Matches]:
+        """What charts take: log weights, (R,) or (B, R), rules, and matches of B sentences."""
+        batch = self._own_batch if batch is None else batch
+        w = self.log_weights
+        if w.dim() > 1:
+            w = w.expand(*batch, w.shape[-1]).reshape(-1, w.shape[-1])
+        return w, self.grammar.table, self.grammar.matches(self.words, batch)
+
+    def _kept(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
+        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
+            self._cache[name] = (torch.is_grad_enabled(), compute())
+        return self._cache[name][1]
+
+    def _posterior(self) -> tuple[Tensor, Tensor]:
+        """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
+
+        def compute() -> tuple[Tensor, Tensor]:
+            w, rules, matches = self._flat()
+            if torch.is_grad_enabled() and w.requires_grad:
+                wide = w.expand(len(matches), w.shape[-1])
+                log_z = chart.log_partition(wide, rules, matches)
+                (counts,) = torch.autograd.grad(log_z.sum(), wide, create_graph=True)
+            else:
+                log_z, counts = chart.posterior_counts(w, rules, matches)
+            return log_z.reshape(self._own_batch), counts.reshape(*self._own_batch, -1)
+
+        found: tuple[Tensor, Tensor] = self._kept("posterior", compute)
+        return found
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any derivation."""
+
+        def compute() -> Tensor:
+            return chart.log_partition(*self._flat()).reshape(self._own_batch)
+
+        log_z: Tensor = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)
+        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
+
+    # ------------------------------------------------------------------ probabilities
+
+    def _validate_sample(self, value: Tensor) -> None:
+        valid = self.support.check(value)
+        if not bool(valid.all()):
+            first = int((~valid).flatten().nonzero()[0])
+            row = value.expand(*valid.shape, value.shape[-1]).reshape(-1, value.shape[-1])[first].tolist()
+            raise ValueError(f"values must be leftmost derivations of the words, but value {first}, {row}, is not")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(y | x, w), in nats.
+
+        :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        ids, w = value.long(), self.log_weights
+        index = ids.clamp_min(0)
+        if w.dim() == 1:
+            picked = w[index]
+        else:
+            batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
+            picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
+        score = torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
+        log_z = self.log_partition
+        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
+
+        :raises ValueError: if a sentence has no derivation.
+        """
+        sample_shape = torch.Size(sample_shape)
+        leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
+        # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
+        simple = self.batch_shape[len(leading) :] == self._own_batch
+        own = self._own_batch if simple else self.batch_shape
+        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
+        with torch.no_grad():
+            ids = chart.sample(*self._flat(own), num_samples=number)
+        return self._padded(ids).reshape(*sample_shape, *self.batch_shape, -1)
+
+    def marginals(self) -> Tensor:
+        """p(nonterminal A spans words i .. k - 1), shape ``(*batch_shape, n+1, n+1, K)`` [i, k, A]."""
+        K, n = len(self.grammar.nonterminals), self.words.shape[-1]
+
+        def compute() -> Tensor:
+            spans = chart.span_marginals(*self._flat())[..., :K]
+            missing = n + 1 - spans.shape[1]
+            spans = torch.nn.functional.pad(spans, (0, 0, 0, missing, 0, missing))
+            return spans.reshape(*self._own_batch, n + 1, n + 1, K)
+
+        spans: Tensor = self._kept("spans", compute)
+        return spans.expand(*self.batch_shape, n + 1, n + 1, K).clone()
+
+    def parts(self, value: Tensor) -> Tensor:
+        """The labelled spans of given derivations, how often each occurs, in the shape of :meth:`marginals`."""
+        batch = value.shape[:-1]
+        N, S = self.words.shape[-1] + 1, len(self.grammar.nonterminals)
+        total = torch.zeros(batch.numel(), N, N, S, dtype=self.log_weights.dtype)
+        add_spans(total, value.long().cpu().reshape(-1, value.shape[-1]), self.grammar.flat)
+        return total.reshape(*batch, N, N, S).to(value.device)
+
+    def expected_counts(self) -> Weights:
+        """E[f | x, w] of every rule, ``{"rules": (*batch_shape, R)}``."""
+        counts = self._posterior()[1]
+        (name,) = self.grammar.blocks
+        return {name: counts.clone().expand(*self.batch_shape, counts.shape[-1])}
+
+    def counts(self, value: Tensor) -> Weights:
+        """f(x, y): how often each rule is in given derivations, ``{"rules": (*value.shape[:-1], R)}``."""
+        ids, w = value.long(), self.log_weights
+        counts = torch.zeros(*ids.shape[:-1], w.shape[-1], dtype=w.dtype, device=ids.device)
+        (name,) = self.grammar.blocks
+        return {name: counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(w.dtype))}
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
+        log_z, counts = self._posterior()
+        score = _expected(counts, self.log_weights)
+        return torch.where(log_z > -torch.inf, log_z - score, torch.zeros_like(log_z)).expand(self.batch_shape)
+
+    # ------------------------------------------------------------------ decoding
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
+
+        Where there are fewer than k, derivations are -1 and log probabilities -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        with torch.no_grad():
+            ids, scores = chart.top_k(*self._flat(), k=k)
+            scores = scores.reshape(k, *self._own_batch).expand(k, *self.batch_shape)
+            log_probs = torch.where(scores > -torch.inf, scores - self.log_partition, scores)
+        return self._decoded(ids, (k,)), log_probs
+
+    def argmax(self) -> Tensor:
+        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
+        return self.top_k(1)[0][0]
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable derivation."""
+        return self.argmax()
+
+    def mbr(self, criterion: Literal["spans", "rules"] = "spans") -> Tensor:
+        """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is.
+
+        :param criterion: ``"spans"`` for the most expected right labelled spans (labelled recall), ``"rules"`` for the
+            most expected right rules in their places (max-rule).
+        """
+        with torch.no_grad():
+            return self._decoded(chart.mbr(*self._flat(), criterion=criterion), ())
+
+    def _decoded(self, ids: Tensor, front: tuple[int, ...]) -> Tensor:
+        """Derivations (*front, B, L) of the own batch, as a copy in the shape of the whole."""
+        ids = self._padded(ids).reshape(*front, *self._own_batch, self.event_shape[0])
+        return ids.expand(*front, *self.batch_shape, -1).clone()
+
+    def _padded(self, ids: Tensor) -> Tensor:
+        """In the width of this distribution's values."""
+        return torch.nn.functional.pad(ids, (0, self.event_shape[0] - ids.shape[-1]), value=-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
+
+        :raises NotImplementedError: for more than 10,000 derivations, or if not all sentences are the same.
+        """
+        rows = self.words.reshape(-1, self.words.shape[-1])
+        if len(rows) == 0 or not bool((rows == rows[0]).all()):
+            raise NotImplementedError("different sentences have no common support to enumerate")
+        matches = self.grammar.matches(rows[:1])
+        like = self.log_weights
+        ones = torch.zeros(like.shape[-1], dtype=torch.float64, device=like.device)
+        number = float(chart.log_partition(ones, self.grammar.table, matches)[0])
+        if number > math.log(MOST_ENUMERATED):
+            raise NotImplementedError(
+                f"there are too many derivations to enumerate, about {math.exp(min(number, 600)):.3g}; "
+                f"the limit is {MOST_ENUMERATED}"
+            )
+        found = torch.as_tensor(np.asarray(chart.derivations(self.grammar.table, matches)), dtype=torch.long)
+        ids = self._padded(found.to(self.words.device))
+        ids = ids.reshape(len(ids), *(1,) * len(self.batch_shape), self.event_shape[0])
+        return ids.expand(-1, *self.batch_shape, -1) if expand else ids
+
+
+def _expected(counts: Tensor, values: Tensor) -> Tensor:
+    """Sum of counts times values, in which nothing times -inf is nothing."""
+    return (counts * torch.where(counts > 0, values, torch.zeros_like(counts))).sum(-1)
+
+
+@register_kl(PCFGDerivation, PCFGDerivation)
+def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if not p.grammar.flat.same(q.grammar.flat):
+        raise NotImplementedError("p and q are over derivations of different grammars")
+    if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
+        raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
+    total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)
+    return torch.where(q.log_partition > -torch.inf, total, torch.inf)

@@ -1,0 +1,324 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The hidden states of given sentences as a Pyro distribution."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts import hmm as chart
+from pyrogram.charts.trees import lengths_of
+
+from .constraints import _Named
+from .sentence import check_words
+
+MOST_ENUMERATED = 10_000
+
+
+class States(_Named):
+    """One of K states for every word of sentences of the given lengths, padded with -1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, lengths: Tensor, num_states: int):
+        self.lengths, self.num_states = lengths, num_states
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        states = value.long()
+        position = torch.arange(states.shape[-1], device=states.device)
+        fits = (states >= 0) & (states < self.num_states)
+        return ((states == value) & torch.where(position < self.lengths[..., None], fits, states == -1)).all(-1)
+
+
+class StateSequence(TorchDistribution):
+    r"""States of a hidden Markov chain that emitted given words, :math:`p(y \mid x) = \exp(\mathrm{score}(y)) / Z`.
+
+    A value is a tensor of states, shape ``(n,)``: for every word an integer in 0 .. K-1, then padding, -1. Its score is
+    the sum of the log weights of its first state, of all transitions, the last of which goes into the end, and of
+    its emissions. ``log_prob`` is *conditional* on the words, in nats; ``log_prob + log_partition`` is the joint.
+
+    Time O(n K^2), memory O(n K + K^2) a sentence.
+
+    :param initial: log weights of the first state, shape ``(*batch, K)``; -inf forbids it.
+    :param transition: log weights, shape ``(*batch, K, K+1)`` [state, next state, or K: the end].
+    :param emission: log weights, shape ``(*batch, K, V)`` [state, word].
+    :param words: shape ``(*batch, n)``, integers in 0 .. V-1, at least one, padded with -1 on the right.
+    :raises ValueError: if shapes do not fit together or, with validation, if words or log weights are not as above.
+
+    **References:**
+
+    [1] Rabiner, L. R. (1989). A tutorial on hidden Markov models and selected applications in speech recognition.
+    Proceedings of the IEEE 77(2), section III. (There is no end state there.)
+    """
+
+    arg_constraints: dict[str, Any] = {}
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        initial: Tensor,
+        transition: Tensor,
+        emission: Tensor,
+        words: Tensor,
+        validate_args: bool | None = None,
+    ):
+        K = initial.shape[-1] if initial.dim() else 0
+        if transition.shape[-2:] != (K, K + 1) or emission.dim() < 2 or emission.shape[-2] != K or K == 0:
+            shapes = ", ".join(str(tuple(t.shape)) for t in (initial, transition, emission))
+            raise ValueError(
+                "initial, transition and emission must have shapes (..., K), (..., K, K+1) and (..., K, V), "
+                f"not {shapes}"
+            )
+        self.tables = {"initial": initial, "transition": transition, "emission": emission}
+        self.words, self.num_states = words, K
+        self._cache: dict[str, Any] = {}
+        validate = self._validate_args if validate_args is None else validate_args
+        if validate:
+            check_words(words, emission.shape[-1])
+            for name, table in self.tables.items():
+                if not bool((table < torch.inf).all()):
+                    raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
+        self.lengths = lengths_of(words)
+        batch = torch.broadcast_shapes(words.shape[:-1], *(t.shape[:-d] for t, d in self._dimensions()))
+        super().__init__(batch, words.shape[-1:], validate_args=validate_args)
+        self._own_batch = self.batch_shape
+
+    def _dimensions(self) -> list[tuple[Tensor, int]]:
+        return list(zip(self.tables.values(), (1, 2, 2), strict=True))
+
+    @property
+    def support(self) -> States:
+        """States of the sentences' lengths."""
+        return States(self.lengths, self.num_states)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> StateSequence:
+        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
+        new: StateSequence = self._get_checked_instance(StateSequence, _instance)
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
+        super(StateSequence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
+        return {**self.__dict__, "_cache": {}}
+
+    # ------------------------------------------------------------------ charts
+
+    def _flat(self, batch: torch.Size) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tables and words with one batch dimension; a table that all sentences share keeps a batch of 1."""
+        flat = []
+        for table, dims in self._dimensions():
+            own, shape = table.shape[:-dims], table.shape[table.dim() - dims :]
+            wanted = batch if own.numel() != 1 else torch.Size([1])
+            table = table if own.numel() != 1 else table.reshape(shape)
+            flat.append(table.expand(*wanted, *shape).reshape(-1, *shape))
+        words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
+        return flat[0], flat[1], flat[2], words
+
+    def _kept(self, name: str, compute: Any) -> Any:
+        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
+        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
+            self._cache[name] = (torch.is_grad_enabled(), compute())
+        return self._cache[name][1]
+
+    def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
+        """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
+
+        def compute() -> tuple[Tensor, ...]:
+            found = chart.posteriors(*self._flat(self._own_batch))
+            return tuple(f.reshape(self._own_batch + f.shape[1:]) for f in found)
+
+        return self._kept("posterior", compute)  # type: ignore[no-any-return]
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible sequence."""
+
+        def compute() -> Tensor:
+            return chart.log_partition(*self._flat(self._own_batch)).reshape(self._own_batch)
+
+        log_z: Tensor = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)
+        return log_z.expand(self.batch_shape)
+
+    # ------------------------------------------------------------------ probabilities
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(states | words), in nats.
+
+        :param value: states, shape ``(*sample, *batch, n)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        score, log_z = self._score(value.long()), self.log_partition
+        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+
+    def _score(self, states: Tensor) -> Tensor:
+        """Log weight of state sequences, the joint with the words."""
+        batch = torch.broadcast_shapes(states.shape[:-1], self.batch_shape)
+        n, K = self.event_shape[0], self.num_states
+        states, words = states.expand(*batch, n), self.words.long().expand(*batch, n)
+        real, here = words >= 0, states.clamp(0, K - 1)
+        following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], here.roll(-1, -1), K)
+        V = self.tables["emission"].shape[-1]
+        initial = self.tables["initial"].expand(*batch, K).gather(-1, here[..., :1])[..., 0]
+        moves = self.tables["transition"].flatten(-2)
+        moves = moves.expand(*batch, moves.shape[-1]).gather(-1, here * (K + 1) + following)
+        emitted = self.tables["emission"].flatten(-2)
+        emitted = emitted.expand(*batch, emitted.shape[-1]).gather(-1, here * V + words.clamp_min(0))
+        return initial + torch.where(real, moves + emitted, 0.0).sum(-1)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent state sequences, exact, shape ``(*sample_shape, *batch_shape, n)``.
+
+        :raises ValueError: if a sentence has no possible sequence.
+        """
+        sample_shape = torch.Size(sample_shape)
+        with torch.no_grad():
+            states = chart.sample(*self._flat(self.batch_shape), num_samples=sample_shape.numel())
+        return states.reshape(*sample_shape, *self.batch_shape, states.shape[-1])
+
+    def marginals(self) -> Tensor:
+        """p(a word's state), shape ``(*batch_shape, n, K)``."""
+        states = self._posterior()[2]
+        return states.clone().expand(*self.batch_shape, *states.shape[-2:])
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: E[f | x] of every event, shape ``(*batch_shape, *)`` per table."""
+        _, moves, states = self._posterior()
+        emitted = chart.emission_counts(
+            states.reshape(-1, *states.shape[-2:]),
+            self._flat(self._own_batch)[3],
+            self.tables["emission"].shape[-1],
+        ).reshape(*self._own_batch, *self.tables["emission"].shape[-2:])
+        counts = {"initial": states[..., 0, :].clone(), "transition": moves.clone(), "emission": emitted}
+        own = len(self._own_batch)
+        return {name: c.expand(*self.batch_shape, *c.shape[own:]) for name, c in counts.items()}
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """f(x, y): the events of given state sequences, shape ``(*value.shape[:-1], *)`` per table."""
+        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        (K, V), dtype = self.tables["emission"].shape[-2:], self.tables["initial"].dtype
+        return state_counts(self.words.expand(*batch, -1), value.expand(*batch, -1), K, V, dtype)
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``."""
+        log_z = self._posterior()[0]
+        expected = self.expected_counts()
+        total = log_z.expand(self.batch_shape)
+        for name, table in self.tables.items():
+            counts = expected[name]
+            # An impossible event has posterior 0 and contributes 0, not 0 * -inf.
+            finite = torch.where(counts > 0, table, torch.zeros_like(counts))
+            total = total - (finite * counts).flatten(len(self.batch_shape)).sum(-1)
+        return total
+
+    # ------------------------------------------------------------------ decoding
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable sequences, best first: states ``(k, *batch_shape, n)`` and log probabilities.
+
+        Where there are fewer than k possible ones, states are -1 and log probabilities -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        with torch.no_grad():
+            states, scores = chart.top_k(*self._flat(self.batch_shape), k=k)
+        scores = scores.reshape(k, *self.batch_shape)
+        log_z = self.log_partition.detach()
+        log_probs = torch.where(scores > -torch.inf, scores - log_z, scores)
+        return states.reshape(k, *self.batch_shape, states.shape[-1]), log_probs
+
+    def argmax(self) -> Tensor:
+        """The most probable sequence (Viterbi), shape ``(*batch_shape, n)``."""
+        return self.top_k(1)[0][0]
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable sequence."""
+        return self.argmax()
+
+    def mbr(self) -> Tensor:
+        """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
+
+        Each word gets its own most probable state; the sequence as a whole may be impossible. States are -1 where no
+        sequence is possible.
+        """
+        with torch.no_grad():
+            real = (self.words >= 0) & (self.log_partition[..., None] > -torch.inf)
+            return torch.where(real, self.marginals().argmax(-1), -1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All state sequences, shape ``(K**n, *batch_shape, n)``, or ``(K**n, 1, .., 1, n)`` if not ``expand``.
+
+        :raises NotImplementedError: if there are more than 10,000, or if lengths differ.
+        """
+        n, K = self.event_shape[0], self.num_states
+        if K**n > MOST_ENUMERATED:
+            raise NotImplementedError(
+                f"there are {K**n} sequences of {n} states out of {K}; the limit is {MOST_ENUMERATED}"
+            )
+        if not bool((self.lengths == n).all()):
+            raise NotImplementedError("sentences of different lengths have no common support to enumerate")
+        states = torch.tensor(list(itertools.product(range(K), repeat=n)), device=self.words.device)
+        states = states.reshape(len(states), *(1,) * len(self.batch_shape), n)
+        return states.expand(-1, *self.batch_shape, -1) if expand else states
+
+
+def state_counts(
+    words: Tensor, states: Tensor, num_states: int, num_words: int, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """The events of state sequences of words, both ``(*batch, n)``, padded with -1, by table."""
+    K, V = num_states, num_words
+    real, here = words >= 0, states.long().clamp(0, K - 1)
+    following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], here.roll(-1, -1), K)
+    ones = real.to(dtype)
+
+    def count(index: Tensor, size: int, weights: Tensor) -> Tensor:
+        return weights.new_zeros(*index.shape[:-1], size).scatter_add(-1, index, weights)
+
+    moves = count(here * (K + 1) + following, K * (K + 1), ones)
+    emitted = count(here * V + words.long().clamp_min(0), K * V, ones)
+    return {
+        "initial": count(here[..., :1], K, ones[..., :1]),
+        "transition": moves.unflatten(-1, (K, K + 1)),
+        "emission": emitted.unflatten(-1, (K, V)),
+    }
+
+
+@register_kl(StateSequence, StateSequence)
+def _kl(p: StateSequence, q: StateSequence) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if p.event_shape != q.event_shape or p.num_states != q.num_states or not bool((p.lengths == q.lengths).all()):
+        raise NotImplementedError("p and q are over other numbers of words or states, so the divergence is infinite")
+    total = q.log_partition - p.log_partition
+    if bool((p.words == q.words).all()) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]:
+        pairs = [(c, p.tables[name], q.tables[name]) for name, c in p.expected_counts().items()]
+    else:  # the words differ, and with them what their states weigh
+        found = p.expected_counts()
+        pairs = [(found[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
+        pairs.append((p.marginals(), _scores(p), _scores(q)))
+    for counts, own, other in pairs:
+        dims = 1 if own is p.tables["initial"] else 2
+        batch = torch.broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
+        shape = batch + counts.shape[counts.dim() - dims :]
+        difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
+        total = total + (counts * difference).flatten(-dims).sum(-1)
+    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+
+
+def _scores(d: StateSequence) -> Tensor:
+    """The log weight of every word in every state, (*batch, n, K); zero in the padding."""
+    emission, words = d.tables["emission"], d.words.long()
+    batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
+    index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, d.num_states, -1)
+    scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
+    return torch.where((words >= 0)[..., None], scores, 0.0)

@@ -1,0 +1,295 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Context-free grammars with latent annotations (Matsuzaki, Miyao and Tsujii 2005; Wang and Blunsom 2013, 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.charts import annotation as chart
+from pyrogram.charts.annotation_chart import ParseTables, parse_tables
+from pyrogram.charts.annotation_grow import ancestral
+from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
+from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
+from pyrogram.distributions.sentence import check_words, safe_log
+from pyrogram.grammar import Grammar, PackedBlock, Weights
+from pyrogram.sweeps import Sweeps
+
+from .annotations_derivation import SubtypeDerivation
+from .annotations_sweeps import AnnotationSweeps
+from .cfg import CFG
+
+BLOCK = "rules"
+
+
+@dataclass(frozen=True)
+class Parses:
+    """Parses of sentences, by :meth:`LatentAnnotations.parse`.
+
+    :param rules: base rules in leftmost order, shape ``(N, L)``, padded with -1; all -1 for a sentence without a parse.
+        ``cfg.tree(words, rules[i])`` is the tree.
+    :param log_prob: log p(sentence | w) over what was not pruned, in nats, shape ``(N,)``; -inf where the annotated
+        grammar has no parse, and ``rules`` are the base grammar's, if it has one.
+    :param anchored: how many symbols over spans were annotated, shape ``(N,)``.
+    """
+
+    rules: Tensor
+    log_prob: Tensor
+    anchored: Tensor
+
+
+class LatentAnnotations(Grammar):
+    """Trees of a treebank, whose nodes have subtypes that nobody sees.
+
+    Each nonterminal A of the base grammar has K subtypes A[a], the start symbol one. The base grammar's rules must be
+    A -> B C, A -> B or A -> w; annotated, they are events A[a] -> B[b] C[c], A[a] -> B[b] and A[a] -> w of the
+    multinomial of (A, a). What is observed, the *words* of this grammar, is a tree, written as its base rules in
+    leftmost order (:meth:`.CFG.derivation_of`). What is hidden, the derivation, is the subtype of every node in the
+    same order, padded with -1.
+
+    The only block is ``rules`` (R,), a :class:`PackedBlock`: for each A in the order of ``cfg.nonterminals`` and each a
+    the rules of A in the base grammar's order, each with its b and c, c running fastest; :meth:`events` tells where.
+
+    :param cfg: the base grammar, binary, e.g. by ``CFG.from_trees(trees, binarize=True, markov_order=0)``.
+    :param num_subtypes: K, or a mapping from nonterminals to their numbers; those it lacks have one.
+    :raises ValueError: if a rule has another form, or if a number of subtypes is less than one.
+    """
+
+    #: Batches of trees that are kept linked, because loops come back to the same trees.
+    KEPT = 4
+
+    def __init__(self, cfg: CFG, num_subtypes: int | Mapping[str, int]):
+        self.cfg = cfg
+        flat = cfg.flat
+        sizes = np.diff(flat.offsets)
+        first = flat.symbols[flat.offsets[:-1]]
+        second = np.where(sizes > 1, flat.symbols[np.minimum(flat.offsets[:-1] + 1, len(flat.symbols) - 1)], -1)
+        bad = (sizes > 2) | ((sizes == 2) & ((first < 0) | (second < 0)))
+        if bad.any():
+            lhs, rhs = cfg.rules[int(bad.argmax())]
+            raise ValueError(
+                f"the rule {lhs} -> {' '.join(rhs)} is none of A -> B C, A -> B and A -> w; "
+                "make the base grammar by CFG.from_trees(trees, binarize=True)"
+            )
+        self.num_subtypes = {
+            name: int(num_subtypes.get(name, 1) if isinstance(num_subtypes, Mapping) else num_subtypes)
+            for name in cfg.nonterminals
+        }
+        unknown = set(num_subtypes) - set(cfg.nonterminals) if isinstance(num_subtypes, Mapping) else set()
+        if unknown:
+            raise ValueError(f"num_subtypes has no use for {sorted(unknown)[:5]}, which are no nonterminals")
+        self.num_subtypes[cfg.start] = 1
+        if min(self.num_subtypes.values()) < 1:
+            raise ValueError(f"num_subtypes must be at least 1, not {min(self.num_subtypes.values())}")
+        self.rules = AnnotationRules(
+            parent=np.ascontiguousarray(flat.lhs, np.int64),
+            left=np.maximum(first, -1).astype(np.int64),
+            right=np.where(sizes == 2, second, -1).astype(np.int64),
+            word=np.where(first < 0, -1 - first, -1).astype(np.int64),
+            subtypes=np.array([self.num_subtypes[name] for name in cfg.nonterminals], np.int64),
+            start=int(flat.start),
+        )
+        """The rules as arrays, for the charts."""
+        self._blocks = {BLOCK: PackedBlock(torch.Size([self.rules.num_events]), tuple(self.rules.sizes.tolist()))}
+        self._linked: dict[Any, LinkedTrees] = {}
+        self._tables: tuple[ParseTables, ParseTables] | None = None
+
+    def __repr__(self) -> str:
+        return f"LatentAnnotations({self.cfg!r}, {max(self.num_subtypes.values())}: {self.rules.num_events} events)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_linked": {}, "_tables": None}
+
+    @property
+    def blocks(self) -> Mapping[str, PackedBlock]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return len(self.cfg.rules)
+
+    def events(self, rule: int) -> Tensor:
+        """Places in the block of all events of a base rule, shape ``(K_A, K_B, K_C)``, 1 where there is no B or C."""
+        return torch.from_numpy(self.rules.events(rule))
+
+    def trees(self, words: Tensor) -> LinkedTrees:
+        """The trees of rows of base rules ``(B, n)``, linked; kept, because loops come back to the same trees."""
+        array = np.ascontiguousarray(words.detach().cpu().numpy(), np.int64)
+        key = (array.shape, array.tobytes())
+        found = self._linked.pop(key, None)
+        self._linked[key] = found = link(self.rules, array) if found is None else found
+        while len(self._linked) > self.KEPT:
+            del self._linked[next(iter(self._linked))]
+        return found
+
+    # ------------------------------------------------------------------ the interface
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        w = log_weights[BLOCK]
+        batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
+        if w.dim() == 1:
+            trees = self.trees(words.reshape(-1, words.shape[-1]))
+            own = np.zeros(len(trees.lengths), np.int64)
+            return chart.log_partition(w[None], self.rules, trees, own).reshape(batch)
+        trees = self.trees(words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1]))
+        own = own_grammars(w.shape[:-1], batch)
+        return chart.log_partition(w.reshape(-1, w.shape[-1]), self.rules, trees, own).reshape(batch)
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        trees = self.trees(words)
+        own = np.zeros(len(words), np.int64)
+        log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, own)
+        return log_z, {BLOCK: counts[0]}
+
+    def sweeps(self, words: Tensor) -> Sweeps:
+        return AnnotationSweeps(self, words) if words.device.type == "cpu" else super().sweeps(words)
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> SubtypeDerivation:
+        """p(subtypes of all nodes | tree, w)."""
+        if log_weights is None:
+            if weights is None:
+                raise ValueError("give either weights or log_weights")
+            log_weights = {BLOCK: safe_log(weights[BLOCK])}
+        return SubtypeDerivation(self, log_weights[BLOCK], words)
+
+    def counts(self, words: Tensor, derivation: Tensor) -> Weights:
+        """Annotated rules of given trees and subtypes, shape ``(*batch, R)``, in torch's default dtype."""
+        zeros = torch.zeros(self.rules.num_events, dtype=torch.get_default_dtype(), device=words.device)
+        return SubtypeDerivation(self, zeros, words).counts(derivation)
+
+    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length)[0]
+
+    def sample_trees(
+        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of trees and subtypes, shapes ``(*sample_shape, max_length)``, padded with -1.
+
+        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :raises ValueError: if a multinomial does not sum to one, or if trees hardly ever are small enough.
+        """
+        w, shape = weights[BLOCK], torch.Size(sample_shape)
+        totals = self._blocks[BLOCK].sums(w)
+        if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
+            worst = float(totals.flatten()[(totals - 1).abs().argmax()])
+            raise ValueError(f"sampling needs normalised weights, but a multinomial of {BLOCK!r} sums to {worst:.6g}")
+        own = own_grammars(w.shape[:-1], torch.broadcast_shapes(shape, w.shape[:-1]))
+        seed = int(torch.randint(2**63 - 1, ()))
+        flat = w.detach().reshape(-1, w.shape[-1]).cpu().numpy()
+        drawn = ancestral(flat, self.rules, own, max_length, seed)
+        words, subtypes = (torch.from_numpy(d).to(w.device).reshape(*shape, max_length) for d in drawn)
+        return words, subtypes
+
+    # ------------------------------------------------------------------ parsing
+
+    def parse(
+        self,
+        weights: Mapping[str, Tensor],
+        sentences: Tensor,
+        *,
+        decoder: Decoder = "max-rule",
+        threshold: float = 1e-5,
+        base_weights: Mapping[str, Tensor] | None = None,
+    ) -> Parses:
+        """Parses of sentences of the base grammar: trees that nobody has observed.
+
+        Time O(n^3) for the base grammar, which prunes, and O(K^3) for each rule and span that is left.
+
+        :param weights: of the annotated rules, normalised or not.
+        :param sentences: words of the base grammar, shape ``(N, n)``, as by ``cfg.encode``.
+        :param decoder: ``"max-rule"``, the parse with the greatest product of the posteriors of its anchored rules,
+            subtypes summed out (Petrov and Klein 2007); ``"max-rule-sum"``, that with the greatest sum, so with the
+            most expected right rules; ``"viterbi"``, the base rules of the most probable annotated parse;
+            ``"sample"``, those of a draw from p(annotated parse | sentence).
+        :param threshold: a symbol over a span that has a lower posterior under the base grammar is not annotated; if a
+            sentence has no parse then, the threshold is lowered step by step. 0 prunes nothing.
+        :param base_weights: of the base grammar, ``{"rules": (R0,)}``, none of them zero; by default ``cfg.weights``,
+            or if it has none, means over the subtypes.
+        """
+        if decoder not in DECODERS:
+            raise ValueError(f"there is no decoder {decoder!r}; choose one of {', '.join(map(repr, DECODERS))}")
+        if not 0 <= threshold < 1:
+            raise ValueError(f"threshold must be in 0 .. 1, not {threshold}")
+        check_words(sentences, self.cfg.num_words)
+        given = self.cfg.weights if base_weights is None else base_weights
+        fine = np.ascontiguousarray(weights[BLOCK].detach().cpu().double().numpy())
+        coarse = self._means(fine) if given is None else given[BLOCK].detach().cpu().double().numpy()
+        if not (coarse > 0).all():
+            raise ValueError("base_weights must be positive, for what they forbid is pruned; smooth them")
+        seed = int(torch.randint(2**63 - 1, ())) if decoder == "sample" else 0
+        tables = self._parse_tables()
+        array = sentences.detach().cpu().long().numpy()
+        found = parse(array, tables[0], coarse, tables[1], fine, decoder=decoder, threshold=threshold, seed=seed)
+        rules, log_prob, anchored = (torch.from_numpy(x).to(sentences.device) for x in found)
+        return Parses(rules, log_prob, anchored)
+
+    def _parse_tables(self) -> tuple[ParseTables, ParseTables]:
+        if self._tables is None:
+            one = replace_subtypes(self.rules, np.ones_like(self.rules.subtypes))
+            V = self.cfg.num_words
+            self._tables = parse_tables(one, V), parse_tables(self.rules, V)
+        return self._tables
+
+    def _means(self, weights: Any) -> Any:
+        """Weights of base rules: sums over the children's subtypes, means over the parent's."""
+        return np.array([weights[self.rules.events(r)].sum((1, 2)).mean() for r in range(self.num_words)])
+
+    # ------------------------------------------------------------------ where inference starts
+
+    @property
+    def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
+        return {**super().initialisers, "split": split}
+
+    def initial_weights(self, words: Tensor, method: str = "split", **options: Any) -> Weights:
+        """Starting points by name: ``split``, ``random``, ``uniform`` (where nothing tells subtypes apart)."""
+        return super().initial_weights(words, method, **options)
+
+
+def own_grammars(grammars: torch.Size, batch: torch.Size) -> Any:
+    """The flat index of the grammar of each element of a batch."""
+    numbers = torch.arange(grammars.numel()).reshape(grammars).expand(batch)
+    return np.ascontiguousarray(numbers.reshape(-1).numpy())
+
+
+def split(
+    grammar: LatentAnnotations, words: Tensor, *, noise: float = 0.01, seed: int | None = None, smoothing: float = 0.0
+) -> Weights:
+    """The maximum-likelihood grammar of the trees, every symbol split evenly, with a little randomness.
+
+    A[a] -> B[b] C[c] has p(A -> B C) / (K_B K_C) times one plus up to ``noise`` of either sign, normalised: the start
+    of Petrov et al. (2006). Without noise all subtypes would stay alike for ever.
+
+    :param seed: a whole number for a reproducible start, or None for torch's global generator.
+    :param smoothing: added to the count of every base rule; without it, rules that no tree has have weight zero.
+    """
+    rules, block = grammar.rules, grammar.blocks[BLOCK]
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    used = words[words >= 0].cpu()
+    counts = torch.bincount(used, minlength=grammar.num_words).double() + smoothing
+    share = counts / torch.from_numpy(rules.left_subtypes * rules.right_subtypes)
+    start = torch.rand(rules.num_events, generator=generator, dtype=torch.float64).mul_(2).sub_(1).mul_(noise).add_(1)
+    spread_rules(rules, share.numpy(), start.numpy())
+    return {BLOCK: block.normalize(start).to(words.device, torch.get_default_dtype())}
+
+
+def spread_rules(rules: AnnotationRules, values: Any, out: Any) -> None:
+    """Multiply ``out`` (R,) by a value of each base rule, in place."""
+    for A, K in enumerate(rules.subtypes):
+        own = np.flatnonzero(rules.parent == A)
+        if len(own):
+            cells = (rules.left_subtypes * rules.right_subtypes)[own]
+            begin = int(rules.offset[own[0]])
+            table = out[begin : begin + int(K) * int(rules.stride[A])].reshape(int(K), -1)
+            table *= np.repeat(values[own], cells)

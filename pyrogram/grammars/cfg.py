@@ -1,0 +1,294 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Probabilistic context-free grammars (PCFGs), in the user's own rules."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.charts import cfg as chart
+from pyrogram.charts import leftmost
+from pyrogram.charts.cfg_rules import Matches
+from pyrogram.charts.projective import is_traced
+from pyrogram.distributions.pcfg_derivation import PCFGDerivation
+from pyrogram.grammar import Grammar, PackedBlock, Weights
+from pyrogram.sweeps import Sweeps
+
+from . import cfg_sources
+from .cfg_chart import rule_table
+from .cfg_numbering import numbered
+from .cfg_sweeps import CFGSweeps
+from .cfg_text import Rule, Word, show
+from .cfg_trees import TreeTransform, rules_of, tree_of
+
+BLOCK = "rules"
+
+
+class CFG(Grammar):
+    """A context-free grammar whose rules are chosen by one multinomial for each left-hand side.
+
+    Rules need no normal form: a right side is any sequence of nonterminals and terminals, at least one. In a rule a
+    plain string is a nonterminal if it is some rule's left side, and a terminal otherwise; a :class:`Word` always is a
+    terminal. A right side of terminals alone may be long, and there may be tens of thousands of them.
+
+    The only block is ``rules`` (R,), a :class:`PackedBlock`: the rules of the first left-hand side, then those of the
+    second, and so on, in order of first appearance. A derivation is leftmost: the indices of the rules as they rewrite
+    the leftmost nonterminal, which is the order of the tree's nodes from the root and the left.
+
+    :param rules: pairs of a left side, a string, and a right side, a sequence of strings.
+    :param start: the symbol of a sentence; by default the left side of the first rule.
+    :param weights: of the rules in the order given, kept in :attr:`weights`; they need not be normalised.
+    :raises ValueError: if a right side is empty, a rule is there twice, unary rules form a cycle (then sentences would
+        have infinitely many derivations), or the start symbol has no rules.
+    """
+
+    #: Batches of sentences whose matches are kept, because loops come back to the same sentences.
+    KEPT = 8
+
+    def __init__(
+        self,
+        rules: Iterable[tuple[str, Sequence[str]]],
+        start: str | None = None,
+        *,
+        weights: Tensor | Sequence[float] | None = None,
+        transform: TreeTransform | None = None,
+    ):
+        found = numbered(rules)
+        self.nonterminals = found.nonterminals
+        """The left-hand sides, in the order of their multinomials."""
+        self.words = found.words
+        """The terminals, in order of first appearance."""
+        self.rules = found.rules
+        """By event, left and right side; terminals are a :class:`Word`."""
+        self.block_order = torch.from_numpy(np.argsort(found.order))
+        """The event of each given rule, shape ``(R,)``."""
+        self.start = found.rules[int(self.block_order[0])][0] if start is None else start
+        if self.start not in self.nonterminals:
+            raise ValueError(f"start symbol {self.start!r} has no rules")
+        self.transform = transform
+        self._numbered = found
+        self._word_number = {w: i for i, w in enumerate(self.words)}
+        sizes = tuple(np.bincount(found.lhs).tolist())
+        self._blocks = {BLOCK: PackedBlock(torch.Size([len(self.rules)]), sizes)}
+        number = self.nonterminals.index(self.start)
+        self.table, self._trie = rule_table(found.lhs.tolist(), found.rhs, number, self.nonterminals)
+        self._matches: OrderedDict[Any, Matches] = OrderedDict()
+        self.weights: Weights | None = None
+        """The weights that the grammar came with, by block, or None."""
+        if weights is not None:
+            w = torch.as_tensor(weights, dtype=None if isinstance(weights, Tensor) else torch.get_default_dtype())
+            if w.shape != (len(self.rules),):
+                raise ValueError(
+                    f"weights must have shape ({len(self.rules)},), one for each rule, not {tuple(w.shape)}"
+                )
+            self.weights = {BLOCK: w[torch.from_numpy(found.order).to(w.device)]}
+
+    from_string = classmethod(cfg_sources.from_string)
+    from_nltk = classmethod(cfg_sources.from_nltk)
+    from_trees = classmethod(cfg_sources.from_trees)
+    dense = classmethod(cfg_sources.dense)
+
+    def __repr__(self) -> str:
+        return f"CFG({len(self.rules)} rules, {len(self.nonterminals)} nonterminals, {len(self.words)} words)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was made when it was first asked for does not travel.
+        kept = {k: v for k, v in self.__dict__.items() if k not in ("flat", "_event", "identity")}
+        return {**kept, "_matches": OrderedDict(), "table": replace(self.table)}
+
+    @property
+    def blocks(self) -> Mapping[str, PackedBlock]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of the rules, their order and the start symbol."""
+        return hashlib.sha256(repr((self.start, self.rules)).encode()).hexdigest()
+
+    # ------------------------------------------------------------------ words and trees
+
+    def encode(self, sentences: Iterable[str | Sequence[str]]) -> Tensor:
+        """Words, shape ``(N, n)``, padded with -1.
+
+        :param sentences: each a sequence of terminals, or a string to be split at spaces.
+        :raises ValueError: if a sentence is empty or has a word that is no terminal of the grammar.
+        """
+        rows = []
+        for number, sentence in enumerate(sentences):
+            forms = sentence.split() if isinstance(sentence, str) else list(sentence)
+            if not forms:
+                raise ValueError(f"sentence {number} is empty")
+            try:
+                rows.append([self._word_number[form] for form in forms])
+            except KeyError as error:
+                raise ValueError(
+                    f"sentence {number} has {str(error.args[0])!r}, which is no terminal of the grammar; "
+                    "add a rule for it, or replace it"
+                ) from None
+        width = max(map(len, rows), default=0)
+        padded = [row + [-1] * (width - len(row)) for row in rows]
+        return torch.tensor(padded, dtype=torch.long).reshape(len(rows), width)
+
+    def tree(self, words: Tensor | Sequence[str] | None, derivation: Tensor, *, original: bool = True) -> Any:
+        """The tree of a derivation, an ``nltk.Tree``.
+
+        :param words: of the sentence, shape ``(n,)``; or the strings that the tree is to have as leaves; None: the
+            derivation's own words.
+        :param derivation: shape ``(L,)``, padded with -1.
+        :param original: undo the changes that :meth:`from_trees` made to its trees, if the grammar is from there.
+        :raises ValueError: if the derivation is none of the grammar, or not one of these words.
+        """
+        ids = [r for r in derivation.tolist() if r >= 0]
+        if ids and max(ids) >= len(self.rules):
+            raise ValueError(f"the derivation has rule {max(ids)}, but rules are 0..{len(self.rules) - 1}")
+        own = [str(s) for r in ids for s in self.rules[r][1] if isinstance(s, Word)]
+        leaves: Sequence[str] | None = None
+        if isinstance(words, Tensor):
+            given = [self.words[w] for w in words.tolist() if w >= 0]
+        else:
+            given = own if words is None else list(words)
+            leaves = given
+        tree = tree_of([self.rules[r] for r in ids], leaves)
+        if tree.label() != self.start:
+            raise ValueError(f"the derivation starts from {tree.label()!r}, not from {self.start!r}")
+        if len(given) != len(own) or (isinstance(words, Tensor) and given != tree.leaves()):
+            raise ValueError(f"the derivation is one of {' '.join(tree.leaves())!r}, not of {' '.join(given)!r}")
+        return tree if self.transform is None or not original else self.transform.invert(tree)
+
+    def derivation_of(self, tree: Any) -> Tensor:
+        """The leftmost derivation of an ``nltk.Tree``, shape ``(L,)``, the inverse of :meth:`tree`.
+
+        :raises ValueError: if the tree has a rule that the grammar lacks.
+        """
+        rules = rules_of(tree if self.transform is None else self.transform.apply(tree))
+        if rules[0][0] != self.start:
+            raise ValueError(f"the tree starts from {rules[0][0]!r}, not from {self.start!r}")
+        for rule in rules:
+            if rule not in self._event:
+                raise ValueError(f"the tree has the rule {show(rule)}, which the grammar lacks")
+        return torch.tensor([self._event[rule] for rule in rules])
+
+    def derivations(self, trees: Iterable[Any]) -> tuple[Tensor, Tensor]:
+        """Words ``(N, n)`` and derivations ``(N, L)`` of trees, padded with -1."""
+        ids = [self.derivation_of(tree) for tree in trees]
+        words = [self._yield(d) for d in ids]
+        pad = torch.nn.utils.rnn.pad_sequence
+        return pad(words, batch_first=True, padding_value=-1), pad(ids, batch_first=True, padding_value=-1)
+
+    def _yield(self, derivation: Tensor) -> Tensor:
+        # Leftmost order reads terminals too late where they follow nonterminals; the tree has them in order.
+        return self.encode([tree_of([self.rules[r] for r in derivation.tolist()]).leaves()])[0]
+
+    def counts(self, words: Tensor, derivation: Tensor) -> Weights:
+        """How often each rule is in derivations ``(*batch, L)``, shape ``(*batch, R)``, in torch's default dtype."""
+        ids, dtype = derivation.long(), torch.get_default_dtype()
+        counts = torch.zeros(*ids.shape[:-1], len(self.rules), dtype=dtype, device=ids.device)
+        return {BLOCK: counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(dtype))}
+
+    @cached_property
+    def _event(self) -> dict[Rule, int]:
+        return {rule: event for event, rule in enumerate(self.rules)}
+
+    @cached_property
+    def flat(self) -> leftmost.FlatRules:
+        """The rules as arrays."""
+        return leftmost.FlatRules.of(self._numbered.lhs, self._numbered.rhs, self.table.start)
+
+    # ------------------------------------------------------------------ charts
+
+    def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches:
+        """Where lexical rules match; kept, because loops come back to the same sentences.
+
+        :param words: shape ``(*batch, n)``; the B sentences are those of the batch one after the other.
+        :param batch: a larger batch, to which the words are expanded first.
+        :raises NotImplementedError: if torch.func or torch.compile traces the words, so that nobody can look at them.
+        """
+        if is_traced(words):
+            raise NotImplementedError(
+                "a CFG has to look at the words, so torch may transform or trace only the weights"
+            )
+        with torch._C._DisableFuncTorch():
+            array = words.cpu().numpy()  # else torch.func, transforming weights, would trace words as well
+        if batch is not None:
+            array = np.broadcast_to(array, (*batch, array.shape[-1]))
+        array = np.ascontiguousarray(array.reshape(-1, array.shape[-1]), np.int64)
+        key = (array.shape, array.tobytes())
+        found = self._matches.pop(key, None)
+        self._matches[key] = found = self._trie.matches(array) if found is None else found
+        while len(self._matches) > self.KEPT:
+            self._matches.popitem(last=False)
+        return found
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        w, R = log_weights[BLOCK], len(self.rules)
+        batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
+        flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
+        return chart.log_partition(flat, self.table, self.matches(words, batch)).reshape(batch)
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, self.matches(words))
+        return log_z, {BLOCK: counts}
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> PCFGDerivation:
+        """p(y | x, w): leftmost derivations of given words."""
+        return PCFGDerivation(self, weights, words, log_weights=log_weights)
+
+    def sweeps(self, words: Tensor) -> Sweeps:
+        return Sweeps(self, words) if words.is_cuda else CFGSweeps(self, words)
+
+    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length)[0]
+
+    def sample_trees(
+        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of words, ``(*sample_shape, max_length)``, and leftmost derivations, ``(*sample_shape, L)``.
+
+        Both are padded with -1. Sentences of more than ``max_length`` words are drawn again.
+
+        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
+        """
+        sample_shape = torch.Size(sample_shape)
+        w, block = weights[BLOCK], self._blocks[BLOCK]
+        totals = block.sums(w)
+        off = (totals - 1).abs().reshape(-1, totals.shape[-1]).amax(0)
+        if not bool((off < 1e-4).all()):
+            name = self.nonterminals[int(off.argmax())]
+            raise ValueError(f"sampling needs normalised weights, but the rules of {name!r} do not sum to one")
+        shape = torch.broadcast_shapes(sample_shape, w.shape[:-1])
+        tables = w.reshape(-1, w.shape[-1])
+        own = torch.arange(len(tables)).reshape(w.shape[:-1]).expand(shape).reshape(-1)
+        words, ids = leftmost.ancestral(tables, own, self.flat, max_length)
+        return words.reshape(*shape, max_length).to(w.device), ids.reshape(*shape, ids.shape[-1]).to(w.device)
+
+    @property
+    def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
+        """``uniform``, ``random`` and, where the grammar came with weights, ``given``."""
+        return {**super().initialisers, **({} if self.weights is None else {"given": _given})}
+
+
+def _given(grammar: CFG, words: Tensor) -> Weights:
+    """The weights that the grammar came with, normalised."""
+    assert grammar.weights is not None
+    w = grammar.weights[BLOCK].to(words.device, torch.get_default_dtype())
+    return {BLOCK: grammar.blocks[BLOCK].normalize(w)}

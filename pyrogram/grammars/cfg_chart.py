@@ -1,0 +1,148 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What a chart needs of a context-free grammar: binary and unary rules, and where lexical rules match.
+
+Long rules are cut into binary ones here, and only here: a suffix of two or more symbols of a right side becomes a
+symbol of its own with a single rule of weight one and no event. So does a terminal that stands among others that are
+not all terminals. Right sides of terminals alone are matched directly, by a trie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrogram.charts.cfg_rules import Matches, RuleTable
+
+Ints = NDArray[np.int64]
+
+
+def rule_table(
+    lhs: Sequence[int], rhs: Sequence[tuple[int, ...]], start: int, names: Sequence[str]
+) -> tuple[RuleTable, Trie]:
+    """Binary and unary rules of a grammar, and its lexical rules as a trie.
+
+    Symbols below ``len(names)`` are the grammar's own, the others auxiliary.
+
+    :param lhs: by event, the nonterminal on the left.
+    :param rhs: by event, the right side: nonterminals as they are, terminal w as -1 - w.
+    :param start: the nonterminal of a sentence.
+    :param names: of the nonterminals.
+    :raises ValueError: if unary rules form a cycle.
+    """
+    symbols: dict[tuple[int, ...], int] = {}  # auxiliary symbols by what they stand for
+    binary: list[tuple[int, int, int, int]] = []
+    unary: list[tuple[int, int, int]] = []
+    trie = Trie(num_words=1 - min((min(r) for r in rhs), default=0))
+
+    def symbol(part: tuple[int, ...]) -> int:
+        """The symbol that spans a part of a right side; its rule is added when it is first needed."""
+        if len(part) == 1 and part[0] >= 0:
+            return part[0]
+        known = symbols.get(part)
+        if known is None:
+            known = symbols[part] = len(names) + len(symbols)
+            if len(part) == 1:
+                trie.add((-1 - part[0],), known, -1)
+            else:
+                binary.append((known, symbol(part[:1]), symbol(part[1:]), -1))
+        return known
+
+    for event, (parent, right) in enumerate(zip(lhs, rhs, strict=True)):
+        if max(right) < 0:
+            trie.add([-1 - s for s in right], parent, event)
+        elif len(right) == 1:
+            unary.append((parent, right[0], event))
+        else:
+            binary.append((parent, symbol(right[:1]), symbol(right[1:]), event))
+    table = RuleTable(
+        num_symbols=len(names) + len(symbols),
+        start=start,
+        num_events=len(rhs),
+        binary=np.array(binary, np.int64).reshape(-1, 4),
+        unary=_sorted_unary(unary, names),
+    )
+    trie.freeze()
+    return table, trie
+
+
+def _sorted_unary(unary: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Ints:
+    """Unary rules such that a rule comes after all unary rules of its child."""
+    children: dict[int, set[int]] = {}
+    for parent, child, _ in unary:
+        children.setdefault(parent, set()).add(child)
+    try:
+        order = {s: i for i, s in enumerate(TopologicalSorter(children).static_order())}
+    except CycleError as error:
+        cycle = " -> ".join(names[s] for s in reversed(error.args[1]))
+        raise ValueError(
+            f"the unary rules {cycle} form a cycle, so that sentences have infinitely many derivations; remove one"
+        ) from None
+    return np.array(sorted(unary, key=lambda rule: order[rule[0]]), np.int64).reshape(-1, 3)
+
+
+class Trie:
+    """Strings of terminals, with the symbols that they may be and the events that this is.
+
+    :param num_words: greater than all terminals.
+    """
+
+    def __init__(self, num_words: int):
+        self.num_words = num_words
+        self._children: dict[int, int] = {}
+        self._entries: list[tuple[int, int, int]] = []
+        self._size = 1
+
+    def add(self, terminals: Sequence[int], symbol: int, event: int) -> None:
+        node = 0
+        for w in terminals:
+            key = node * self.num_words + w
+            child = self._children.get(key)
+            if child is None:
+                child = self._children[key] = self._size
+                self._size += 1
+            node = child
+        self._entries.append((node, symbol, event))
+
+    def freeze(self) -> None:
+        """Sorted arrays in place of what was collected."""
+        keys = np.fromiter(self._children.keys(), np.int64, len(self._children))
+        children = np.fromiter(self._children.values(), np.int64, len(keys))
+        order = np.argsort(keys)
+        self.keys, self.children = keys[order], children[order]
+        entries = np.array(self._entries, np.int64).reshape(-1, 3)
+        entries = entries[np.argsort(entries[:, 0], kind="stable")]
+        self.symbols, self.events = entries[:, 1].copy(), entries[:, 2].copy()
+        self.first = np.searchsorted(entries[:, 0], np.arange(self._size + 1))
+        del self._children, self._entries
+
+    def matches(self, words: Ints) -> Matches:
+        """All matches in sentences (B, n), padded with -1 on the right; shorter spans first, then from the left."""
+        B = len(words)
+        lengths = (words >= 0).sum(1)
+        found = [np.empty((0, 5), np.int64), *self._walk(words, lengths)]
+        rows = np.concatenate(found)
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        offsets = np.searchsorted(rows[:, 0], np.arange(B + 1))
+        return Matches(lengths=lengths, offsets=offsets, table=np.ascontiguousarray(rows[:, 1:]))
+
+    def _walk(self, words: Ints, lengths: Ints) -> Iterator[Ints]:
+        """Matches [sentence, i, k, symbol, event], all of one width at a time."""
+        sentence, start = np.nonzero(words >= 0)
+        node = np.zeros(len(sentence), np.int64)
+        end = start.copy()
+        while len(sentence) and len(self.keys):
+            inside = end < lengths[sentence]
+            sentence, start, end, node = sentence[inside], start[inside], end[inside], node[inside]
+            word = words[sentence, end]
+            key = node * self.num_words + word
+            place = np.searchsorted(self.keys, key).clip(max=len(self.keys) - 1)
+            known = (self.keys[place] == key) & (word < self.num_words)
+            sentence, start, end, node = sentence[known], start[known], end[known] + 1, self.children[place[known]]
+            count = self.first[node + 1] - self.first[node]
+            own = np.repeat(np.arange(len(node)), count)
+            entry = np.arange(len(own)) - np.repeat(count.cumsum() - count, count) + self.first[node][own]
+            yield np.stack([sentence[own], start[own], end[own], self.symbols[entry], self.events[entry]], 1)

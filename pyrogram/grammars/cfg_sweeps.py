@@ -1,0 +1,139 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Collapsed inference for context-free grammars: compiled sweeps on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts import cfg_sweeps as chart
+from pyrogram.charts import cfg_sweeps_trees as tree_chart
+from pyrogram.distributions.sentence import check_words
+from pyrogram.sweeps import Field, Own, Sweeps, Weights
+
+if TYPE_CHECKING:
+    from .cfg import CFG
+
+BLOCK = "rules"
+
+
+class CFGSweeps(Sweeps):
+    """Sweeps of a :class:`.CFG`; words must lie on the CPU.
+
+    Own counts are the ``values`` of the events that can occur in each sentence: those of its matches, and of all rules
+    that are not lexical. A sentence for which numbers leave the range of real space is done in plain torch, at the
+    end of the sweep.
+    """
+
+    grammar: CFG
+
+    def __init__(self, grammar: CFG, words: Tensor) -> None:
+        super().__init__(grammar, words)
+        check_words(words, grammar.num_words)
+        self._matches = grammar.matches(self.words)
+        owner = grammar.blocks[BLOCK].owner.numpy()
+        self._layout = chart.make_layout(grammar.table, self._matches, owner)
+
+    # ------------------------------------------------------------------ expected counts
+
+    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        w = weights[BLOCK].detach().to(torch.float64)
+        out = torch.zeros(len(self._layout.events), dtype=torch.float64)
+        found = chart.expect(self._layout, self.grammar.table, w.contiguous().numpy(), out.numpy())
+        log_z, entropies, failed = (torch.from_numpy(x) for x in found)
+        fixed = Field({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
+        if failed.any():
+            self._plain(fixed, torch.zeros_like(out), out, failed.nonzero()[:, 0], len(out), log_z, entropies)
+        return log_z, entropies, {"values": out}
+
+    def collapsed_vb(
+        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
+    ) -> tuple[Tensor, Own]:
+        values = own["values"]
+        out = torch.empty_like(values) if spare is None else spare["values"]
+        if BLOCK in field.weights:  # nothing depends on the counts
+            log_z, entropies, found = self.expect(field.weights)
+            field.counts[BLOCK].copy_(self.total(found)[BLOCK])
+            return entropies, found
+        counts, alpha = self._vector(field.counts), self._vector(field.alpha)
+        arrays = counts.numpy(), alpha.numpy(), values.numpy(), out.numpy()
+        found_arrays = chart.collapsed_vb(self._layout, self.grammar.table, *arrays, order.numpy(), batch_size)
+        log_z, entropies, failed = (torch.from_numpy(x) for x in found_arrays)
+        field.counts[BLOCK].copy_(counts)
+        if failed.any():
+            self._plain(field, values, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+        return entropies, {"values": out}
+
+    def _plain(
+        self,
+        field: Field,
+        own: Tensor,
+        out: Tensor,
+        sentences: Tensor,
+        batch_size: int,
+        log_z: Tensor,
+        entropies: Tensor,
+    ) -> None:
+        """What the kernel does, in plain torch."""
+        for i in self._chunks(sentences, max(1, min(batch_size, self.CHUNK // self._size))):
+            old = self._by_block(self._dense_own(own, i))
+            log_weights = self._others(field, old)
+            log_z[i], new = self._posterior(log_weights, i)
+            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
+            self._replace(field, old, new)
+            for k, sentence in enumerate(i.tolist()):
+                out[self._own(sentence)] = new[BLOCK][k, self._events(sentence)].to(torch.float64)
+
+    def total(self, own: Own) -> Weights:
+        return {BLOCK: torch.from_numpy(chart.total(self._layout, own["values"].numpy(), self._size))}
+
+    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        return {BLOCK: self._dense_own(own["values"], sentences)}
+
+    def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
+        dense = own.new_zeros(len(sentences), self._size)
+        for k, i in enumerate(sentences.tolist()):
+            dense[k, self._events(i)] = own[self._own(i)]
+        return dense
+
+    def _own(self, sentence: int) -> slice:
+        return slice(int(self._layout.starts[sentence]), int(self._layout.starts[sentence + 1]))
+
+    def _events(self, sentence: int) -> Tensor:
+        return torch.from_numpy(self._layout.events[self._own(sentence)]).long()
+
+    # ------------------------------------------------------------------ derivations
+
+    def counts(self, trees: Tensor) -> Weights:
+        return {BLOCK: torch.bincount(trees[trees >= 0], minlength=self._size).to(torch.float64)}
+
+    def hastings(
+        self,
+        field: Field,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        *,
+        generator: torch.Generator | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        if BLOCK in field.weights or not trees.is_contiguous():
+            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+        counts, alpha = self._vector(field.counts), self._vector(field.alpha)
+        seed = int(torch.randint(2**62, (), generator=generator))
+        arrays = counts.numpy(), alpha.numpy(), trees.numpy(), order.numpy()
+        found = tree_chart.hastings(self._layout, self.grammar.table, *arrays, batch_size, seed, temperature)
+        accepted, failed = (torch.from_numpy(x) for x in found)
+        field.counts[BLOCK].copy_(counts)
+        if failed.any():
+            rest = failed.nonzero()[:, 0]
+            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
+        return accepted
+
+    def _vector(self, values: Mapping[str, Tensor]) -> Tensor:
+        """A copy in float64."""
+        return values[BLOCK].detach().to("cpu", torch.float64).clone()

@@ -1,0 +1,189 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Collapsed inference for the DMV: compiled sweeps on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.charts import dmv_sweeps as chart
+from pyrogram.charts import dmv_sweeps_trees as tree_chart
+from pyrogram.distributions.sentence import check_words
+from pyrogram.sweeps import Field, Own, Sweeps, Weights
+
+if TYPE_CHECKING:
+    from .dmv import DMV
+
+_FAR = 1e300  # below zero, for counts that shall not count
+
+
+class DMVSweeps(Sweeps):
+    """Sweeps of the :class:`.DMV`, eight sentences at a time in lanes; words must lie on the CPU.
+
+    Own counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which numbers
+    leave the range in which real space can be trusted is done in plain torch, at the end of the sweep.
+    """
+
+    grammar: DMV
+
+    def __init__(self, grammar: DMV, words: Tensor) -> None:
+        super().__init__(grammar, words)
+        check_words(words, grammar.num_tags)
+        self._valences = 2 if grammar.valence_attach else 1
+        self._layout = chart.make_layout(self.words.numpy(), grammar.num_tags, self._valences)
+        self._ends = [1, 1 + 2 * self._valences * grammar.num_tags]  # where the multinomials of a block end
+
+    # ------------------------------------------------------------------ expected counts
+
+    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
+        own = torch.zeros(len(self._layout.places), dtype=torch.float64)
+        fixed = Field(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
+        return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), chart.LANES)
+
+    def collapsed_vb(
+        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
+    ) -> tuple[Tensor, Own]:
+        out = torch.empty_like(own["values"]) if spare is None else spare["values"]
+        return self._sweep(field, own["values"], out, order, batch_size)[1:]
+
+    def _sweep(
+        self, field: Field, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+    ) -> tuple[Tensor, Tensor, Own]:
+        log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
+        if any(len(group) > 1 for group in field.groups()):  # the kernel takes blocks for independent
+            self._plain_vb(field, own, out, order, batch_size, log_z, entropies)
+            return log_z, entropies, {"values": out}
+        counts, alpha = self._shared(field)
+        arrays = own.numpy(), out.numpy(), order.numpy()
+        found = chart.collapsed_vb(self._layout, counts, alpha, *arrays, batch_size)
+        log_z, entropies, failed = (torch.from_numpy(x) for x in found)
+        self._write(counts, field)
+        if field.weights:
+            new = self.total({"values": out})
+            for name in field.weights:
+                field.counts[name].copy_(new[name])
+        if failed.any():
+            self._plain_vb(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+        return log_z, entropies, {"values": out}
+
+    def _plain_vb(
+        self,
+        field: Field,
+        own: Tensor,
+        out: Tensor,
+        sentences: Tensor,
+        batch_size: int,
+        log_z: Tensor,
+        entropies: Tensor,
+    ) -> None:
+        """What the kernel does, in plain torch."""
+        for i in self._chunks(sentences, batch_size):
+            old = self._by_block(self._dense_own(own, i))
+            log_weights = self._others(field, old)
+            log_z[i], new = self._posterior(log_weights, i)
+            entropies[i] = log_z[i] - self._scores(new, log_weights)
+            self._replace(field, old, new)
+            for name in self.blocks:
+                new[name] = new[name].to(torch.float64)
+            for k, sentence in enumerate(i.tolist()):
+                table = torch.from_numpy(self._table({name: c[k] for name, c in new.items()}))
+                out[self._own(sentence)] = table[self._places(sentence)]
+
+    def total(self, own: Own) -> Weights:
+        table = chart.total(self._layout, own["values"].numpy())
+        return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
+
+    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        return self._by_block(self._dense_own(own["values"], sentences))
+
+    def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
+        tables = own.new_zeros(len(sentences), self._layout.num_events + self._layout.num_sums + 1)
+        for k, i in enumerate(sentences.tolist()):
+            tables[k, self._places(i)] = own[self._own(i)]
+        return tables[:, : self._layout.num_events]
+
+    def _own(self, sentence: int) -> slice:
+        start = int(self._layout.starts[sentence])
+        return slice(start, start + int(self._layout.sizes[sentence]))
+
+    def _places(self, sentence: int) -> Tensor:
+        return torch.from_numpy(self._layout.places[self._own(sentence)]).long()
+
+    # ------------------------------------------------------------------ trees
+
+    def counts(self, trees: Tensor) -> Weights:
+        table = tree_chart.count(self._layout, trees.numpy())
+        return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
+
+    def hastings(
+        self,
+        field: Field,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        *,
+        generator: torch.Generator | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        if any(len(group) > 1 for group in field.groups()) or not trees.is_contiguous():
+            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+        counts, alpha = self._shared(field)
+        seed = int(torch.randint(2**62, (), generator=generator))
+        arrays = trees.numpy(), order.numpy()
+        found = tree_chart.hastings(self._layout, counts, alpha, *arrays, batch_size, seed, temperature)
+        accepted, failed = (torch.from_numpy(x) for x in found)
+        self._write(counts, field)
+        if field.weights:
+            new = self.counts(trees)
+            for name in field.weights:
+                field.counts[name].copy_(new[name])
+        if failed.any():
+            rest = failed.nonzero()[:, 0]
+            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
+        return accepted
+
+    def parts(self, trees: Tensor) -> Tensor:
+        return self.add_parts(None, trees)
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        N, n = trees.shape
+        if total is None:
+            total = torch.zeros(N, n + 1, n + 1, dtype=torch.float32)
+        sentence, word = (trees >= 0).nonzero(as_tuple=True)
+        total[sentence, trees[sentence, word], word + 1] += 1
+        return total
+
+    # ------------------------------------------------------------------ tables
+
+    def _shared(self, field: Field) -> tuple[Any, Any]:
+        """Tables of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
+        counts, alpha = self._table(field.counts), self._table({**field.alpha, **field.weights})
+        sums = np.split(alpha[self._layout.num_events : -1], self._ends)
+        alpha[-1] = 1.0  # the padding
+        for name, events, of_counts, of_alpha in zip(
+            self.blocks,
+            self._slices.values(),
+            np.split(counts[self._layout.num_events : -1], self._ends),
+            sums,
+            strict=True,
+        ):
+            if name in field.weights:
+                counts[events], of_counts[:], of_alpha[:] = -_FAR, -_FAR, 1.0
+        return counts, alpha
+
+    def _write(self, counts: Any, field: Field) -> None:
+        for name, found in self._by_block(torch.from_numpy(counts[: self._layout.num_events])).items():
+            if name in field.alpha:
+                field.counts[name].copy_(found.clamp_min(0))
+
+    def _table(self, values: Mapping[str, Tensor]) -> Any:
+        """Values of all events, their sums by multinomial, and a zero."""
+        blocks = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
+        parts = [b.reshape(-1) for b in blocks] + [b.sum(-1).reshape(-1) for b in blocks]
+        return torch.cat([*parts, torch.zeros(1, dtype=torch.float64)]).numpy()

@@ -1,0 +1,120 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The hidden Markov model: with priors over its multinomials, the Bayesian tagger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts import hmm as chart
+from pyrogram.charts.hmm_sample import ancestral
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.distributions.state_sequence import StateSequence, state_counts
+from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.sweeps import Sweeps
+
+from .hmm_sweeps import HMMSweeps
+
+
+class HMM(Grammar):
+    """A Markov chain of hidden states, each of which emits a word, until it ends.
+
+    The blocks are
+
+    * ``initial`` (K,): the first state;
+    * ``transition`` (K, K+1) [state, next state, or K: the end];
+    * ``emission`` (K, V) [state, word].
+
+    The end is an event of its own, so with normalised weights from which the end can be reached this is a
+    distribution over sentences of *all* lengths of at least one word: their probabilities sum to one, unlike those
+    of the textbook model without an end, which is a distribution for each length. Equal weights for all states are a
+    saddle point of the likelihood: start from the ``random`` initial weights, the default, not from ``uniform``.
+
+    :param num_states: K.
+    :param num_words: V, the size of the alphabet.
+    """
+
+    def __init__(self, num_states: int, num_words: int):
+        for name, value in (("num_states", num_states), ("num_words", num_words)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        self.num_states, self._num_words = num_states, num_words
+        K, V = num_states, num_words
+        shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
+        self._blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+
+    def __repr__(self) -> str:
+        return f"HMM({self.num_states}, {self.num_words})"
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return self._num_words
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        return StateSequence(*self._tables(log_weights), words, validate_args=False).log_partition
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        log_z, *counts = chart.expected_counts(*self._tables(log_weights), words)
+        return log_z, dict(zip(self.blocks, counts, strict=True))
+
+    def sweeps(self, words: Tensor) -> Sweeps:
+        return Sweeps(self, words) if words.is_cuda else HMMSweeps(self, words)
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> StateSequence:
+        """p(y | x, w): the states of given words."""
+        if log_weights is None:
+            if weights is None:
+                raise ValueError("give either weights or log_weights")
+            log_weights = {name: safe_log(w) for name, w in weights.items()}
+        return StateSequence(*self._tables(log_weights), words)
+
+    def _tables(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        return weights["initial"], weights["transition"], weights["emission"]
+
+    def counts(self, words: Tensor, states: Tensor) -> Weights:
+        """Events of given state sequences by block, shape ``(*batch, *block.shape)``."""
+        batch = torch.broadcast_shapes(words.shape[:-1], states.shape[:-1])
+        n, dtype = words.shape[-1], torch.get_default_dtype()
+        return state_counts(words.expand(*batch, n), states.expand(*batch, n), self.num_states, self.num_words, dtype)
+
+    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
+        return self.sample_states(weights, sample_shape, max_length)[0]
+
+    def sample_states(
+        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of words and states, shapes ``(*sample_shape, max_length)``, padded with -1.
+
+        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
+        """
+        sample_shape = torch.Size(sample_shape)
+        for name, block in self.blocks.items():
+            totals = block.totals(weights[name])
+            if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
+                worst = float(totals.flatten()[(totals - 1).abs().argmax()])
+                raise ValueError(
+                    f"sampling needs normalised weights, but a multinomial of {name!r} sums to {worst:.6g}"
+                )
+        tables = {name: (weights[name], len(block.shape)) for name, block in self.blocks.items()}
+        batch = torch.broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
+        full = torch.broadcast_shapes(sample_shape, batch)
+        flat = [
+            w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
+        ]
+        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
+        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length)
+        return words.reshape(*full, max_length), states.reshape(*full, max_length)

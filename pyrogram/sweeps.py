@@ -1,0 +1,324 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps over a corpus in collapsed space: every sentence in turn, given the events of all others.
+
+Integrating the weights out of a grammar with Dirichlet priors leaves the joint of sentences and derivations (Wang and
+Blunsom 2013, Eq. 4), which depends on nothing but the counts f of events:
+
+    P(x, t | α) = prod over multinomials A of B(f_A(t) + α_A) / B(α_A)
+
+Given those of all other sentences, written f^-i, the derivations of sentence i are approximately those of a grammar
+with weights (f^-i + α) / sum (f^-i + α). Collapsed variational Bayes iterates this with expected counts (Figure 3 of
+the paper); the Hastings sampler of Johnson et al. (2007) proposes from it and accepts by the exact ratio.
+
+:class:`Sweeps` does it for any grammar through ``derivation``; a grammar that knows better overrides
+:meth:`.Grammar.sweeps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from pyrogram.grammar import Block, Grammar
+
+Weights = dict[str, Tensor]
+Own = dict[str, Tensor]
+
+
+@dataclass
+class Field:
+    """What all sentences share. A block has either a concentration (its weights are integrated out) or weights.
+
+    :param counts: f by block, shape ``block.shape``, summed over all sentences; changed in place. Blocks that are the
+        value of one and the same site have the same tensor.
+    :param alpha: Dirichlet concentrations by block, shape ``block.shape``.
+    :param weights: the weights of the other blocks, which stay as they are.
+    """
+
+    counts: Weights
+    alpha: Weights
+    weights: Weights = field(default_factory=dict)
+
+    def groups(self) -> list[list[str]]:
+        """Blocks with a concentration, those together that share their counts."""
+        found: dict[int, list[str]] = {}
+        for name in self.alpha:
+            found.setdefault(id(self.counts[name]), []).append(name)
+        return list(found.values())
+
+
+class Sweeps:
+    """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
+
+    *Own counts* are the expected counts of every sentence by itself, sparse: a mapping of tensors that a sweep takes
+    and returns and whose memory is proportional to the counts that are not zero. Here they are the ``events`` of all
+    sentences, one after the other, numbered through all blocks, their ``values``, and the place where each sentence
+    ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
+
+    :param grammar: the grammar.
+    :param words: shape ``(N, n)``, padded with -1.
+    """
+
+    #: Sentences whose weights of all events are held at a time, in numbers.
+    CHUNK = 2**22
+
+    def __init__(self, grammar: Grammar, words: Tensor) -> None:
+        if words.dim() != 2:
+            raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
+        self.grammar, self.words = grammar, words.long()
+        self.blocks: Mapping[str, Block] = grammar.blocks
+        ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
+        self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
+        self._size = ends[-1]
+
+    # ------------------------------------------------------------------ expected counts
+
+    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and own counts."""
+        log_weights = {n: weights[n].log() for n in self.blocks}
+        parts, log_zs, entropies = [], [], []
+        for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
+            log_z, counts = self._posterior({n: w.expand(len(i), *w.shape) for n, w in log_weights.items()}, i)
+            log_zs.append(log_z)
+            entropies.append(log_z - self._scores(counts, log_weights))
+            parts.append((i, self._flat(counts)))
+        return torch.cat(log_zs), torch.cat(entropies), self._sparse(parts)
+
+    def total(self, own: Own) -> Weights:
+        """Own counts summed over all sentences, by block."""
+        flat = own["values"].new_zeros(self._size).index_add_(0, own["events"].long(), own["values"])
+        return self._by_block(flat)
+
+    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        """Own counts of some sentences, dense: shape ``(len(sentences), *block.shape)`` by block."""
+        return self._by_block(self._dense(own, sentences))
+
+    def collapsed_vb(
+        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
+    ) -> tuple[Tensor, Own]:
+        """Figure 3 for every sentence: Q(t_i) from the counts of all others, whose expected counts then replace i's.
+
+        The sentences of a batch see each other as they were before it. So a fixed point of a sweep is one whatever
+        the batches are, and with ``batch_size=1`` a sweep is the paper's.
+
+        :param field: its counts are changed.
+        :param own: of the last sweep, or of :meth:`expect`; not changed.
+        :param order: a permutation of the sentences.
+        :param spare: what an earlier sweep returned and is not needed any more: its memory may be used again.
+        :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new own counts.
+        """
+        entropies = field.counts[next(iter(self.blocks))].new_zeros(len(self.words))
+        parts = []
+        for i in self._chunks(order, batch_size):
+            old = self.of_sentences(own, i)
+            log_weights = self._others(field, old)
+            log_z, new = self._posterior(log_weights, i)
+            entropies[i] = log_z - self._scores(new, log_weights)
+            self._replace(field, old, new)
+            parts.append((i, self._flat(new)))
+        return entropies, self._sparse(parts)
+
+    def _others(self, field: Field, old: Weights) -> Weights:
+        """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""
+        found = {n: w.log().expand(len(old[n]), *w.shape) for n, w in field.weights.items()}
+        for group in field.groups():
+            own = torch.stack([old[n] for n in group]).sum(0)
+            rest = (field.counts[group[0]] - own).clamp_min(0)
+            for n in group:
+                pseudo = rest + field.alpha[n]
+                found[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
+        return found
+
+    def _replace(self, field: Field, old: Weights, new: Weights) -> None:
+        for name in self.blocks:
+            field.counts[name] += (new[name] - old[name]).sum(0)
+            field.counts[name].clamp_min_(0)  # what rounding leaves of nothing may be below it
+
+    def _posterior(self, log_weights: Mapping[str, Tensor], sentences: Tensor) -> tuple[Tensor, Weights]:
+        """log Z and expected counts (B, *shape) of sentences that have log weights (B, *shape) of their own."""
+        given = self.grammar.derivation(None, self.words[sentences], log_weights=log_weights)
+        with torch.no_grad():
+            counts = given.expected_counts()
+            return given.log_partition.to(torch.float64), {n: counts[n] for n in self.blocks}
+
+    # ------------------------------------------------------------------ derivations
+
+    def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
+        """Independent derivations of all sentences under given log weights, shape ``(N, L)``."""
+        with _seeded(generator):
+            drawn: Tensor = self.grammar.derivation(None, self.words, log_weights=log_weights).sample()
+        return drawn
+
+    def counts(self, trees: Tensor) -> Weights:
+        """f by block, summed over the given derivations of all sentences, in float64."""
+        total: Weights = {}
+        for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
+            for name, c in self._counts(trees[i], i).items():
+                total[name] = total[name] + c.sum(0) if name in total else c.sum(0)
+        return total
+
+    def hastings(
+        self,
+        field: Field,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        *,
+        generator: torch.Generator | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """Propose new derivations for all sentences and accept them with Hastings' ratio for Eq. 4.
+
+        Proposals for a batch come from weights without *any* derivation of the batch. Then they are accepted or not
+        one after the other, the ratio of Eq. 4 counting the others of the batch as they are by then. A step changes
+        t_i alone, and its proposal depends neither on t_i nor on what the steps before it in this batch changed: it
+        is an independence sampler for P(t_i | t^-i), which it leaves invariant. So batches are exact.
+
+        :param field: its counts, those of ``trees``, are changed.
+        :param trees: shape ``(N, L)``, changed in place.
+        :param order: a permutation of the sentences.
+        :param temperature: T of the target P(t | x, α)^(1/T); the proposals' weights are raised to 1/T as well.
+        :returns: which sentences' proposals were accepted, bool, shape ``(N,)``.
+        """
+        accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
+        for i in self._chunks(order, batch_size):
+            old = self._counts(trees[i], i)
+            without = {n: field.counts[n].clone() for n in field.alpha}
+            for group in field.groups():
+                rest = field.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
+                without.update({n: rest for n in group})
+            log_weights = self._log_proposal(field, without, temperature)
+            with _seeded(generator):
+                proposed = self.grammar.derivation(None, self.words[i], log_weights=log_weights).sample()
+            new = self._counts(proposed, i)
+            log_q = (self._scores(old, log_weights) - self._scores(new, log_weights)).tolist()
+            log_u = torch.rand(len(i), generator=generator, dtype=torch.float64).log().tolist()
+            for k, sentence in enumerate(i.tolist()):
+                was, now = ({n: c[n][k] for n in field.counts} for c in (old, new))
+                self._add(field, was, -1)
+                ratio = (self._log_predictive(field, now) - self._log_predictive(field, was)) / temperature
+                accepted[sentence] = log_u[k] < ratio + log_q[k]
+                self._add(field, now if accepted[sentence] else was, 1)
+                if accepted[sentence]:
+                    trees[sentence] = proposed[k]
+        return accepted
+
+    def parts(self, trees: Tensor) -> Tensor:
+        """What derivations are made of, as zeros and ones in the shape of ``marginals()``, to be averaged.
+
+        Here it is what the distribution over derivations calls ``parts``, and if it has no such method, the value at
+        every position: the state of every word of an HMM.
+        """
+        like = next(iter(self.blocks.values())).uniform(torch.ones(()))
+        weights = {n: torch.zeros(b.shape, dtype=like.dtype, device=trees.device) for n, b in self.blocks.items()}
+        given = self.grammar.derivation(None, self.words, log_weights=weights)
+        if hasattr(given, "parts"):
+            indicators: Tensor = given.parts(trees)
+            return indicators
+        size = given.marginals().shape[-1]
+        return torch.nn.functional.one_hot(trees.clamp_min(0), size) * (trees >= 0)[..., None]
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        """Add the :meth:`parts` of derivations to a total, in place; None is a total of nothing."""
+        parts = self.parts(trees)
+        return parts.to(torch.float32) if total is None else total.add_(parts)
+
+    def _log_proposal(self, field: Field, counts: Weights, temperature: float) -> Weights:
+        found = {n: w.log() / temperature for n, w in field.weights.items()}
+        for n, alpha in field.alpha.items():
+            pseudo = counts[n].clamp_min(0) + alpha
+            found[n] = (pseudo / self.blocks[n].totals(pseudo)).log() / temperature
+        return found
+
+    def _counts(self, trees: Tensor, sentences: Tensor) -> Weights:
+        """f by block of each of some derivations, shape (B, *shape), in float64."""
+        zeros = {n: torch.zeros(b.shape, dtype=torch.float64, device=trees.device) for n, b in self.blocks.items()}
+        given = self.grammar.derivation(None, self.words[sentences], log_weights=zeros)
+        return {n: c.to(torch.float64) for n, c in given.counts(trees).items()}
+
+    def _log_predictive(self, field: Field, tree: Weights) -> float:
+        """log of B(f + f(t) + α) / B(f + α) for all multinomials, and of fixed weights: p(t | all that f counts)."""
+        total = 0.0
+        for group in field.groups():
+            events = torch.stack([tree[n] for n in group]).sum(0)
+            block, pseudo = self.blocks[group[0]], field.counts[group[0]] + field.alpha[group[0]]
+            total += _log_rising(pseudo, events) - _log_rising(block.sums(pseudo), block.sums(events))
+        for n, w in field.weights.items():
+            occurs = tree[n] > 0
+            total += float((tree[n][occurs] * w[occurs].log()).sum())
+        return total
+
+    def _add(self, field: Field, tree: Weights, sign: int) -> None:
+        for n, c in tree.items():
+            field.counts[n] += sign * c
+
+    # ------------------------------------------------------------------ one vector for all blocks
+
+    def _scores(self, counts: Mapping[str, Tensor], log_weights: Mapping[str, Tensor]) -> Tensor:
+        """sum over all events of counts times log weights, (B,); an event that does not occur counts nothing."""
+        total = torch.zeros((), dtype=torch.float64, device=self.words.device)
+        for n, c in counts.items():
+            terms = torch.where(c > 0, c * log_weights[n], 0.0)
+            total = total + terms.flatten(1).sum(1, dtype=torch.float64)
+        return total
+
+    def _flat(self, counts: Mapping[str, Tensor]) -> Tensor:
+        return torch.cat([counts[n].flatten(1) for n in self.blocks], 1)
+
+    def _by_block(self, flat: Tensor) -> Weights:
+        return {n: flat[..., s].unflatten(-1, self.blocks[n].shape) for n, s in self._slices.items()}
+
+    def _dense(self, own: Own, sentences: Tensor) -> Tensor:
+        flat = own["values"].new_zeros(len(sentences), self._size)
+        for k, i in enumerate(sentences.tolist()):
+            here = slice(int(own["starts"][i]), int(own["starts"][i + 1]))
+            flat[k, own["events"][here].long()] = own["values"][here]
+        return flat
+
+    def _sparse(self, parts: list[tuple[Tensor, Tensor]]) -> Own:
+        """From the dense counts of batches of sentences, in any order, to those of all."""
+        found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(self.words)
+        for sentences, flat in parts:
+            for k, i in enumerate(sentences.tolist()):
+                events = flat[k].nonzero()[:, 0]
+                found[i] = (events.int(), flat[k, events])
+        sizes = torch.tensor([0] + [len(e) for e, _ in found], device=self.words.device)
+        return {
+            "starts": sizes.cumsum(0),
+            "events": torch.cat([e for e, _ in found]),
+            "values": torch.cat([v for _, v in found]),
+        }
+
+    @staticmethod
+    def _chunks(order: Tensor, size: int) -> Iterator[Tensor]:
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
+
+
+def _log_rising(start: Tensor, steps: Tensor) -> float:
+    """log of prod Γ(start + steps) / Γ(start), where there are steps."""
+    some = steps > 0
+    return float((torch.lgamma(start[some] + steps[some]) - torch.lgamma(start[some])).sum())
+
+
+class _seeded:
+    """torch's global generator for a while where another one is, from which it then differs."""
+
+    def __init__(self, generator: torch.Generator | None) -> None:
+        self.generator = generator
+
+    def __enter__(self) -> None:
+        if self.generator is not None:
+            self._fork = torch.random.fork_rng(devices=[])
+            self._fork.__enter__()
+            torch.manual_seed(int(torch.randint(2**62, (), generator=self.generator)))
+
+    def __exit__(self, *error: Any) -> None:
+        if self.generator is not None:
+            self._fork.__exit__(*error)

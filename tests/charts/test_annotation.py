@@ -1,0 +1,182 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of latent annotations: which rows are trees, engines against each other, log space, threads."""
+
+import numpy as np
+import pytest
+import torch
+
+from pyrogram.charts import annotation, annotation_torch
+from pyrogram.charts.annotation_chart import parse_tables
+from pyrogram.charts.annotation_numba import Posteriors
+from pyrogram.charts.annotation_rules import AnnotationRules, link, replace_subtypes
+
+# 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C
+RULES = AnnotationRules(
+    parent=np.array([0, 1, 1, 2, 3, 3]),
+    left=np.array([1, 1, -1, 3, -1, 1]),
+    right=np.array([-1, 2, -1, -1, -1, 3]),
+    word=np.array([-1, -1, 0, -1, 1, -1]),
+    subtypes=np.array([1, 3, 2, 4]),
+    start=0,
+)
+TREES = np.array(
+    [
+        [0, 1, 2, 3, 5, 1, 2, 3, 4, 4],  # S(A(A x, B(C(A(A x, B(C z)), C z))))
+        [0, 2, -1, -1, -1, -1, -1, -1, -1, -1],
+        [0, 1, 1, 2, 3, 4, 3, 4, -1, -1],
+    ]
+)
+OWN = np.zeros(3, np.int64)
+
+
+def some_weights(seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return spread * torch.randn(1, RULES.num_events, generator=generator, dtype=torch.float64)
+
+
+def test_events_are_numbered_without_gaps() -> None:
+    events = np.concatenate([RULES.events(r).reshape(-1) for r in range(6)])
+    assert sorted(events) == list(range(RULES.num_events))
+    # the multinomial of (A, a) is A's rules one after the other
+    assert RULES.events(1).shape == (3, 3, 2)
+    assert RULES.events(1)[0].reshape(-1).tolist() == list(range(3, 9))
+    assert RULES.events(2)[0].item() == 9
+    assert RULES.events(1)[1, 0, 0] == 10
+    assert RULES.sizes.tolist() == [3, 7, 7, 7, 4, 4, 13, 13, 13, 13]
+
+
+def test_link() -> None:
+    trees = link(RULES, TREES)
+    assert trees.lengths.tolist() == [10, 2, 8]
+    assert trees.left[:10].tolist() == [1, 2, -1, 4, 5, 6, -1, 8, -1, -1]
+    assert trees.right[:10].tolist() == [-1, 3, -1, -1, 9, 7, -1, -1, -1, -1]
+    assert trees.above[:10].tolist() == [-1, 0, 1, 1, 3, 4, 5, 5, 7, 4]
+    assert trees.heights()[:10].tolist() == [6, 5, 0, 4, 3, 2, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "row", [[0], [2], [0, 2, 2], [0, 1, 2], [0, 4], [1, 2, 3, 4], [0, 1, 1, 1, 1, 1], [0, 1, 3, 4, 2]]
+)
+def test_what_is_no_tree(row: list[int]) -> None:
+    width = max(len(row), 2)
+    rows = np.array([row + [-1] * (width - len(row)), [0, 2] + [-1] * (width - 2)])
+    trees = link(RULES, rows)
+    assert trees.lengths.tolist() == [0, 2]
+    log_z, counts = annotation.expected_counts(some_weights(), RULES, trees, OWN[:2])
+    assert log_z[0] == -torch.inf and log_z[1] > -torch.inf
+    assert counts.sum() == pytest.approx(2.0)
+    assert annotation_torch.log_partition(some_weights(), RULES, trees, OWN[:2])[0] == -torch.inf
+
+
+def test_link_refuses_what_is_no_rule() -> None:
+    for rows in ([[0, 6]], [[0, -2]], [[0, -1, 2]]):
+        with pytest.raises(ValueError, match=r"trees must be base rules in 0\.\.5"):
+            link(RULES, np.array(rows))
+
+
+def test_start_has_one_subtype() -> None:
+    with pytest.raises(ValueError, match="the start symbol must have one subtype"):
+        replace_subtypes(RULES, np.array([2, 2, 2, 2]))
+
+
+def both_engines(weights: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    trees = link(RULES, TREES)
+    leaf = weights.clone().requires_grad_()
+    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    (gradient,) = torch.autograd.grad(log_z[log_z > -torch.inf].sum(), leaf)
+    return [annotation.expected_counts(weights, RULES, trees, OWN), (log_z.detach(), gradient)]
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
+def test_engines_agree_at_every_scale(spread: float) -> None:
+    """Products of a hundred e-folds each underflow; the scaled engine must notice where it matters."""
+    for seed in range(5):
+        (log_z, counts), (expected, gradient) = both_engines(some_weights(seed, spread))
+        torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-9)
+        torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("gap", [738.0, 800.0])  # e^-738 is still a number, of few digits; e^-800 is zero
+def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
+    """Children that want one subtype, and parents that want another by even more."""
+    weights = some_weights()
+    weights[0, RULES.events(2)[0]] += gap  # A -> x wants a = 0
+    weights[0, RULES.events(1)[:, 0]] -= 1000.0  # A -> A B does not
+    trees = link(RULES, TREES)
+    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).failed)
+    (log_z, counts), (expected, gradient) = both_engines(weights)
+    torch.testing.assert_close(log_z, expected)
+    torch.testing.assert_close(counts, gradient)
+
+
+def test_impossible_weights() -> None:
+    weights = some_weights()
+    weights[0, RULES.events(4).reshape(-1)] = -torch.inf
+    (log_z, counts), (expected, gradient) = both_engines(weights)
+    assert log_z.tolist()[0] == log_z.tolist()[2] == -torch.inf
+    torch.testing.assert_close(log_z, expected)
+    torch.testing.assert_close(counts, gradient)
+    assert not counts.isnan().any()
+
+
+def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyrogram.charts import annotation_numba
+
+    rows = np.concatenate([TREES] * 50)
+    trees, own = link(RULES, rows), np.zeros(len(rows), np.int64)
+    run = annotation_numba.run_workers
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            monkeypatch.setattr(annotation_numba, "run_workers", lambda work, cost: run(work, 1e12))
+            found.append(annotation.expected_counts(some_weights(), RULES, trees, own))
+    finally:
+        torch.set_num_threads(before)
+    for log_z, counts in found[1:]:
+        assert torch.equal(log_z, found[0][0])
+        assert torch.equal(counts, found[0][1])
+
+
+def test_one_grammar_for_each_tree() -> None:
+    weights = torch.cat([some_weights(seed) for seed in range(3)])
+    trees = link(RULES, TREES)
+    log_z, counts = annotation.expected_counts(weights, RULES, trees, np.arange(3))
+    for b in range(3):
+        single = link(RULES, TREES[b : b + 1])
+        one, own = annotation.expected_counts(weights[b : b + 1], RULES, single, OWN[:1])
+        torch.testing.assert_close(log_z[b], one[0])
+        torch.testing.assert_close(counts[b], own[0])
+
+
+def test_top_k_when_later_children_gain_more() -> None:
+    """Log weights above zero: no bound on what is still to come."""
+    weights = some_weights(3, 3.0) + 5.0
+    trees = link(RULES, TREES[2:])
+    _, scores = annotation.top_k(weights, RULES, trees, OWN[:1], 5)
+    drawn = annotation.sample(weights, RULES, trees, OWN[:1], 4000).unique(dim=0)
+    listed = []
+    for row in drawn:
+        total = 0.0
+        for v in range(len(trees.rule)):
+            b = int(row[trees.left[v]]) if trees.left[v] >= 0 else 0
+            c = int(row[trees.right[v]]) if trees.right[v] >= 0 else 0
+            total += float(weights[0, int(RULES.events(trees.rule[v])[int(row[v]), b, c])])
+        listed.append(total)
+    assert max(listed) == pytest.approx(float(scores[0, 0]))
+    assert (scores[:-1] >= scores[1:]).all()
+
+
+def test_unary_cycles_are_refused() -> None:
+    cycle = AnnotationRules(
+        parent=np.array([0, 1, 2, 2]),
+        left=np.array([1, 2, 1, -1]),
+        right=np.array([-1, -1, -1, -1]),
+        word=np.array([-1, -1, -1, 0]),
+        subtypes=np.array([1, 2, 2]),
+        start=0,
+    )
+    with pytest.raises(ValueError, match="cycle of unary rules"):
+        parse_tables(cycle, 1)

@@ -1,0 +1,111 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products for dense grammars: the same results as by enumeration and in lanes."""
+
+import numpy as np
+import pytest
+import torch
+from test_cfg_chart import arrays, dense, enumerations, random_weights
+
+from pyrogram.charts import cfg, cfg_dense
+from pyrogram.charts.cfg import Matches, RuleTable
+
+
+@pytest.fixture(autouse=True)
+def always_dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cfg_dense, "LEAST_RULES", 1)
+
+
+def test_it_is_used_for_dense_grammars_only() -> None:
+    rules, matches = arrays(dense((3, 2)))
+    weights = torch.zeros(38)
+    assert cfg_dense.suits(weights, rules, matches)
+    assert not cfg_dense.suits(weights.expand(2, -1), rules, matches)
+    assert not cfg_dense.suits(weights, rules, Matches([2], [0, 1], [[0, 2, 0, 0]]))
+    assert not cfg_dense.suits(weights, RuleTable(9, 0, 38, [[0, 1, 1, 0], [1, 2, 3, 0], [2, 4, 0, 1]], []), matches)
+    assert not cfg_dense.suits(weights, RuleTable(4, 0, 38, rules.binary, [[0, 1, 1]]), matches)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("wide_words", [False, True])
+def test_log_z_and_counts_against_enumeration(dtype: torch.dtype, wide_words: bool) -> None:
+    case = dense((4, 1, 2, 3, 3, 4, 2, 4, 3))
+    if wide_words:  # symbols with rules may match words as well
+        case.matches += [(0, 1, 2, 0, 37), (1, 0, 1, 0, 37), (3, 0, 1, 1, -1), (3, 2, 3, 0, 30)]
+    rules, matches = arrays(case)
+    weights = random_weights(case)
+    assert cfg_dense.suits(weights, rules, matches)
+    expected = enumerations(case, weights)
+    log_z = torch.tensor([e.log_z for e in expected])
+    counts = torch.tensor(np.array([e.counts for e in expected]))
+    scale = torch.rand(len(matches))
+    tolerance = {"rtol": 1e-10, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    found = cfg.expected_counts(weights.to(dtype), rules, matches, scale.to(dtype))
+    torch.testing.assert_close(found[0].double(), log_z, **tolerance)
+    torch.testing.assert_close(found[1].double(), scale @ counts, **tolerance)
+    leaf = weights.to(dtype).requires_grad_()
+    again = cfg.log_partition(leaf, rules, matches)
+    (again * scale.to(dtype)).nan_to_num(neginf=0.0).sum().backward()
+    torch.testing.assert_close(again.double(), log_z, **tolerance)
+    torch.testing.assert_close(leaf.grad.double(), scale @ counts, **tolerance)
+
+
+@pytest.mark.parametrize("also_words", [False, True])
+def test_a_start_symbol_above_all(also_words: bool) -> None:
+    """The start goes to each symbol by a unary rule, as in a grammar with root probabilities; or to a word."""
+    case = dense((4, 1, 2, 3, 3, 1))
+    case.binary = [(a + 1, b + 1, c + 1, e) for a, b, c, e in case.binary]
+    case.matches = [(b, i, k, A + 1, e) for b, i, k, A, e in case.matches]
+    case.unary = [(0, A, 37 + A) for A in range(1, 5)]
+    case.num_symbols, case.num_events = 5, 43
+    if also_words:
+        case.matches += [(1, 0, 1, 0, 42), (0, 0, 1, 0, 42)]
+    rules, matches = arrays(case)
+    weights = random_weights(case)
+    assert cfg_dense.suits(weights, rules, matches)
+    expected = enumerations(case, weights)
+    log_z, counts, failed = cfg_dense.run(weights, rules, matches, None, True)
+    assert not failed.any()
+    torch.testing.assert_close(log_z, torch.tensor([e.log_z for e in expected]), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(counts, torch.tensor(sum(e.counts for e in expected)), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_long_sentences_and_many_chunks(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cfg_dense, "_NUMBERS", 20_000)
+    case = dense((12, 3, 30, 1, 2, 17, 5, 8, 2, 2, 29, 4, 6, 3, 3, 9), 3, 2)
+    rules, matches = arrays(case)
+    weights = random_weights(case)
+    log_z, counts, failed = cfg_dense.run(weights.to(dtype), rules, matches, None, True)
+    expected = cfg.expected_counts(weights, rules, matches, engine="torch")
+    tolerance = {"rtol": 1e-10, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}
+    assert failed.tolist() == expected[0].isinf().tolist() and int(failed.sum()) == 1
+    torch.testing.assert_close(log_z.double(), expected[0], **tolerance)
+    torch.testing.assert_close(counts.double(), expected[1], **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("size", [10.0, 30.0, 460.0])
+def test_weights_out_of_range_are_left_to_log_space(dtype: torch.dtype, size: float) -> None:
+    case = dense((4, 2, 5, 3, 7), 3, 2)
+    rules, matches = arrays(case)
+    weights = (random_weights(case) * size).to(dtype)
+    weights[3] = -torch.inf
+    expected = cfg.expected_counts(weights.double(), rules, matches, engine="torch")
+    found = cfg.expected_counts(weights, rules, matches)
+    tolerance = {"rtol": 1e-10, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-3, "atol": 1e-3}
+    torch.testing.assert_close(found[0].double(), expected[0], **tolerance)
+    torch.testing.assert_close(found[1].double(), expected[1], **tolerance)
+
+
+def test_first_and_second_derivatives() -> None:
+    case = dense((3, 1, 2, 4))
+    rules, matches = arrays(case)
+    possible = matches.of([0, 2, 3])
+    weights = random_weights(case).requires_grad_()
+
+    def total(w: torch.Tensor) -> torch.Tensor:
+        return (cfg.log_partition(w, rules, possible) * torch.tensor([0.3, 1.0, 2.0])).sum()
+
+    assert torch.autograd.gradcheck(total, weights)
+    assert torch.autograd.gradgradcheck(total, weights)

@@ -1,0 +1,196 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``induce --model pcfg``, and ``parse`` and ``sample`` with what it learnt."""
+
+import csv
+import json
+import math
+from functools import partial
+
+import pytest
+import torch
+from nltk import Tree
+from pyrogram.models import dirichlet, maximum_likelihood
+from safetensors.torch import load_file
+
+from pyrogram import CFG
+from pyrogram.distributions import Sentence
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+
+GRAMMAR = """
+# over tags
+S -> NP VP
+NP -> 'DT' N | 'NNP' | NP PP
+N -> 'NN' | 'JJ' N
+VP -> V | V NP | VP PP
+V -> 'VBD'
+PP -> 'IN' NP
+"""
+SENTENCES = [
+    "the/DT man/NN saw/VBD the/DT dog/NN",
+    "Mary/NNP slept/VBD",
+    "the/DT old/JJ man/NN saw/VBD Mary/NNP with/IN a/DT telescope/NN",
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    grammar, train = tmp_path / "g.cfg", tmp_path / "train.txt"
+    grammar.write_text(GRAMMAR)
+    train.write_text("\n".join(SENTENCES) + "\n")
+    return grammar, train
+
+
+@pytest.fixture
+def induce(call, files, tmp_path):
+    """Runs ``induce --model pcfg`` and returns the folder of the run."""
+
+    def run(*options, name="run"):
+        grammar, train = files
+        done = call("induce", train, "--model", "pcfg", "--grammar", grammar, *options, "--out", tmp_path / name)
+        assert done.status == 0, done.err
+        return tmp_path / name
+
+    return run
+
+
+def tagged(cfg):
+    return cfg.encode([[token.split("/")[1] for token in s.split()] for s in SENTENCES])
+
+
+@pytest.mark.parametrize("method", ["em", "em-map", "vb", "vb-em", "cvb", "hastings", "gibbs"])
+def test_weights_are_the_librarys(method, induce):
+    out = induce("--method", method, "--steps", 6, "--tolerance", 0)
+    cfg = CFG.from_string(GRAMMAR)
+    words = tagged(cfg)
+    start = cfg.initial_weights(words, "uniform")
+    if method == "em":
+        loop = EM(partial(maximum_likelihood, grammar=cfg, initial_weights=start))
+    else:
+        alpha = 1.1 if method == "em-map" else 0.25
+        model = partial(dirichlet, grammar=cfg, concentration=alpha, learn=method == "vb-em")
+        samplers = {"hastings": partial(TreeHastings, seed=1), "gibbs": partial(TreeGibbs, seed=1)}
+        loop = ({"em-map": EM, "cvb": CollapsedVB} | samplers).get(method, VariationalEM)(model, initial_weights=start)
+    options = {"burn_in": 3} if method in ("hastings", "gibbs") else {"tolerance": 0}
+    loop.run(words, num_steps=6, progress=False, **options)
+    found = load_file(out / "weights.safetensors")["rules"]
+    torch.testing.assert_close(found, loop.weights()["rules"], rtol=1e-9, atol=1e-12)
+    # The grammar that is written has the same numbers, and can be read again.
+    again = CFG.from_string((out / "grammar.pcfg").read_text())
+    pairs = dict(zip(again.rules, again.weights["rules"].tolist(), strict=True))
+    assert pairs == pytest.approx(dict(zip(cfg.rules, found.tolist(), strict=True)))
+
+
+def test_scores_and_trees_are_those_of_the_weights(induce):
+    out = induce("--steps", 5)
+    cfg = CFG.from_string(GRAMMAR)
+    words, w = tagged(cfg), load_file(out / "weights.safetensors")["rules"]
+    block = cfg.blocks["rules"]
+    smooth = {"rules": (1 - 1e-4) * w + 1e-4 * block.uniform(w)}
+    with open(out / "results.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    log_z = float(Sentence(cfg, smooth).log_prob(words).sum())
+    assert float(row["log_likelihood"]) == pytest.approx(log_z, rel=1e-12)
+    assert float(row["perplexity"]) == pytest.approx(math.exp(-log_z / (5 + 2 + 8 + 3)))
+    trees = [Tree.fromstring(line) for line in (out / "parses.mrg").read_text().splitlines()]
+    best = cfg.derivation(smooth, words).argmax()
+    assert trees == [cfg.tree(s[s >= 0], d[d >= 0]) for s, d in zip(words, best, strict=True)]
+
+
+def test_probabilities_of_the_file_are_where_it_starts(induce, files):
+    grammar, _ = files
+    grammar.write_text(
+        "S -> A S [0.2] | A [0.8]\nA -> 'DT' [.3] | 'NN' [.3] | 'VBD' [.1] | 'NNP' [.1] | 'JJ' [.1] | 'IN' [.1]"
+    )
+    out = induce("--method", "em", "--steps", 1)
+    counts = {"DT": 4, "NN": 4, "VBD": 3, "NNP": 2, "JJ": 1, "IN": 1}  # its derivations are certain
+    learnt = CFG.from_string((out / "grammar.pcfg").read_text())
+    for (left, right), p in zip(learnt.rules, learnt.weights["rules"].tolist(), strict=True):
+        if left == "A":
+            assert p == pytest.approx(counts[str(right[0])] / 15)
+    with open(out / "curve.csv", newline="") as file:
+        objective = float(next(csv.DictReader(file))["objective"])
+    log = {"DT": 0.3, "NN": 0.3, "VBD": 0.1, "NNP": 0.1, "JJ": 0.1, "IN": 0.1}
+    expected = sum(count * math.log(log[w]) for w, count in counts.items()) + 12 * math.log(0.2) + 3 * math.log(0.8)
+    assert objective == pytest.approx(expected)
+
+
+def test_resumed_runs_are_the_same(induce, monkeypatch):
+    from pyrogram.cli.progress import Watch
+
+    whole = induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="whole")
+
+    def interrupt(self, number, loop):
+        if (number, len(loop.history)) == (2, 11):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(AssertionError, match="interrupted"):
+        patch.setattr(Watch, "iteration", interrupt)
+        induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="cut")
+    cut = induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="cut")
+    for name in ("weights.safetensors", "curve.csv", "results.csv", "parses.mrg", "grammar.pcfg"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_parse_and_sample(induce, call, files):
+    out = induce("--steps", 5)
+    _, train = files
+    parses = (out / "parses.mrg").read_text()
+    assert call("parse", out, train, "--decoder", "viterbi").out == parses
+    safest = [Tree.fromstring(line) for line in call("parse", out, train).out.splitlines()]
+    assert [t.leaves() for t in safest] == [Tree.fromstring(line).leaves() for line in parses.splitlines()]
+    drawn = call("sample", out, "--num", 4, "--seed", 2)
+    assert drawn.out == call("sample", out, "--num", 4, "--seed", 2).out
+    cfg = CFG.from_string(GRAMMAR)
+    for line in drawn.out.splitlines():
+        tree = Tree.fromstring(line)
+        assert tree.label() == "S" and len(cfg.derivation_of(tree)) > 1
+
+
+def test_impossible_sentences_are_said(call, induce, files, refused):
+    grammar, train = files
+    grammar.write_text("S -> 'DT' 'NN' 'VBD' 'DT' 'NN' | 'JJ' | 'IN' | 'NNP' 'VBD'")
+    error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)
+    assert "sentence 2" in error
+    short = induce("--max-length", 5)
+    assert [line[:2] for line in (short / "parses.mrg").read_text().splitlines()] == ["(S", "(S", "()"]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("S -> NP VP", "VP|NP"),
+        ("S -> S | 'DT'", "S"),
+        ("S ->", "1"),
+        ("no grammar", "1"),
+        ("S -> 'DT' [0.5] | 'NN'", "1"),
+    ],
+)
+def test_bad_grammars(text, expected, files, refused):
+    import re
+
+    grammar, train = files
+    grammar.write_text(text)
+    error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)
+    assert re.search(expected, error)
+
+
+def test_refusals(files, refused, tmp_path, induce):
+    grammar, train = files
+    assert "--grammar" in refused("induce", train, "--model", "pcfg")
+    assert "--model pcfg" in refused("induce", train, "--grammar", grammar)
+    assert "--init harmonic" in refused("induce", train, "--model", "pcfg", "--grammar", grammar, "--init", "harmonic")
+    assert "No such file" in refused("induce", train, "--model", "pcfg", "--grammar", tmp_path / "none.cfg")
+    train.write_text("a/UH b/NN\n")
+    error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)
+    assert "UH" in error and str(train) in error
+
+
+def test_a_pcfg_has_no_dependency_trees(induce, refused):
+    out = induce("--steps", 2)
+    assert json.loads((out / "config.json").read_text())["grammar"]["kind"] == "CFG"
+    from pyrogram.cli.errors import CommandError
+    from pyrogram.cli.run_folder import load_run
+
+    with pytest.raises(CommandError, match="holds a pcfg"):
+        load_run(out)

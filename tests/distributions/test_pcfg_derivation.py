@@ -1,0 +1,198 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""PCFGDerivation beyond the battery: impossible sentences, errors, decoding criteria, Pyro."""
+
+import math
+
+import pyro
+import pytest
+import torch
+from pyro import poutine
+from rewriting import derivations, spans
+from torch.distributions import kl_divergence
+
+from pyrogram import CFG
+from pyrogram.distributions import LeftmostDerivations, PCFGDerivation, Sentence
+from pyrogram.grammars import Word
+
+GRAMMAR = CFG.from_string("""
+    S -> S A | A S | 'a' | B
+    A -> A S | 'b'
+    B -> 'b' 'b' | 'b'
+""")
+R = len(GRAMMAR.rules)
+
+
+def random_weights(*batch: int, seed: int = 0) -> dict[str, torch.Tensor]:
+    return {"rules": 0.1 + torch.rand(*batch, R, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)}
+
+
+def words_of(*sentences: str) -> torch.Tensor:
+    return GRAMMAR.encode(sentences)
+
+
+def test_a_sentence_without_derivations() -> None:
+    grammar = CFG.from_string("S -> A B\nA -> 'a' | A A\nB -> 'b'")
+    words = grammar.encode(["a b", "b a", "a a b"])
+    logs = torch.zeros(4, requires_grad=True)
+    d = grammar.derivation(None, words, log_weights={"rules": logs})
+    assert d.log_partition.tolist() == [0, -math.inf, 0]
+    assert d.entropy().tolist() == [0, 0, 0]
+    assert (d.argmax()[1] == -1).all() and (d.mbr()[1] == -1).all() and (d.top_k(2)[0][:, 1] == -1).all()
+    assert d.top_k(2)[1][:, 1].tolist() == [-math.inf] * 2
+    possible = torch.stack([d.argmax()[0], d.argmax()[0], d.argmax()[2]])
+    with pyro.validation_enabled(False):
+        unchecked = grammar.derivation(None, words, log_weights={"rules": logs})
+        assert unchecked.log_prob(possible).tolist() == [0, -math.inf, 0]
+    assert (d.marginals()[1] == 0).all() and (d.expected_counts()["rules"][1] == 0).all()
+    (gradient,) = torch.autograd.grad(d.log_partition[[0, 2]].sum(), logs)
+    torch.testing.assert_close(gradient, d.expected_counts()["rules"].sum(0))
+    with pytest.raises(ValueError, match="sentence 1 has no derivation"):
+        d.sample()
+
+
+def test_weights_of_zero_are_impossible_and_have_no_gradient_of_nan() -> None:
+    w = torch.tensor([0.5, 0.5, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5], requires_grad=True)
+    d = GRAMMAR.derivation({"rules": w}, words_of("b b b")[0])
+    gradients = torch.autograd.grad(d.log_partition + d.entropy(), w)
+    assert gradients[0].isfinite().all()
+    assert (d.sample((200,)) != 4).all()
+    assert GRAMMAR.derivation({"rules": w}, words_of("a")[0]).log_partition == -math.inf
+
+
+def test_marginals_are_spans_of_nonterminals() -> None:
+    words = words_of("b b a")[0]
+    d = GRAMMAR.derivation(random_weights(), words)
+    found = d.marginals()
+    assert found.shape == (4, 4, 3)
+    values = d.enumerate_support()
+    expected = torch.zeros_like(found)
+    for value, p in zip(values, d.log_prob(values).exp(), strict=True):
+        for i, k, label in spans(GRAMMAR, [r for r in value.tolist() if r >= 0]):
+            expected[i, k, GRAMMAR.nonterminals.index(label)] += p
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found[0, 3, 0], torch.ones((), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mbr_by_rules_has_the_most_expected_right_anchored_rules(seed: int) -> None:
+    """A rule is right if it is used in the same place: here over the same words, split at the same one."""
+    words = words_of("b b a b b")[0]
+    d = GRAMMAR.derivation(random_weights(seed=seed), words)
+    rows = [[r for r in row if r >= 0] for row in derivations(GRAMMAR, "b b a b b".split())]
+    parts = [set(anchored(row)) for row in rows]
+    L = d.event_shape[0]
+    probs = d.log_prob(torch.tensor([row + [-1] * (L - len(row)) for row in rows])).exp().tolist()
+    gains = [sum(p * len(mine & other) for p, other in zip(probs, parts, strict=True)) for mine in parts]
+    best = [r for r in d.mbr("rules").tolist() if r >= 0]
+    assert gains[rows.index(best)] == pytest.approx(max(gains))
+    with pytest.raises(ValueError, match="criterion must be 'spans' or 'rules'"):
+        d.mbr("words")  # type: ignore[arg-type]
+
+
+def anchored(ids: list[int]) -> list[tuple[int, int, int, int]]:
+    """Every rule of a derivation as [rule, i, end of the first symbol, k]."""
+    coming, found = iter(ids), []
+
+    def walk(symbol: str, start: int) -> int:
+        if isinstance(symbol, Word):
+            return start + 1
+        rule = next(coming)
+        ends = [start]
+        for child in GRAMMAR.rules[rule][1]:
+            ends.append(walk(child, ends[-1]))
+        found.append((rule, start, ends[1], ends[-1]))
+        return ends[-1]
+
+    walk(GRAMMAR.start, 0)
+    return found
+
+
+def test_enumeration_has_limits() -> None:
+    grammar = CFG.from_string("S -> S S | 'a'")
+    one = {"rules": torch.ones(2)}
+    assert len(grammar.derivation(one, torch.zeros(9).long()).enumerate_support()) == 1430  # a Catalan number
+    with pytest.raises(NotImplementedError, match=r"too many derivations to enumerate, about 2.08e\+05; the limit"):
+        grammar.derivation(one, torch.zeros(13).long()).enumerate_support()
+    with pytest.raises(NotImplementedError, match="different sentences have no common support"):
+        grammar.derivation(one, torch.tensor([[0, 0], [0, -1]])).enumerate_support()
+
+
+def test_errors_are_one_sentence() -> None:
+    words, weights = words_of("b b a")[0], random_weights()
+    with pytest.raises(ValueError, match="give either weights or log_weights"):
+        PCFGDerivation(GRAMMAR, None, words)
+    with pytest.raises(ValueError, match=r"weights must have 'rules' of shape \(..., 8\), not \(7,\)"):
+        PCFGDerivation(GRAMMAR, {"rules": torch.ones(7)}, words)
+    with pytest.raises(ValueError, match=r"weights must have 'rules' of shape \(..., 8\), not None"):
+        PCFGDerivation(GRAMMAR, {"rule": torch.ones(8)}, words)
+    with pytest.raises(ValueError, match="words must have shape"):
+        PCFGDerivation(GRAMMAR, weights, torch.zeros(2, 0).long())
+    with pytest.raises(ValueError, match="k must be at least 1, not 0"):
+        PCFGDerivation(GRAMMAR, weights, words).top_k(0)
+    with pyro.validation_enabled(True):
+        for bad in (-1.0, torch.nan, torch.inf):
+            spoilt = weights["rules"].clone()
+            spoilt[2] = bad
+            with pytest.raises(ValueError, match="weights must be non-negative and finite"):
+                PCFGDerivation(GRAMMAR, {"rules": spoilt}, words)
+        with pytest.raises(ValueError, match=r"sentence 1 is \[0, 5\]"):
+            PCFGDerivation(GRAMMAR, weights, torch.tensor([[0, 1], [0, 5]]))
+        d = PCFGDerivation(GRAMMAR, weights, words)
+        good = d.sample()
+        bad_value = good.clone()
+        bad_value[0] = 7
+        with pytest.raises(ValueError, match=r"leftmost derivations of the words, but value 1, \[7, .*, is not"):
+            d.log_prob(torch.stack([good, bad_value]))
+
+
+def test_kl_is_for_the_same_sentences_and_grammar() -> None:
+    p = GRAMMAR.derivation(random_weights(), words_of("b b a"))
+    with pytest.raises(NotImplementedError, match="different sentences"):
+        kl_divergence(p, GRAMMAR.derivation(random_weights(), words_of("b b b")))
+    other = CFG.from_string("S -> S S | 'b' | 'a'")
+    with pytest.raises(NotImplementedError, match="different grammars"):
+        kl_divergence(p, other.derivation({"rules": torch.ones(3)}, torch.tensor([[0, 0, 1]])))
+    w = random_weights()["rules"].clone()
+    w[5] = 0.0  # A -> 'b'
+    forbidden = GRAMMAR.derivation({"rules": w}, words_of("b b a"))
+    assert kl_divergence(p, forbidden).tolist() == [math.inf]
+    assert kl_divergence(forbidden, p).isfinite().all() or forbidden.log_partition.isinf().any()
+
+
+def test_support_of_batches() -> None:
+    words = words_of("b b", "a", "b b a")
+    support = LeftmostDerivations(GRAMMAR.flat, words)
+    d = GRAMMAR.derivation(random_weights(), words)
+    drawn = d.sample((4,))
+    assert support.check(drawn).tolist() == [[True] * 3] * 4
+    assert not support.check(drawn[:, [1, 2, 0]]).any()
+    assert support.check(drawn[0, 0]).tolist() == [True, False, False]
+    assert not support.check(drawn + 0.5).any()
+
+
+def test_derivations_as_latent_sites() -> None:
+    """In a plate, with the words observed through the derivation's own weights: the joint is the sum of both."""
+    words, weights = words_of("b b a", "b b", "a"), random_weights()
+
+    def model() -> torch.Tensor:
+        with pyro.plate("sentences", 3):
+            pyro.sample("words", Sentence(GRAMMAR, weights), obs=words)
+            value: torch.Tensor = pyro.sample("y", Sentence(GRAMMAR, weights).derivation(words))
+        return value
+
+    trace = poutine.trace(model).get_trace()
+    trace.compute_log_prob()
+    ids = trace.nodes["y"]["value"]
+    joint = weights["rules"].log()[ids.clamp_min(0)].masked_fill(ids < 0, 0.0).sum(-1)
+    torch.testing.assert_close(trace.nodes["y"]["log_prob"] + trace.nodes["words"]["log_prob"], joint)
+
+
+def test_draws_of_expanded_batches_are_independent() -> None:
+    d = GRAMMAR.derivation(random_weights(1), words_of("b b a b b a")[:, None])  # batch (1, 1)
+    for shape in ((5, 1, 1), (1, 40), (40, 1), (2, 40, 3)):
+        drawn = d.expand(torch.Size(shape)).sample()
+        assert drawn.shape == (*shape, d.event_shape[0])
+        if math.prod(shape) >= 40:
+            assert len(drawn.reshape(-1, drawn.shape[-1]).unique(dim=0)) > 1
+    assert d.expand(torch.Size([2, 40, 3])).support.check(drawn).all()

@@ -1,0 +1,121 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled sweeps against those that know nothing of trees."""
+
+import pytest
+import torch
+
+from pyrogram.grammars.annotations import LatentAnnotations
+from pyrogram.grammars.annotations_sweeps import AnnotationSweeps
+from pyrogram.grammars.cfg import CFG
+from pyrogram.sweeps import Field, Sweeps
+
+# A -> A B occurs twice in the first tree.
+TREES = [
+    ["S -> A", "A -> A B", "A -> A B", "A -> x", "B -> z", "B -> z"],
+    ["S -> A", "A -> x"],
+    ["S -> A", "A -> A B", "A -> y", "B -> z"],
+]
+
+
+def grammar_and_trees(num_subtypes: int) -> tuple[LatentAnnotations, torch.Tensor]:
+    grammar = LatentAnnotations(CFG.from_string("S -> A\nA -> A B | 'x' | 'y'\nB -> 'z'"), num_subtypes)
+    number = {f"{lhs} -> {' '.join(rhs)}": i for i, (lhs, rhs) in enumerate(grammar.cfg.rules)}
+    rows = [torch.tensor([number[text] for text in tree]) for tree in TREES]
+    return grammar, torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+@pytest.fixture(params=[2, 3])
+def both(request):
+    torch.set_default_dtype(torch.float64)
+    grammar, trees = grammar_and_trees(request.param)
+    yield grammar.sweeps(trees), Sweeps(grammar, trees), grammar.initial_weights(trees, "random", seed=1)
+    torch.set_default_dtype(torch.float32)
+
+
+def test_expect(both) -> None:
+    compiled, plain, weights = both
+    assert isinstance(compiled, AnnotationSweeps)
+    log_z, entropy, own = compiled.expect(weights)
+    expected_log_z, expected_entropy, expected = plain.expect(weights)
+    torch.testing.assert_close(log_z, expected_log_z)
+    torch.testing.assert_close(entropy, expected_entropy)
+    torch.testing.assert_close(compiled.total(own), plain.total(expected))
+    chosen = torch.tensor([2, 0])
+    torch.testing.assert_close(compiled.of_sentences(own, chosen), plain.of_sentences(expected, chosen))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+@pytest.mark.parametrize("alpha", [0.1, 1e-3])
+def test_collapsed_vb(both, batch_size, alpha) -> None:
+    compiled, plain, weights = both
+    order = torch.tensor([1, 0, 2])
+    concentration = {"rules": torch.full_like(weights["rules"], alpha)}
+    states = []
+    for sweeps in (compiled, plain):
+        _, _, own = sweeps.expect(weights)
+        field = Field(sweeps.total(own), concentration)
+        for _ in range(3):
+            entropies, own = sweeps.collapsed_vb(field, own, order, batch_size)
+        states.append((entropies, field.counts, sweeps.total(own)))
+    for found, expected in zip(*states, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_no_memory_of_an_earlier_sweep_is_read(both) -> None:
+    compiled, _, weights = both
+    concentration = {"rules": torch.full_like(weights["rules"], 0.5)}
+    order = torch.arange(3)
+    found = []
+    for spare in (None, {"values": torch.full((int(compiled.layout.begin[-1]),), 7.0)}):
+        _, _, own = compiled.expect(weights)
+        field = Field(compiled.total(own), concentration)
+        found.append(compiled.collapsed_vb(field, own, order, 1, spare=spare)[1]["values"])
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_extreme_weights_go_through_logs(both) -> None:
+    """Subtypes whose weights no double can compare: children that want the one, parents that want the other."""
+    compiled, plain, weights = both
+    grammar = compiled.grammar
+    tiny = weights["rules"].clone()
+    for r, (lhs, rhs) in enumerate(grammar.cfg.rules):
+        events = grammar.events(r)
+        if len(rhs) == 1 and lhs == "A":
+            tiny[events[1:]] = 1e-300
+        if lhs == "S":
+            tiny[events[:, :1]] = 0.0
+        if len(rhs) == 2:
+            tiny[events[:, 0]] = 1e-200
+    log_z, _, own = compiled.expect({"rules": tiny})
+    expected, _, plain_own = plain.expect({"rules": tiny})
+    torch.testing.assert_close(log_z, expected)
+    torch.testing.assert_close(compiled.total(own), plain.total(plain_own))
+
+
+def test_extreme_concentrations_go_through_logs(both) -> None:
+    """Without the tree's own counts there is nothing but alpha, which no product of doubles holds."""
+    grammar = both[0].grammar
+    _, trees = grammar_and_trees(max(grammar.num_subtypes.values()))
+    weights = grammar.initial_weights(trees, "random", seed=1)
+    alpha = torch.ones_like(weights["rules"])
+    for r, (_, rhs) in enumerate(grammar.cfg.rules):
+        if " ".join(rhs) == "y":
+            alpha[grammar.events(r)[1:]] = 1e-305
+        if len(rhs) == 2:
+            alpha[grammar.events(r)[:, 0]] = 1e-300
+    found = []
+    for sweeps in (grammar.sweeps(trees[2:]), Sweeps(grammar, trees[2:])):
+        _, _, own = sweeps.expect(weights)
+        field = Field(sweeps.total(own), {"rules": alpha})
+        entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([0]), 1)
+        found.append((entropies, field.counts, sweeps.total(own)))
+    for mine, expected in zip(*found, strict=True):
+        torch.testing.assert_close(mine, expected)
+
+
+def test_counts(both) -> None:
+    compiled, plain, weights = both
+    torch.manual_seed(0)
+    trees = compiled.draw({"rules": weights["rules"].log()})
+    torch.testing.assert_close(compiled.counts(trees), plain.counts(trees))

@@ -1,0 +1,188 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The hidden Markov model on paper, against Pyro's, and as a Bayesian tagger."""
+
+import itertools
+import math
+
+import numpy as np
+import pyro.distributions as dist
+import pytest
+import scipy.special
+import torch
+from pyrogram.models import dirichlet, maximum_likelihood
+from torch.distributions import kl_divergence
+
+from pyrogram import HMM
+from pyrogram.distributions import Sentence, StateSequence
+from pyrogram.infer import EM, VariationalEM
+
+END = -1
+SENTENCES = [[0, 2, 1], [1], [2, 2], [0, 1, 2, 0]]
+WORDS = torch.tensor([[0, 2, 1, -1], [1, -1, -1, -1], [2, 2, -1, -1], [0, 1, 2, 0]])
+
+
+def random_weights(grammar, *batch):
+    return {name: block.normalize(0.2 + torch.rand(*batch, *block.shape)) for name, block in grammar.blocks.items()}
+
+
+def likelihood_and_counts(weights, sentences=SENTENCES):
+    """log p of each sentence and summed expected counts, from the list of all state sequences; plain numpy."""
+    first, move, emit = (np.asarray(weights[name]) for name in ("initial", "transition", "emission"))
+    log_likelihoods, counts = [], {name: np.zeros(np.shape(w)) for name, w in weights.items()}
+    for words in sentences:
+        listed = []
+        for y in itertools.product(range(len(first)), repeat=len(words)):
+            p = first[y[0]] * move[y[-1], END]
+            p *= math.prod(move[a, b] for a, b in itertools.pairwise(y))
+            listed.append((y, p * math.prod(emit[a, w] for a, w in zip(y, words, strict=True))))
+        total = sum(p for _, p in listed)
+        log_likelihoods.append(math.log(total))
+        for y, p in listed:
+            counts["initial"][y[0]] += p / total
+            counts["transition"][y[-1], END] += p / total
+            for a, b in itertools.pairwise(y):
+                counts["transition"][a, b] += p / total
+            for a, w in zip(y, words, strict=True):
+                counts["emission"][a, w] += p / total
+    return log_likelihoods, counts
+
+
+def test_two_words_on_paper():
+    grammar = HMM(2, 3)
+    w = random_weights(grammar)
+    i, a, e = w["initial"], w["transition"], w["emission"]
+    end = a[:, 2]
+    words = torch.tensor([2, 0])
+    joint = {(y, z): i[y] * e[y, 2] * a[y, z] * e[z, 0] * end[z] for y, z in itertools.product(range(2), repeat=2)}
+    d = grammar.derivation(w, words)
+    torch.testing.assert_close(d.log_partition.exp(), torch.stack(list(joint.values())).sum())
+    torch.testing.assert_close(
+        (d.log_prob(torch.tensor(list(joint))) + d.log_partition).exp(), torch.stack([*joint.values()])
+    )
+    torch.testing.assert_close(Sentence(grammar, w).log_prob(torch.tensor([1])).exp(), (i * e[:, 1] * end).sum())
+
+
+def test_counts_of_one_sequence():
+    counts = HMM(2, 3).counts(torch.tensor([[2, 0, 0, -1]]), torch.tensor([[1, 1, 0, -1]]))
+    assert counts["initial"].tolist() == [[0, 1]]
+    assert counts["transition"].tolist() == [[[0, 0, 1], [1, 1, 0]]]
+    assert counts["emission"].tolist() == [[[1, 0, 0], [1, 0, 1]]]
+
+
+def test_a_distribution_over_sentences_of_all_lengths():
+    """The probabilities of all sentences sum to one: by length they are initial, then transitions, then the end."""
+    grammar = HMM(3, 2)
+    w = random_weights(grammar)
+    total, alive = 0.0, w["initial"]
+    for length in range(1, 200):
+        of_length = alive @ w["transition"][:, -1]
+        if length <= 4:
+            every = torch.tensor(list(itertools.product(range(2), repeat=length)))
+            torch.testing.assert_close(Sentence(grammar, w).log_prob(every).exp().sum(), of_length)
+        total += of_length
+        alive = alive @ w["transition"][:, :-1]
+    torch.testing.assert_close(total, torch.tensor(1.0))
+
+
+def test_against_pyro():
+    """Pyro's model has no end, and moves before its first word; with the same end in all states that is a factor."""
+    K, V, n, end = 3, 4, 6, 0.1
+    before, moves = torch.rand(K).softmax(0), torch.rand(K, K).softmax(-1)
+    emission = torch.rand(K, V).softmax(-1)
+    words = torch.randint(V, (5, n))
+    theirs = dist.DiscreteHMM(before.log(), moves.log(), dist.Categorical(emission), duration=n)
+    transition = torch.cat([(1 - end) * moves, torch.full((K, 1), end)], -1)
+    ours = Sentence(HMM(K, V), {"initial": before @ moves, "transition": transition, "emission": emission})
+    expected = theirs.log_prob(words) + (n - 1) * math.log(1 - end) + math.log(end)
+    torch.testing.assert_close(ours.log_prob(words), expected)
+
+
+def test_em_is_normalised_counts():
+    grammar = HMM(3, 3)
+    weights = {name: w.numpy() for name, w in grammar.initial_weights(WORDS, seed=1).items()}
+    em = EM(maximum_likelihood, initial_weights={name: torch.tensor(w) for name, w in weights.items()})
+    for _ in range(4):
+        log_likelihoods, counts = likelihood_and_counts(weights)
+        assert em.step(WORDS, grammar) == pytest.approx(sum(log_likelihoods), rel=1e-12)
+        weights = {name: c / c.sum(-1, keepdims=True) for name, c in counts.items()}
+        for name, w in em.weights().items():
+            np.testing.assert_allclose(w.numpy(), weights[name], rtol=1e-10, atol=1e-12)
+    assert all(later >= earlier for earlier, later in itertools.pairwise(em.history))
+
+
+def test_variational_bayes_is_the_prior_plus_counts():
+    grammar, alpha = HMM(2, 3), 0.3
+    start = {name: w.numpy() for name, w in grammar.initial_weights(WORDS, seed=2).items()}
+    vb = VariationalEM(dirichlet, initial_weights={name: torch.tensor(w) for name, w in start.items()})
+    q = {name: alpha + c for name, c in likelihood_and_counts(start)[1].items()}
+    for _ in range(4):
+        expected_logs = {n: scipy.special.psi(c) - scipy.special.psi(c.sum(-1, keepdims=True)) for n, c in q.items()}
+        sub_normalised = {name: np.exp(w) for name, w in expected_logs.items()}
+        log_z, counts = likelihood_and_counts(sub_normalised)
+        bound = sum(log_z) - sum(_kl(c, np.full_like(c, alpha)) for c in q.values())
+        assert vb.step(WORDS, grammar, concentration=alpha) == pytest.approx(bound, rel=1e-10)
+        q = {name: alpha + c for name, c in counts.items()}
+        for name, w in vb.weights().items():
+            np.testing.assert_allclose(w.numpy(), q[name] / q[name].sum(-1, keepdims=True), rtol=1e-9)
+    assert all(later >= earlier for earlier, later in itertools.pairwise(vb.history))
+
+
+def _kl(own, other):
+    """KL divergence of Dirichlets, summed over rows."""
+    rows = [torch.tensor(np.atleast_2d(c)) for c in (own, other)]
+    return float(kl_divergence(dist.Dirichlet(rows[0]), dist.Dirichlet(rows[1])).sum())
+
+
+def test_a_tagger_finds_the_classes_of_words():
+    """Words of two classes in turn: Bayes with few pseudo-counts gives each class a state of its own."""
+    grammar = HMM(2, 6)
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.randint(3, (200, 4), generator=generator) + c for c in (0, 3))
+    words = torch.stack([first, second], -1).flatten(1)
+    vb = VariationalEM(dirichlet, initial_weights=grammar.initial_weights(words, seed=0))
+    vb.run(words, grammar, concentration=0.1, num_steps=50, progress=False)
+    states = grammar.derivation(vb.weights(), words).mbr()
+    assert (states == states[0, :2].repeat(4)).all() and states[0, 0] != states[0, 1]
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4)])
+def test_draws_with_one_grammar_each(shape):
+    grammar = HMM(2, 3)
+    weights = random_weights(grammar, *shape[-1:])
+    words, states = grammar.sample_states(weights, (5, *shape), max_length=40)
+    assert words.shape == states.shape == (5, *shape, 40)
+    assert ((words >= 0) == (states >= 0)).all() and (words[..., 0] >= 0).all()
+    assert StateSequence(*(w.log() for w in weights.values()), words).support.check(states).all()
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="num_states must be at least 1, not 0"):
+        HMM(0, 3)
+    grammar = HMM(2, 3)
+    w = random_weights(grammar)
+    with pytest.raises(ValueError, match="a multinomial of 'emission' sums to 2"):
+        grammar.sample({**w, "emission": 2 * w["emission"]}, (), 10)
+    endless = {**w, "transition": torch.tensor([[0.5, 0.5, 0.0]] * 2)}
+    with pytest.raises(ValueError, match="10000 sampled sentences in a row had more than 3 words"):
+        grammar.sample(endless, (), 3)
+    with pytest.raises(ValueError, match=r"must have shapes \(..., K\), \(..., K, K\+1\) and \(..., K, V\)"):
+        StateSequence(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([0]))
+    with pytest.raises(ValueError, match="the log weights 'transition' must be real numbers or -inf"):
+        StateSequence(torch.zeros(2), torch.full((2, 3), torch.nan), torch.zeros(2, 3), torch.tensor([0]), True)
+    with pytest.raises(NotImplementedError, match="1048576 sequences of 20 states out of 2; the limit is 10000"):
+        grammar.derivation(w, torch.zeros(20, dtype=torch.long)).enumerate_support()
+    with pytest.raises(ValueError, match="k must be at least 1, not 0"):
+        grammar.derivation(w, WORDS).top_k(0)
+
+
+def test_kl_between_words():
+    """The same states, other words: the divergence of two lists of probabilities."""
+    grammar = HMM(2, 3)
+    p = grammar.derivation(random_weights(grammar), torch.tensor([0, 1, 2]))
+    q = grammar.derivation(random_weights(grammar), torch.tensor([2, 2, 0]))
+    every = p.enumerate_support()
+    own, other = p.log_prob(every), q.log_prob(every)
+    torch.testing.assert_close(kl_divergence(p, q), (own.exp() * (own - other)).sum())
+    with pytest.raises(NotImplementedError, match="other numbers of words"):
+        kl_divergence(p, grammar.derivation(random_weights(grammar), torch.tensor([0, 1])))
