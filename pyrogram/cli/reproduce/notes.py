@@ -33,7 +33,7 @@ def notes(study: Study, results: Mapping[Key, Result]) -> tuple[str, ...]:
 def _about_paper(study: Study) -> str:
     published = PUBLISHED[study.settings.table]
     if not published.figures:
-        return f"{published.source}, is bars without numbers, so there is nothing to print beside these."
+        return f"{published.source}, has bars without numbers, so there is nothing to print beside these."
     texts = published.texts[: len(study.languages)]
     return (
         f"paper: {published.source}: {'; '.join(texts)}, one start, learnt from other and more sentences than these. "

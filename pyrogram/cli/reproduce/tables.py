@@ -97,7 +97,8 @@ def make_report(study: Study, results: Mapping[Key, Result]) -> Report:
             size = f"{len(corpus):,} sentences, {', '.join(bounds)} words"
             title = f"{language.name}, {PARTS[part]} ({size})"
             tables.append(Table(i, part, title, lines, _orderings(study.rows, known, published, i)))
-    return Report(f"Directed accuracy in %, beside {published.source}", tuple(tables), notes(study, results))
+    title = f"Directed accuracy in %{', beside' if published.figures else ':'} {published.source}"
+    return Report(title, tuple(tables), notes(study, results))
 
 
 _Values = dict[str, list[dict[tuple[str, int], float | None]]]
