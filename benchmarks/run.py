@@ -45,9 +45,11 @@ def prepare() -> Path:
 
 def measure(quick: bool) -> str:
     """Everything, as markdown."""
+    import collapsed
     import em
     import logistic_normal
     import memory
+    import pcfg
     import timing
     import torch
     import trees
@@ -62,6 +64,8 @@ def measure(quick: bool) -> str:
     engines = [make() for make in ENGINES.values()]
     agreed = trees.agreement(engines, lengths)
     print(agreed, flush=True)
+    grammars_agreed = pcfg.agreement()
+    print(grammars_agreed, flush=True)
     parts = [
         f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}.",
         agreed,
@@ -75,6 +79,11 @@ def measure(quick: bool) -> str:
         _table(em.EM_HEADER, em.em(threads, seconds / 2)),
         "### One iteration of variational EM with a logistic normal for every sentence, float64",
         _table(logistic_normal.HEADER, logistic_normal.logistic_normals(threads)),
+        "### Context-free grammars, random probabilities, 50 words, sentences/s",
+        f"{grammars_agreed} A draw is one of every sentence, with its inside pass.",
+        _table(pcfg.HEADER, pcfg.charts((1,), seconds / 2, pcfg.TASKS[:1] if quick else pcfg.TASKS)),
+        "### Collapsed inference of the DMV, sentences of at most ten words, one thread, float64",
+        _table(collapsed.HEADER, collapsed.collapsed(4 * seconds)),
         f"### Growth of peak memory, marginals, batch of {trees.BATCH}, float64",
         _table(memory.HEADER, [memory.row()]),
         f"The run took {(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the "
