@@ -45,7 +45,9 @@ def induce(
     ] = Model.dmv,
     grammar: Annotated[
         Path | None,
-        typer.Option(help="Rules for --model pcfg, as nltk writes them: S -> NP VP [1.0] | 'word' ...; [p] may lack."),
+        typer.Option(
+            help="Rules for --model pcfg, as nltk writes them: S -> NP VP [1.0] | 'word' ...; probabilities may lack."
+        ),
     ] = None,
     method: Annotated[
         Method, typer.Option(help="em: maximum likelihood; the others with Dirichlet priors; hastings, gibbs sample.")
@@ -142,6 +144,8 @@ def induce(
     if model is Model.pcfg:
         if train is None or grammar is None:
             raise CommandError("--model pcfg needs TRAIN and --grammar, a file of rules")
+        if valence_attach:
+            raise CommandError("--valence-attach is for --model dmv")
         _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume)
     else:
         _run(settings, train, dev, test, format.value, out, resume)

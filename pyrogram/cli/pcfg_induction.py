@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
@@ -101,8 +102,8 @@ def read_texts(
     """The sentences of files that are short enough, in words of the grammar; those to evaluate on of any length."""
     whole = read_sentences(train, settings.tags, format, grammar)
     held_out = None if dev is None else read_sentences(dev, settings.tags, format, grammar)
-    short = _short(whole, settings.max_length, train)
-    others = None if held_out is None else _short(held_out, settings.max_length, dev)
+    short = _short(whole, settings.max_length, train, grammar)
+    others = None if held_out is None else _short(held_out, settings.max_length, dev, grammar)
     if test is not None:
         return Texts(short, others, read_sentences(test, settings.tags, format, grammar), str(test))
     if held_out is not None:
@@ -119,19 +120,31 @@ def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
     try:
         return grammar.encode([list(tags) for tags in corpus.tags])
     except ValueError as error:
+        problem = str(error).removesuffix("; add a rule for it, or replace it")
         advice = "add a rule for it, or say with --tags what its words are"
-        raise CommandError(f"{path}: {str(error).rstrip('.')}; {advice}") from None
+        raise CommandError(f"{path}: {problem}; {advice}") from None
 
 
-def _short(words: Tensor, max_length: int, path: Path | None) -> Tensor:
+def _short(words: Tensor, max_length: int, path: Path | None, grammar: CFG) -> Tensor:
     lengths = (words >= 0).sum(1)
-    chosen = words[lengths <= max_length]
+    own = (lengths <= max_length).nonzero()[:, 0]
+    chosen = words[own]
     if not len(chosen):
         raise CommandError(
             f"no sentence of {path} has at most {max_length} words (the shortest has {int(lengths.min())}); "
             "raise --max-length"
         )
-    return chosen[:, : int((chosen >= 0).sum(1).max())]
+    chosen = chosen[:, : int((chosen >= 0).sum(1).max())]
+    # No start, no seed and no prior helps where there is no derivation at all.
+    impossible = grammar.log_partition({"rules": torch.zeros(len(grammar.rules))}, chosen) == -torch.inf
+    if bool(impossible.any()):
+        first = int(own[impossible][0])
+        text = " ".join(grammar.words[w] for w in words[first].tolist() if w >= 0)
+        raise CommandError(
+            f"{path}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; the first "
+            f"is sentence {first}, {text!r}; add rules for them, or leave them out"
+        )
+    return chosen
 
 
 def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | None:
@@ -193,14 +206,20 @@ def brackets(tree: Any) -> str:
 
 
 def grammar_text(grammar: CFG, weights: Weights) -> str:
-    """The rules with probabilities, a left side to a line, that of the start symbol first, as --grammar reads them."""
+    """The rules with probabilities, a left side to a line, as --grammar reads them, in the order of the weights."""
     from pyrogram.grammars.cfg_text import Word
 
-    by_left: dict[str, list[str]] = {grammar.start: []}
+    by_left: dict[str, list[str]] = {}
     for (left, right), p in zip(grammar.rules, weights["rules"].tolist(), strict=True):
-        symbols = " ".join(repr(str(s)) if isinstance(s, Word) else s for s in right)
+        symbols = " ".join(_quoted(s) if isinstance(s, Word) else s for s in right)
         by_left.setdefault(left, []).append(f"{symbols} [{p:.17g}]")
-    return "".join(f"{left} -> {' | '.join(rights)}\n" for left, rights in by_left.items())
+    start = "" if grammar.start == next(iter(by_left)) else f"%start {grammar.start}\n"
+    return start + "".join(f"{left} -> {' | '.join(rights)}\n" for left, rights in by_left.items())
+
+
+def _quoted(word: str) -> str:
+    """A terminal in quotes; the notation has no escapes, and a file's terminals never hold both kinds of quotes."""
+    return f'"{word}"' if "'" in word else f"'{word}'"
 
 
 def write_config(path: Path, settings: Settings, grammar: CFG, selected: dict[str, Any] | None) -> None:

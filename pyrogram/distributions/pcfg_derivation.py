@@ -256,7 +256,7 @@ class PCFGDerivation(TorchDistribution):
             raise ValueError(f"k must be at least 1, not {k}")
         with torch.no_grad():
             ids, scores = chart.top_k(*self._flat(), k=k)
-            scores = scores.reshape(k, *self._own_batch).expand(k, *self.batch_shape)
+            scores = torch.stack([row.reshape(self._own_batch).expand(self.batch_shape) for row in scores])
             log_probs = torch.where(scores > -torch.inf, scores - self.log_partition, scores)
         return self._decoded(ids, (k,)), log_probs
 
@@ -280,7 +280,8 @@ class PCFGDerivation(TorchDistribution):
 
     def _decoded(self, ids: Tensor, front: tuple[int, ...]) -> Tensor:
         """Derivations (*front, B, L) of the own batch, as a copy in the shape of the whole."""
-        ids = self._padded(ids).reshape(*front, *self._own_batch, self.event_shape[0])
+        extra = (1,) * (len(self.batch_shape) - len(self._own_batch))
+        ids = self._padded(ids).reshape(*front, *extra, *self._own_batch, self.event_shape[0])
         return ids.expand(*front, *self.batch_shape, -1).clone()
 
     def _padded(self, ids: Tensor) -> Tensor:

@@ -90,6 +90,9 @@ class CFG(Grammar):
                 raise ValueError(
                     f"weights must have shape ({len(self.rules)},), one for each rule, not {tuple(w.shape)}"
                 )
+            if not bool(((w >= 0) & (w < torch.inf)).all()):
+                bad = int((~((w >= 0) & (w < torch.inf))).nonzero()[0])
+                raise ValueError(f"weights must be non-negative and finite, but that of rule {bad} is {float(w[bad])}")
             self.weights = {BLOCK: w[torch.from_numpy(found.order).to(w.device)]}
 
     from_string = classmethod(cfg_sources.from_string)
@@ -151,7 +154,9 @@ class CFG(Grammar):
         :param original: undo the changes that :meth:`from_trees` made to its trees, if the grammar is from there.
         :raises ValueError: if the derivation is none of the grammar, or not one of these words.
         """
-        ids = [r for r in derivation.tolist() if r >= 0]
+        if derivation.dim() != 1:
+            raise ValueError(f"the derivation must be one, of shape (L,), not {tuple(derivation.shape)}")
+        ids = [r for r in derivation.long().tolist() if r >= 0]
         if ids and max(ids) >= len(self.rules):
             raise ValueError(f"the derivation has rule {max(ids)}, but rules are 0..{len(self.rules) - 1}")
         own = [str(s) for r in ids for s in self.rules[r][1] if isinstance(s, Word)]

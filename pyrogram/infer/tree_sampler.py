@@ -254,6 +254,13 @@ class TreeSampler(GrammarLoop, MCMCKernel):
         self._sweeps = {site.name: site.grammar.sweeps(site.words) for site in reading.sentences}
         self._orders = {site.name: Order(site.words, self.batch_size) for site in reading.sentences}
 
+    def _start(self, reading: Reading) -> Weights:
+        start = super()._start(reading)
+        if isinstance(self.initial_weights, str):  # where derivations start; weights that are parameters are given
+            fixed = {name: s for name, s in reading.sources.items() if s.is_param}
+            start.update({name: self._checked_start(reading, name, name, s.value) for name, s in fixed.items()})
+        return start
+
     def _begin(self, reading: Reading) -> None:
         """Derivations under the initial weights."""
         if self._hypers is not None and not self._point:

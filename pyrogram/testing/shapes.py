@@ -82,7 +82,9 @@ def check_expand(case: DistributionCase) -> None:
             close(wide.log_prob(value), d.log_prob(value), "log_prob after expand()")
             with seeded():
                 has_shape(wide.sample(), (*shape, *d.event_shape), "sample() after expand()")
-            has_shape(wide.top_k(2)[0], (2, *shape, *d.event_shape), "top_k(2) after expand()")
+            values, log_probs = wide.top_k(3)  # not 2, lest ranks be taken for a dimension of the batch
+            has_shape(values, (3, *shape, *d.event_shape), "top_k(3) after expand()")
+            close(log_probs, d.top_k(3)[1].reshape(3, 1, 1, *batch).expand(3, *shape), "top_k(3) after expand()")
             has_shape(wide.enumerate_support()[0], (*shape, *d.event_shape), "enumerate_support() after expand()")
 
 

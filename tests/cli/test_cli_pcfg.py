@@ -151,9 +151,29 @@ def test_impossible_sentences_are_said(call, induce, files, refused):
     grammar, train = files
     grammar.write_text("S -> 'DT' 'NN' 'VBD' 'DT' 'NN' | 'JJ' | 'IN' | 'NNP' 'VBD'")
     error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)
-    assert "sentence 2" in error
+    assert "no derivation of 1 of 3 sentences" in error and "sentence 2, 'DT JJ NN VBD" in error
+    assert "--init" not in error and "--seed" not in error  # neither would help
     short = induce("--max-length", 5)
     assert [line[:2] for line in (short / "parses.mrg").read_text().splitlines()] == ["(S", "(S", "()"]
+    # Held-out sentences without derivations would stop every start at once; numbers are those of the file.
+    easy = train.with_name("easy.txt")
+    easy.write_text(f"{SENTENCES[0]}\n")
+    error = refused("induce", easy, "--model", "pcfg", "--grammar", grammar, "--dev", train)
+    assert "sentence 2" in error and str(train) in error
+
+
+def test_a_grammar_is_written_as_it_is_read(induce, call, files):
+    """The start symbol need not come first, and terminals may hold backslashes and quotes."""
+    grammar, train = files
+    grammar.write_text("X -> 'a\\b' | \"it's\" X | 'say\"' X\nZ -> 'q' Z | 'q'\nS -> X | X S\n%start S\n")
+    train.write_text("a\\b\nit's a\\b\nsay\" it's a\\b a\\b\n")
+    out = induce("--tags", "form", "--steps", 3)
+    before, after = CFG.from_string(grammar.read_text()), CFG.from_string((out / "grammar.pcfg").read_text())
+    assert after.rules == before.rules and after.start == "S" and after.words == before.words
+    learnt = load_file(out / "weights.safetensors")["rules"]
+    torch.testing.assert_close(after.weights["rules"], learnt.to(after.weights["rules"]))
+    parses = (out / "parses.mrg").read_text()
+    assert call("parse", out, train, "--decoder", "viterbi").out == parses
 
 
 @pytest.mark.parametrize(
@@ -180,6 +200,7 @@ def test_refusals(files, refused, tmp_path, induce):
     assert "--grammar" in refused("induce", train, "--model", "pcfg")
     assert "--model pcfg" in refused("induce", train, "--grammar", grammar)
     assert "--init harmonic" in refused("induce", train, "--model", "pcfg", "--grammar", grammar, "--init", "harmonic")
+    assert "--valence-attach" in refused("induce", train, "--model", "pcfg", "--grammar", grammar, "--valence-attach")
     assert "No such file" in refused("induce", train, "--model", "pcfg", "--grammar", tmp_path / "none.cfg")
     train.write_text("a/UH b/NN\n")
     error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)

@@ -196,3 +196,16 @@ def test_draws_of_expanded_batches_are_independent() -> None:
         if math.prod(shape) >= 40:
             assert len(drawn.reshape(-1, drawn.shape[-1]).unique(dim=0)) > 1
     assert d.expand(torch.Size([2, 40, 3])).support.check(drawn).all()
+
+
+@pytest.mark.parametrize("words", [[0, 0, 0], [[0, 0, 0], [0, 0, -1]]])
+def test_the_best_of_expanded_batches(words) -> None:
+    cfg = CFG.from_string("S -> S S | A | 'a'\nA -> 'a' | 'a' 'a'")
+    d = cfg.derivation({"rules": torch.tensor([0.3, 0.5, 0.2, 0.6, 0.4])}, torch.tensor(words))
+    own = d.batch_shape
+    for shape in ((2,), (4, 2), (3, 2)):
+        wide, k = d.expand(torch.Size([*shape, *own])), 2
+        for found, one in zip(wide.top_k(k), d.top_k(k), strict=True):
+            event = one.shape[1 + len(own) :]
+            repeated = one.reshape(k, *(1 for _ in shape), *own, *event).expand(k, *shape, *own, *event)
+            assert torch.equal(found, repeated)

@@ -135,6 +135,11 @@ def test_errors_of_rules() -> None:
         CFG([("S", ("a", 3))])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"weights must have shape \(2,\), one for each rule, not \(1,\)"):
         CFG([("S", ("a",)), ("S", ("b",))], weights=[1.0])
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="non-negative and finite, but that of rule 1 is"):
+            CFG([("S", ("a",)), ("S", ("b",))], weights=[1.0, bad])
+    with pytest.raises(ValueError, match=r"the derivation must be one, of shape \(L,\), not \(1, 1\)"):
+        CFG([("S", ("a",))]).tree(None, torch.tensor([[0]]))
     with pytest.raises(ValueError, match="has an empty right side"):
         CFG.from_nltk(NltkCFG(Nonterminal("S"), [Production(Nonterminal("S"), [])]))
     grammar = CFG.from_string(TEXT)

@@ -5,14 +5,18 @@
 import itertools
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import pytest
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_chains import TinyCorpus, p_value
 from infer.tree_sums import collapsed, random_tables, shapes
 from testing.toy import Chain
+from torch.distributions import constraints
 
 from pyrogram import models
+from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
@@ -214,6 +218,26 @@ def test_parameters_stay_as_they_are():
     chain.run(padded(corpus), DMV(V), initial_weights=start, num_steps=5, progress=False)
     assert_close(chain.weights(), {n: w.numpy() for n, w in start.items()})
     assert chain.acceptance == 1  # given the weights, proposals come from the posterior itself
+
+
+@pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
+def test_a_named_start_leaves_parameters_alone(sampler):
+    """An initialiser says where derivations start; weights that are parameters are part of the model."""
+    words = padded(REPEATS)
+    given = DMV(2).initial_weights(words, "random", seed=3)["stop"]
+
+    def model(words):
+        stop = pyro.param("stop", given.clone(), constraint=constraints.simplex)
+        blocks = {n: b for n, b in DMV(2).blocks.items() if n != "stop"}
+        weights = {
+            n: pyro.sample(n, dist.Dirichlet(torch.ones(b.shape)).to_event(b.batch_dim)) for n, b in blocks.items()
+        }
+        with pyro.plate("sentences", len(words)):
+            pyro.sample("words", Sentence(DMV(2), {**weights, "stop": stop}), obs=words)
+
+    chain = sampler(model, initial_weights="random", seed=0).run(words, num_steps=2, progress=False)
+    torch.testing.assert_close(chain.weights()["stop"], given)
+    torch.testing.assert_close(pyro.param("stop").detach(), given)
 
 
 def test_impossible_sentence_is_named():

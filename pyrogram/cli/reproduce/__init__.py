@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from pyrogram.cli.reproduce.settings import StudySettings
     from pyrogram.cli.reproduce.store import Key, Result
     from pyrogram.cli.reproduce.study import AnyStudy, Study
+    from pyrogram.cli.reproduce.trials import Experiment
 
 _DATA, _START, _STOP, _NORMAL = "Sentences", "Where starts begin", "When they stop", "Logistic normals"
 STARTS, DEMO_STARTS = 10, 2
+STEPS, TREE_STEPS = 500, 100
 
 
 class WhichTable(str, Enum):
@@ -102,7 +105,12 @@ def reproduce(
         float,
         typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
     ] = 0.3,
-    steps: Annotated[int, typer.Option(min=1, help="Most iterations of a run.", rich_help_panel=_STOP)] = 500,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Most iterations of a run.", show_default="500; 100 with brackets", rich_help_panel=_STOP
+        ),
+    ] = None,
     tolerance: Annotated[
         float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
     ] = 1e-6,
@@ -116,6 +124,7 @@ def reproduce(
     subtypes: Annotated[
         str, typer.Option(help="Of cvb with brackets: numbers of subtypes, separated by commas.")
     ] = "2,4,8,16",
+    alpha: Annotated[float, typer.Option(help="Of cvb with brackets: of the Dirichlets of rules.")] = 0.1,
     covariance: Annotated[
         Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
     ] = Covariance.full,
@@ -137,9 +146,9 @@ def reproduce(
     and supervised, for each language; and, if there are two, bilingual-v, bilingual-n, bilingual-vn and bilingual-a.
 
     cvb is the three experiments of Wang and Blunsom (2013); the file says which. Segmented words (.tsv): Figure 5, with
-    em, vb, cvb and hastings. Bracketed trees (.mrg, .ptb): Table 1 and Figure 7, with em, vb, cvb and variable-cvb for
-    every number of subtypes (em-2, ...). All else: Figure 6, with attach-right, em, vb-1, cvb-1, hastings-1, vb-0.1,
-    cvb-0.1, hastings-0.1 and supervised.
+    em, vb, cvb and hastings. Bracketed trees (.mrg, .ptb): Table 1 and Figure 7, with base, the treebank's own grammar,
+    and em, vb, cvb and variable-cvb for every number of subtypes (em-2, ...). All else: Figure 6, with attach-right,
+    em, vb-1, cvb-1, hastings-1, vb-0.1, cvb-0.1, hastings-0.1 and supervised.
 
     Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
     """
@@ -149,7 +158,12 @@ def reproduce(
 
     given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
     if table == WhichTable.cvb and (experiment := _experiment(train, format.value)) is not None:
-        options = {"steps": steps, "sweeps": sweeps, "subtypes": subtypes, "tolerance": tolerance}
+        options: dict[str, Any] = {
+            "steps": steps or (TREE_STEPS if experiment == "annotations" else STEPS),
+            "tolerance": tolerance,
+        }
+        options |= {"patience": patience, "smoothing": smoothing}
+        options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha}
         _trials(experiment, given, options, rows, starts or STARTS, seed, jobs, out, resume)
         return
     _check_files(table, given)
@@ -168,7 +182,7 @@ def reproduce(
         stops=stops.value,
         distance=distance,
         noise=noise,
-        steps=steps,
+        steps=steps or STEPS,
         tolerance=tolerance,
         patience=patience,
         valence_attach=False,
@@ -207,14 +221,13 @@ def _trials(
 ) -> None:
     """A table of other scores than those of heads."""
     from pyrogram.cli.output import console
-    from pyrogram.cli.reproduce import trial_tables
+    from pyrogram.cli.reproduce import morphology, trial_tables
+    from pyrogram.cli.reproduce.annotations import read_experiment as read_annotations
     from pyrogram.cli.reproduce.settings import TrialSettings, chosen_rows, default_jobs
     from pyrogram.cli.reproduce.trials import TrialStudy
 
-    if experiment == "morphology":
-        from pyrogram.cli.reproduce.morphology import read_experiment
-    else:
-        from pyrogram.cli.reproduce.annotations import read_experiment
+    read_experiment: Callable[..., tuple[Experiment, dict[str, Any]]]
+    read_experiment = morphology.read_experiment if experiment == "morphology" else read_annotations
     files = {name: path for name, path in given.items() if path is not None}
     read, used = read_experiment(files, options, seed)
     wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))

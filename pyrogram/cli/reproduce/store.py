@@ -6,6 +6,7 @@
     starts/ROW-NNN.safetensors    what a row learnt from a start, with its scores; CORPUS.ROW-NNN of several corpora
     curves.csv, curves.svg        objectives and held-out log-likelihoods of all starts, iteration by iteration
     covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
+    subtypes.svg                  F1 against the number of subtypes
     results.csv                   all scores of all starts
     table.csv, table.md           means and spreads beside the papers' figures
 
@@ -33,7 +34,8 @@ from pyrogram.cli.run_folder import write_file
 
 FORMAT = "pyrogram-reproduce-1"
 CONFIG, STARTS = "config.json", "starts"
-OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "curves.svg", "covariance.svg", "experts.svg")
+_PICTURES = ("curves.svg", "covariance.svg", "experts.svg", "subtypes.svg")
+OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", *_PICTURES)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from pyrogram.cli.reproduce.lab import Learnt
 from pyrogram.cli.reproduce.store import Key, Result, read_start, unpack_learnt
-from pyrogram.cli.reproduce.trials import Curve, Measure, TrialStudy
+from pyrogram.cli.reproduce.trials import Curve, Measure, Pictured, TrialStudy
 from pyrogram.cli.run_folder import write_file
 
 _LARGE = 1e6
@@ -45,11 +45,11 @@ def mean_and_spread(known: Sequence[float]) -> tuple[float, float]:
     return unit * statistics.fmean(scaled), unit * statistics.stdev(scaled) if len(scaled) > 1 else math.nan
 
 
-def shown(value: float, digits: int) -> str:
-    """A number for readers: one that is too large for a table in powers of ten."""
+def shown(value: float, digits: int, scale: float = 0.0) -> str:
+    """A number for readers, in powers of ten if it, or the ``scale`` of what it stands beside, is too large."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:,.{digits}f}" if abs(value) < _LARGE else f"{value:.1e}"
+    return f"{value:,.{digits}f}" if max(abs(value), abs(scale)) < _LARGE else f"{value:.1e}"
 
 
 def cell(study: TrialStudy, results: Mapping[Key, Result], row: str, measure: Measure) -> str:
@@ -59,7 +59,7 @@ def cell(study: TrialStudy, results: Mapping[Key, Result], row: str, measure: Me
     mean, spread = mean_and_spread(known) if known else (math.nan, math.nan)
     text = shown(mean, measure.digits) if known else ""
     if not math.isnan(spread):
-        text += f" ± {shown(spread, measure.digits)}"
+        text += f" ± {shown(spread, measure.digits, mean)}"
     if paper is not None:
         text += f" ({shown(100 * paper if measure.percent else paper, measure.digits)})"
     return text
@@ -140,6 +140,9 @@ def write_trials(out: Path, study: TrialStudy, results: Mapping[Key, Result]) ->
         picture = curves_svg(study, learnt)
         if picture is not None:
             write_file(out / "curves.svg", picture)
+        if isinstance(study.experiment, Pictured):
+            for name, figure in study.experiment.pictures(results).items():
+                write_file(out / f"{name}.svg", _svg(figure))
 
 
 def _results_csv(study: TrialStudy, results: Mapping[Key, Result]) -> str:
@@ -169,16 +172,22 @@ def curves_svg(study: TrialStudy, learnt: Mapping[Key, Learnt]) -> bytes | None:
     panels = [c for c in study.experiment.curves if any(c.y in found.curves for found in learnt.values())]
     if not panels:
         return None
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    figure = Figure(figsize=(5.2 * len(panels), 3.8), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, curve in zip(axes, panels, strict=True):
+        _draw(ax, curve, study, learnt)
+    axes[-1].legend(frameon=False)
+    return _svg(figure)
+
+
+def _svg(figure: Any) -> bytes:
+    """The same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    picture = io.BytesIO()
     with rc_context({"svg.hashsalt": "pyrogram"}):
-        figure = Figure(figsize=(5.2 * len(panels), 3.8), layout="constrained")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for ax, curve in zip(axes, panels, strict=True):
-            _draw(ax, curve, study, learnt)
-        axes[-1].legend(frameon=False)
-        picture = io.BytesIO()
         figure.savefig(picture, format="svg", metadata={"Date": None})
     return picture.getvalue()
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pyrogram.cli.experiment import double_precision
 from pyrogram.cli.reproduce.lab import Learnt
 from pyrogram.cli.reproduce.settings import TrialSettings
-from pyrogram.cli.reproduce.store import Key, pack
+from pyrogram.cli.reproduce.store import Key, Result, pack
 from pyrogram.cli.reproduce.study import one_thread
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,14 @@ class Experiment(Protocol):
 
     def notes(self, results: Mapping[Key, Any]) -> Sequence[str]:
         """Footnotes."""
+
+
+@runtime_checkable
+class Pictured(Protocol):
+    """An experiment with pictures of its own."""
+
+    def pictures(self, results: Mapping[Key, Result]) -> Mapping[str, Figure]:
+        """By the file's name; called only where there is matplotlib."""
 
 
 @dataclass(frozen=True)
