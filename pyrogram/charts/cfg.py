@@ -77,14 +77,18 @@ def posterior_counts(
     return log_z, counts
 
 
-def span_marginals(log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches) -> Float[Tensor, "N n n S"]:
+def span_marginals(
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, num_symbols: int | None = None
+) -> Float[Tensor, "N n n S"]:
     """Posterior probabilities that a symbol spans words i .. k - 1: [sentence, i, k, symbol], i and k in 0 .. n.
 
     Zero for sentences without derivations. No graph.
+
+    :param num_symbols: only the first so many symbols; None: all. Long rules make many that nobody asks for.
     """
     _check(log_weights, rules, matches)
     N = matches.max_length + 1
-    out = np.zeros((len(matches), N, N, rules.num_symbols))
+    out = np.zeros((len(matches), N, N, rules.num_symbols if num_symbols is None else num_symbols))
     cfg_sentences.sentence_marginals(_as_array(log_weights), rules, matches, np.zeros(len(matches)), out)
     return torch.from_numpy(out).to(log_weights)
 

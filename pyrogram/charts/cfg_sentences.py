@@ -42,7 +42,7 @@ def sentence_counts(
 
 
 def sentence_marginals(weights: Any, rules: RuleTable, matches: Matches, log_z: Any, out: Any) -> None:
-    """log Z, and the posterior probability of every cell in ``out`` (B, N, N, S)."""
+    """log Z, and the posterior probability of every cell in ``out`` (B, N, N, K), of the first K symbols."""
     g = grammar_of(rules)
     order = np.arange(len(matches))
     n = matches.max_length
@@ -135,7 +135,7 @@ def _mark_sentences(g, weights, lengths, offsets, table, order, turns, chart, ou
         for i in range(n):
             for k in range(i + 1, n + 1):
                 here = (i * (n + 1) + k) * g.S
-                for A in range(g.S):
+                for A in range(out.shape[3]):
                     out[b, i, k, A] = np.exp(chart[here + A] + outer[here + A] - log_z[b])
 
 

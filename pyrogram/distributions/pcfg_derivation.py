@@ -210,7 +210,7 @@ class PCFGDerivation(TorchDistribution):
         K, n = len(self.grammar.nonterminals), self.words.shape[-1]
 
         def compute() -> Tensor:
-            spans = chart.span_marginals(*self._flat())[..., :K]
+            spans = chart.span_marginals(*self._flat(), num_symbols=K)
             missing = n + 1 - spans.shape[1]
             spans = torch.nn.functional.pad(spans, (0, 0, 0, missing, 0, missing))
             return spans.reshape(*self._own_batch, n + 1, n + 1, K)

@@ -199,6 +199,7 @@ class CollapsedVB(GrammarLoop):
                 raise ValueError(f"this is not the state of CollapsedVB: it has {name!r}")
             kinds[kind][rest] = tensor
         self._weights, self._counts, self._own, self._alpha = kinds["weights"], kinds["counts"], {}, None
+        self._spare = {}  # else, after an interruption, it may be the memory that is now in use again
         for name, tensor in kinds["own"].items():
             key, _, site = name.partition(".")
             self._own.setdefault(site, {})[key] = tensor

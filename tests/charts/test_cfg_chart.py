@@ -129,6 +129,7 @@ def test_span_marginals_are_sums_of_probabilities(case: Case) -> None:
         n = case.lengths[b]
         torch.testing.assert_close(found[b, : n + 1, : n + 1], torch.tensor(e.spans), rtol=1e-10, atol=1e-12)
         assert found[b, n + 1 :].sum() == 0 and found[b, :, n + 1 :].sum() == 0
+    assert torch.equal(cfg.span_marginals(weights, rules, matches, num_symbols=2), found[..., :2])
 
 
 def test_enumerated_derivations_are_all(case: Case) -> None:

@@ -277,6 +277,26 @@ def test_interrupted_sweep_leaves_no_trace(monkeypatch):
         assert name == "held_out_history" or torch.equal(tensor, before[name]), name
 
 
+def test_interrupted_evaluation_leaves_no_trace(monkeypatch):
+    """By then the sweep is complete, and its memory must not be mistaken for free."""
+    V, corpus = CORPORA["two tags"]
+    prior, start = random_prior(V), random_tables(V, False, 1)
+    loop, args, kwargs = loop_of(V, corpus, prior, start)
+    other, _, _ = loop_of(V, corpus, prior, start)
+    for chain in (loop, other):
+        chain.run(*args, **kwargs, num_steps=3, tolerance=0, progress=False)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(loop, "_held_out", stop)
+        loop.run(*args, **kwargs, num_steps=1, held_out=args[0], progress=False)
+    for chain in (loop, other):
+        chain.run(*args, **kwargs, num_steps=3, tolerance=0, progress=False)
+    assert loop.history == other.history
+
+
 def test_another_corpus_starts_from_what_was_learnt():
     V, corpus = CORPORA["two tags"]
     loop, args, kwargs = loop_of(V, corpus, random_prior(V), random_tables(V, False, 1))

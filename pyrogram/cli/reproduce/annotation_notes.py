@@ -114,7 +114,7 @@ def figure_7(study: Annotations, results: Mapping[Key, Result]) -> Figure | None
     ax = figure.subplots()
     for i, (method, points) in enumerate(lines.items()):
         if points:
-            x = [math.log2(k) + 0.04 * (i - 1.5) for k in points]  # beside one another, not one over the other
+            x = [math.log2(k) + 0.025 * (i - 1.5) for k in points]  # beside one another, not one over the other
             y, spread = zip(*points.values(), strict=True)
             errors = [0.0 if math.isnan(s) else s for s in spread]
             ax.errorbar(x, y, errors, marker="o", markersize=4, capsize=3, linewidth=1.2, label=METHODS[method])
