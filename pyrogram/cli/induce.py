@@ -144,8 +144,15 @@ def induce(
     if model is Model.pcfg:
         if train is None or grammar is None:
             raise CommandError("--model pcfg needs TRAIN and --grammar, a file of rules")
-        if valence_attach:
-            raise CommandError("--valence-attach is for --model dmv")
+        of_dmv = {
+            "--valence-attach": valence_attach,
+            "--stops": stops is not Stops.expected,
+            "--distance": distance != 0.0,
+            "--unknown": unknown is not Unknown.most_frequent,
+        }
+        for option, given in of_dmv.items():
+            if given:
+                raise CommandError(f"{option} is for --model dmv; leave it out")
         _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume)
     else:
         _run(settings, train, dev, test, format.value, out, resume)

@@ -55,8 +55,12 @@ class TreeHastings(TreeSampler):
             hyper_kernel=hyper_kernel,
             keep_parts=keep_parts,
         )
-        if isinstance(annealing, tuple) and not (annealing[0] > 0 and annealing[1] >= 1):
-            raise ValueError(f"annealing=(T, k) needs T > 0 and k >= 1, not {annealing}")
+        pair = isinstance(annealing, tuple) and len(annealing) == 2
+        if annealing is not None and not callable(annealing):
+            if not (pair and annealing[0] > 0 and annealing[1] >= 1):
+                raise ValueError(
+                    f"annealing must be (T, k) with T > 0 and k >= 1, or a function of the sweep, not {annealing}"
+                )
         self.annealing = annealing
 
     def temperature(self, sweep: int) -> float:

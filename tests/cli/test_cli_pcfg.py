@@ -215,3 +215,12 @@ def test_a_pcfg_has_no_dependency_trees(induce, refused):
 
     with pytest.raises(CommandError, match="holds a pcfg"):
         load_run(out)
+
+
+@pytest.mark.parametrize(
+    "option", [["--stops", "half"], ["--distance", 1], ["--unknown", "error"], ["--valence-attach"]]
+)
+def test_options_of_the_dependency_model_are_refused(option, files, refused):
+    grammar, train = files
+    error = refused("induce", train, "--model", "pcfg", "--grammar", grammar, *option)
+    assert f"{option[0]} is for --model dmv" in error

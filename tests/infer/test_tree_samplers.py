@@ -207,8 +207,9 @@ def test_annealing_lowers_the_temperature():
     schedule = TreeHastings(models.dirichlet, annealing=(16.0, 4))
     assert [schedule.temperature(k) for k in (0, 1, 2, 4, 9)] == pytest.approx([16, 8, 4, 1, 1])
     assert TreeHastings(models.dirichlet, annealing=lambda k: 1 + k).temperature(2) == 3
-    with pytest.raises(ValueError, match="annealing"):
-        TreeHastings(models.dirichlet, annealing=(0.0, 4))
+    for wrong in ((0.0, 4), 3.0, (2.0,)):
+        with pytest.raises(ValueError, match="annealing must be"):
+            TreeHastings(models.dirichlet, annealing=wrong)
 
 
 def test_parameters_stay_as_they_are():
