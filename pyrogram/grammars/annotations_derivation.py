@@ -245,9 +245,10 @@ class SubtypeDerivation(TorchDistribution):
         nodes, scores = chart.top_k(weights, self.grammar.rules, trees, own, k)
         found = self._unflatten(nodes.T.contiguous(), trees, batch, -1).movedim(-1, 0)
         log_z = self.log_partition.detach()
-        scores = scores.reshape(k, *batch).expand(k, *self.batch_shape)
-        log_probs = torch.where(scores > -torch.inf, scores - log_z, scores)
-        return found.expand(k, *self.batch_shape, -1).clone(), log_probs
+        # Ranks come first, and a batch that was expanded has more dimensions than what was computed.
+        scores = torch.stack([row.reshape(batch).expand(self.batch_shape) for row in scores])
+        found = torch.stack([row.expand(*self.batch_shape, -1) for row in found])
+        return found, torch.where(scores > -torch.inf, scores - log_z, scores)
 
     def argmax(self) -> Tensor:
         """The most probable subtypes of all nodes together (Viterbi), shape ``(*batch_shape, L)``."""
