@@ -60,3 +60,18 @@ class Decoder(str, Enum):
 class SampleFormat(str, Enum):
     conllu = "conllu"
     brackets = "brackets"
+
+
+class Averaging(str, Enum):
+    all = "all"
+    present = "present"
+
+
+class PointEstimate(str, Enum):
+    softmax = "softmax"
+    exp = "exp"
+
+
+class Covariance(str, Enum):
+    full = "full"
+    diagonal = "diagonal"

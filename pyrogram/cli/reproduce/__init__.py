@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyrogram.cli.choices import Format, Init, Stops, Tags, Unknown
+from pyrogram.cli.choices import Averaging, Covariance, Format, Init, PointEstimate, Stops, Tags, Unknown
 from pyrogram.cli.errors import CommandError, Interrupted, note
 from pyrogram.cli.settings import Settings
 
@@ -32,21 +32,6 @@ class WhichTable(str, Enum):
     lognormal = "lognormal"
     shared = "shared"
     cvb = "cvb"
-
-
-class Averaging(str, Enum):
-    all = "all"
-    present = "present"
-
-
-class PointEstimate(str, Enum):
-    softmax = "softmax"
-    exp = "exp"
-
-
-class Covariance(str, Enum):
-    full = "full"
-    diagonal = "diagonal"
 
 
 def reproduce(
