@@ -89,7 +89,8 @@ def _curves(study: Study, learnt: Mapping[Key, Learnt]) -> Figure | None:
         plot_bound([r.curves["objective"] for r in runs], held_out=[r.curves["held_out"] for r in runs], ax=panel)
         later = [value for r in runs for value in r.curves["objective"][1:] if math.isfinite(value)]
         if later:  # the first value, of a start, may be so low that nothing else is seen
-            panel.set_ylim(bottom=min(later) - 0.05 * (max(later) - min(later)) - 1e-9)
+            margin = 0.05 * (max(later) - min(later)) + 1e-9
+            panel.set_ylim(min(later) - margin, max(later) + margin)
         corpus = f", {Path(study.languages[numbers[0]].name).name}" if len(study.languages) > 1 == len(numbers) else ""
         panel.set_title(f"{labels[row]}{corpus}", fontsize="medium")
         legend = panel.get_legend()
