@@ -293,6 +293,18 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     return own + (start - before).repeat_interleave(size)
 
 
+def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:
+    """
+    :param weights: by block, shape ``(*batch, *block.shape)``.
+    :raises ValueError: if a multinomial does not sum to one, which draws need.
+    """
+    for name, block in grammar.blocks.items():
+        sums = block.sums(weights[name])
+        if not torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+            worst = float(sums.flatten()[(sums - 1).abs().argmax()])
+            raise ValueError(f"sampling needs normalised weights, but a multinomial of {name!r} sums to {worst:.6g}")
+
+
 def uniform_weights(grammar: Grammar, words: Tensor) -> Weights:
     """Every multinomial uniform."""
     like = torch.ones((), dtype=torch.get_default_dtype(), device=words.device)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,9 @@ from torch import Tensor
 from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
 from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps import Field, Own, Weights
+
+from .compiled_sweeps import CompiledSweeps
 
 if TYPE_CHECKING:
     from .cfg import CFG
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 BLOCK = "rules"
 
 
-class CFGSweeps(Sweeps):
+class CFGSweeps(CompiledSweeps):
     """Sweeps of a :class:`.CFG`; words must lie on the CPU.
 
     Own counts are the ``values`` of the events that can occur in each sentence: those of its matches, and of all rules
@@ -47,7 +49,8 @@ class CFGSweeps(Sweeps):
         log_z, entropies, failed = (torch.from_numpy(x) for x in found)
         fixed = Field({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
         if failed.any():
-            self._plain(fixed, torch.zeros_like(out), out, failed.nonzero()[:, 0], len(out), log_z, entropies)
+            most = max(1, self.CHUNK // self._size)
+            self._plain(fixed, torch.zeros_like(out), out, failed.nonzero()[:, 0], most, log_z, entropies)
         return log_z, entropies, {"values": out}
 
     def collapsed_vb(
@@ -67,26 +70,6 @@ class CFGSweeps(Sweeps):
         if failed.any():
             self._plain(field, values, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return entropies, {"values": out}
-
-    def _plain(
-        self,
-        field: Field,
-        own: Tensor,
-        out: Tensor,
-        sentences: Tensor,
-        batch_size: int,
-        log_z: Tensor,
-        entropies: Tensor,
-    ) -> None:
-        """What the kernel does, in plain torch."""
-        for i in self._chunks(sentences, max(1, min(batch_size, self.CHUNK // self._size))):
-            old = self._by_block(self._dense_own(own, i))
-            log_weights = self._others(field, old)
-            log_z[i], new = self._posterior(log_weights, i)
-            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
-            self._replace(field, old, new)
-            for k, sentence in enumerate(i.tolist()):
-                out[self._own(sentence)] = new[BLOCK][k, self._events(sentence)].to(torch.float64)
 
     def total(self, own: Own) -> Weights:
         return {BLOCK: torch.from_numpy(chart.total(self._layout, own["values"].numpy(), self._size))}
@@ -111,28 +94,20 @@ class CFGSweeps(Sweeps):
     def counts(self, trees: Tensor) -> Weights:
         return {BLOCK: torch.bincount(trees[trees >= 0], minlength=self._size).to(torch.float64)}
 
-    def hastings(
-        self,
-        field: Field,
-        trees: Tensor,
-        order: Tensor,
-        batch_size: int,
-        *,
-        generator: torch.Generator | None = None,
-        temperature: float = 1.0,
-    ) -> Tensor:
-        if BLOCK in field.weights or not trees.is_contiguous():
-            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
+        return counts[BLOCK][k, self._events(sentence)]
+
+    def _is_compiled(self, field: Field) -> bool:
+        return BLOCK not in field.weights
+
+    def _run_hastings(
+        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+    ) -> tuple[Any, Any]:
         counts, alpha = self._vector(field.counts), self._vector(field.alpha)
-        seed = int(torch.randint(2**62, (), generator=generator))
         arrays = counts.numpy(), alpha.numpy(), trees.numpy(), order.numpy()
         found = tree_chart.hastings(self._layout, self.grammar.table, *arrays, batch_size, seed, temperature)
-        accepted, failed = (torch.from_numpy(x) for x in found)
         field.counts[BLOCK].copy_(counts)
-        if failed.any():
-            rest = failed.nonzero()[:, 0]
-            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
-        return accepted
+        return found
 
     def _vector(self, values: Mapping[str, Tensor]) -> Tensor:
         """A copy in float64."""

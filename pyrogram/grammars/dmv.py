@@ -17,7 +17,7 @@ from pyrogram.charts.projective import is_traced
 from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sentence import check_words, safe_log
-from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.grammar import Block, Grammar, Weights, check_normalized
 from pyrogram.sweeps import Sweeps
 
 from . import initial
@@ -124,13 +124,7 @@ class DMV(Grammar):
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
         sample_shape = torch.Size(sample_shape)
-        for name, block in self.blocks.items():
-            totals = block.totals(weights[name])
-            if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
-                worst = float(totals.flatten()[(totals - 1).abs().argmax()])
-                raise ValueError(
-                    f"sampling needs normalised weights, but a multinomial of {name!r} sums to {worst:.6g}"
-                )
+        check_normalized(self, weights)
         root, attach, stop = (weights[name] for name in self.blocks)
         if not self.valence_attach:
             attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], 2, self.num_tags)

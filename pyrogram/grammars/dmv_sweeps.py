@@ -14,7 +14,9 @@ from torch import Tensor
 from pyrogram.charts import dmv_sweeps as chart
 from pyrogram.charts import dmv_sweeps_trees as tree_chart
 from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps import Field, Own, Weights
+
+from .compiled_sweeps import CompiledSweeps
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-class DMVSweeps(Sweeps):
+class DMVSweeps(CompiledSweeps):
     """Sweeps of the :class:`.DMV`, eight sentences at a time in lanes; words must lie on the CPU.
 
     Own counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which numbers
@@ -56,8 +58,8 @@ class DMVSweeps(Sweeps):
         self, field: Field, own: Tensor, out: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, Own]:
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
-        if any(len(group) > 1 for group in field.groups()):  # the kernel takes blocks for independent
-            self._plain_vb(field, own, out, order, batch_size, log_z, entropies)
+        if not self._is_compiled(field):
+            self._plain(field, own, out, order, batch_size, log_z, entropies)
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(field)
         arrays = own.numpy(), out.numpy(), order.numpy()
@@ -69,31 +71,8 @@ class DMVSweeps(Sweeps):
             for name in field.weights:
                 field.counts[name].copy_(new[name])
         if failed.any():
-            self._plain_vb(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+            self._plain(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return log_z, entropies, {"values": out}
-
-    def _plain_vb(
-        self,
-        field: Field,
-        own: Tensor,
-        out: Tensor,
-        sentences: Tensor,
-        batch_size: int,
-        log_z: Tensor,
-        entropies: Tensor,
-    ) -> None:
-        """What the kernel does, in plain torch."""
-        for i in self._chunks(sentences, batch_size):
-            old = self._by_block(self._dense_own(own, i))
-            log_weights = self._others(field, old)
-            log_z[i], new = self._posterior(log_weights, i)
-            entropies[i] = log_z[i] - self._scores(new, log_weights)
-            self._replace(field, old, new)
-            for name in self.blocks:
-                new[name] = new[name].to(torch.float64)
-            for k, sentence in enumerate(i.tolist()):
-                table = torch.from_numpy(self._table({name: c[k] for name, c in new.items()}))
-                out[self._own(sentence)] = table[self._places(sentence)]
 
     def total(self, own: Own) -> Weights:
         table = chart.total(self._layout, own["values"].numpy())
@@ -121,32 +100,25 @@ class DMVSweeps(Sweeps):
         table = tree_chart.count(self._layout, trees.numpy())
         return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
 
-    def hastings(
-        self,
-        field: Field,
-        trees: Tensor,
-        order: Tensor,
-        batch_size: int,
-        *,
-        generator: torch.Generator | None = None,
-        temperature: float = 1.0,
-    ) -> Tensor:
-        if any(len(group) > 1 for group in field.groups()) or not trees.is_contiguous():
-            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
+        table = self._table({name: c[k] for name, c in counts.items()})
+        return torch.from_numpy(table)[self._places(sentence)]
+
+    def _is_compiled(self, field: Field) -> bool:
+        return all(len(group) == 1 for group in field.groups())  # the kernels take blocks for independent
+
+    def _run_hastings(
+        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+    ) -> tuple[Any, Any]:
         counts, alpha = self._shared(field)
-        seed = int(torch.randint(2**62, (), generator=generator))
         arrays = trees.numpy(), order.numpy()
         found = tree_chart.hastings(self._layout, counts, alpha, *arrays, batch_size, seed, temperature)
-        accepted, failed = (torch.from_numpy(x) for x in found)
         self._write(counts, field)
         if field.weights:
             new = self.counts(trees)
             for name in field.weights:
                 field.counts[name].copy_(new[name])
-        if failed.any():
-            rest = failed.nonzero()[:, 0]
-            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
-        return accepted
+        return found
 
     def parts(self, trees: Tensor) -> Tensor:
         return self.add_parts(None, trees)

@@ -13,7 +13,7 @@ from pyrogram.charts import hmm as chart
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.distributions.state_sequence import StateSequence, state_counts
-from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.grammar import Block, Grammar, Weights, check_normalized
 from pyrogram.sweeps import Sweeps
 
 from .hmm_sweeps import HMMSweeps
@@ -102,13 +102,7 @@ class HMM(Grammar):
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
         sample_shape = torch.Size(sample_shape)
-        for name, block in self.blocks.items():
-            totals = block.totals(weights[name])
-            if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
-                worst = float(totals.flatten()[(totals - 1).abs().argmax()])
-                raise ValueError(
-                    f"sampling needs normalised weights, but a multinomial of {name!r} sums to {worst:.6g}"
-                )
+        check_normalized(self, weights)
         tables = {name: (weights[name], len(block.shape)) for name, block in self.blocks.items()}
         batch = torch.broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
         full = torch.broadcast_shapes(sample_shape, batch)

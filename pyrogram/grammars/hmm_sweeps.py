@@ -14,7 +14,9 @@ from torch import Tensor
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
 from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps import Field, Own, Weights
+
+from .compiled_sweeps import CompiledSweeps
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-class HMMSweeps(Sweeps):
+class HMMSweeps(CompiledSweeps):
     """Sweeps of an :class:`.HMM`; words must lie on the CPU.
 
     Own counts are the ``values`` of the first state, the transitions, and the states of the distinct words of each
@@ -55,7 +57,7 @@ class HMMSweeps(Sweeps):
         self, field: Field, own: Tensor, out: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, Own]:
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
-        if any(len(group) > 1 for group in field.groups()):  # the kernel takes blocks for independent
+        if not self._is_compiled(field):
             self._plain(field, own, out, order, batch_size, log_z, entropies)
             return log_z, entropies, {"values": out}
         tables = self._tables(field)
@@ -65,28 +67,6 @@ class HMMSweeps(Sweeps):
         if failed.any():
             self._plain(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return log_z, entropies, {"values": out}
-
-    def _plain(
-        self,
-        field: Field,
-        own: Tensor,
-        out: Tensor,
-        sentences: Tensor,
-        batch_size: int,
-        log_z: Tensor,
-        entropies: Tensor,
-    ) -> None:
-        """What the kernel does, in plain torch."""
-        for i in self._chunks(sentences, batch_size):
-            old = self.of_sentences({"values": own}, i)
-            log_weights = self._others(field, old)
-            log_z[i], new = self._posterior(log_weights, i)
-            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
-            self._replace(field, old, new)
-            for k, sentence in enumerate(i.tolist()):
-                emitted = new["emission"][k].T[self._distinct(sentence)]
-                parts = new["initial"][k], new["transition"][k].reshape(-1), emitted.reshape(-1)
-                out[self._own(sentence)] = torch.cat(parts).to(torch.float64)
 
     def total(self, own: Own) -> Weights:
         initial, transition, emission = chart.total(self._layout, own["values"].numpy(), self.grammar.num_words)
@@ -114,28 +94,22 @@ class HMMSweeps(Sweeps):
 
     # ------------------------------------------------------------------ derivations
 
-    def hastings(
-        self,
-        field: Field,
-        trees: Tensor,
-        order: Tensor,
-        batch_size: int,
-        *,
-        generator: torch.Generator | None = None,
-        temperature: float = 1.0,
-    ) -> Tensor:
-        if any(len(group) > 1 for group in field.groups()) or not trees.is_contiguous():
-            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
+        emitted = counts["emission"][k].T[self._distinct(sentence)]
+        return torch.cat((counts["initial"][k], counts["transition"][k].reshape(-1), emitted.reshape(-1)))
+
+    def _is_compiled(self, field: Field) -> bool:
+        return all(len(group) == 1 for group in field.groups())  # the kernels take blocks for independent
+
+    def _run_hastings(
+        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+    ) -> tuple[Any, Any]:
         tables = self._tables(field)
-        seed = int(torch.randint(2**62, (), generator=generator))
-        arrays = trees.numpy(), order.numpy()
-        found = state_chart.hastings(self._layout, tables, *arrays, batch_size, seed, temperature)
-        accepted, failed = (torch.from_numpy(x) for x in found)
+        found: tuple[Any, Any] = state_chart.hastings(
+            self._layout, tables, trees.numpy(), order.numpy(), batch_size, seed, temperature
+        )
         self._write(tables, field, self.counts(trees) if field.weights else {})
-        if failed.any():
-            rest = failed.nonzero()[:, 0]
-            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
-        return accepted
+        return found
 
     # ------------------------------------------------------------------ tables
 

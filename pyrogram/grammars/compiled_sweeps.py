@@ -1,0 +1,78 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What compiled sweeps of different grammars share: what to do where a kernel cannot."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.sweeps import Field, Sweeps, Weights
+
+
+class CompiledSweeps(Sweeps):
+    """Sweeps whose kernels may fail on a sentence, or not be made for a field; both is then done in plain torch.
+
+    Own counts are ``values``, in which each sentence has a slice of its own.
+    """
+
+    @abstractmethod
+    def _own(self, sentence: int) -> slice:
+        """Where the own counts of a sentence lie."""
+
+    @abstractmethod
+    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
+        """The own counts of a sentence, from those of a batch, by block, in which it is the k-th."""
+
+    @abstractmethod
+    def _is_compiled(self, field: Field) -> bool:
+        """Whether the Hastings kernel is made for a field."""
+
+    @abstractmethod
+    def _run_hastings(
+        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+    ) -> tuple[Any, Any]:
+        """The kernel, which changes ``trees`` and the counts: which sentences accepted, and which failed, as arrays."""
+
+    def _plain(
+        self,
+        field: Field,
+        own: Tensor,
+        out: Tensor,
+        sentences: Tensor,
+        batch_size: int,
+        log_z: Tensor,
+        entropies: Tensor,
+    ) -> None:
+        """Collapsed VB of some sentences, in plain torch: what the kernels do."""
+        for i in self._chunks(sentences, batch_size):
+            old = self.of_sentences({"values": own}, i)
+            log_weights = self._others(field, old)
+            log_z[i], new = self._posterior(log_weights, i)
+            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
+            self._replace(field, old, new)
+            for k, sentence in enumerate(i.tolist()):
+                out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
+
+    def hastings(
+        self,
+        field: Field,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        *,
+        generator: torch.Generator | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        if not self._is_compiled(field) or not trees.is_contiguous():
+            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+        seed = int(torch.randint(2**62, (), generator=generator))
+        found = self._run_hastings(field, trees, order, batch_size, seed, temperature)
+        accepted, failed = (torch.from_numpy(x) for x in found)
+        if failed.any():
+            rest = failed.nonzero()[:, 0]
+            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
+        return accepted
