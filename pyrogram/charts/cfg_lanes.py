@@ -25,8 +25,7 @@ import numpy as np
 from numba import njit
 
 from .cfg_plan import Plan
-from .eisner_lanes import any_lane
-from .lanes import exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
+from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need only the factors of words
 
@@ -104,7 +103,7 @@ def inside(mem, c, p, weights, n, watch):
     bound = zero
     for k in range(1, n + 1):
         _scale_words(mem, c, p, k)
-        ends = any_lane(mem, c.ends + k)
+        ends = any_lane(load(mem, c.ends + k))
         for i in range(k - 1, -1, -1):
             whole = i == 0 and ends
             if k > i + 1:

@@ -11,8 +11,7 @@ the parents' adjoints are the counts of the rules, up to their weights.
 from numba import njit
 
 from .cfg_lanes import weight
-from .eisner_lanes import any_lane
-from .lanes import fill, fma, load, store
+from .lanes import any_lane, fill, fma, load, store
 
 
 @njit(nogil=True)
@@ -26,7 +25,7 @@ def outside(mem, c, p, weights, n):
         store(mem, c.counts + q, zero)
     bound = zero
     for k in range(n, 0, -1):
-        ends = any_lane(mem, c.ends + k)
+        ends = any_lane(load(mem, c.ends + k))
         for i in range(k):
             whole = i == 0 and ends
             bound = bound + _open_unary(mem, c, p, weights, i, k, whole)

@@ -32,7 +32,7 @@ from .compiling import kernel
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .lanes import exp, fill, load, maximum, store
-from .projective_lanes import log_z_of
+from .projective_lanes import LEAST, add_shift, log_z_of
 from .projective_numba import GREATEST, longest_first
 from .threads import run_workers, take
 
@@ -202,6 +202,8 @@ def _feed_rows(mem, c, root, attach, stop, pairs, words, lengths, sentences):
     zero = fill(mem, mem.dtype.type(0))
     for m in range(n + 1):
         store(mem, c.ends + m, zero)
+    store(mem, c.shift, zero)
+    store(mem, c.shift_rest, zero)
     if len(sentences) < width or lengths[sentences[-1]] < n:
         for h in range(n + 1):
             for x in range(1, n + 1):
@@ -232,13 +234,13 @@ def _feed_rows(mem, c, root, attach, stop, pairs, words, lengths, sentences):
 
 @njit(nogil=True, forceinline=True)
 def _exponentiate(mem, c, n, x):
-    """Weights of the arcs to x and of its stops, the greatest of each kind one, and the shifts that made them so."""
+    """Weights of the arcs to x and of its stops, the greatest of each kind one."""
     p = c.pitch
-    least = fill(mem, mem.dtype.type(-1e30))
+    least = fill(mem, mem.dtype.type(LEAST))
     top = maximum(load(mem, c.a0 + x), least)
     for h in range(1, n + 1):
         top = maximum(top, maximum(load(mem, c.a0 + h * p + x), load(mem, c.a1 + h * p + x)))
-    store(mem, c.shifts + 3 * x, top)
+    add_shift(mem, c, top)
     store(mem, c.a0 + x, exp(load(mem, c.a0 + x) - top))
     for h in range(1, n + 1):
         store(mem, c.a0 + h * p + x, exp(load(mem, c.a0 + h * p + x) - top))
@@ -246,7 +248,7 @@ def _exponentiate(mem, c, n, x):
     for d in range(2):
         first, later = load(mem, c.s + 4 * x + 2 * d), load(mem, c.s + 4 * x + 2 * d + 1)
         top = maximum(maximum(first, later), least)
-        store(mem, c.shifts + 3 * x + 1 + d, top)
+        add_shift(mem, c, top)
         store(mem, c.s + 4 * x + 2 * d, exp(first - top))
         store(mem, c.s + 4 * x + 2 * d + 1, exp(later - top))
 

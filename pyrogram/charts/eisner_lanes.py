@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .lanes import exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
+from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need no scaling
 
@@ -48,9 +48,9 @@ class Chart(NamedTuple):
     stops in ``ms``. The recursions run along rows in ``RO``, ``RCr``, ``LCr``, ``IR`` and down columns in ``LO``,
     ``LCc``, ``RCc``, ``IL``, which are therefore stored by columns. ``SR``, ``SL`` are the sums over later
     children in the trapezoids. dX is the adjoint of log Z with respect to X; ``ends`` + n is one in the lanes of
-    sentences of n words; ``shifts`` were taken off the scores; ``exponents`` sums the binary logarithms of all
-    ``factors``, ``grown`` those above zero; ``bound`` sums all values met (NaN sticks to a sum),
-    from which :mod:`.projective_numba` judges whether digits were lost.
+    sentences of n words; ``shift`` + ``shift_rest`` were taken off the scores; ``exponents`` sums the binary logarithms
+    of all ``factors``, ``grown`` those above zero; ``bound`` sums all values met (NaN sticks to a sum), from which
+    :mod:`.projective_numba` judges whether digits were lost.
     """
 
     pitch: int  # cell (i, j) is i * pitch + j by rows, j * pitch + i by columns
@@ -80,7 +80,8 @@ class Chart(NamedTuple):
     ms: int
     factors: int
     ends: int
-    shifts: int
+    shift: int
+    shift_rest: int
     exponents: int
     grown: int
     z: int
@@ -110,14 +111,14 @@ def make_chart(n: int, dtype: Any, plain: bool, multiroot: bool) -> tuple[Any, C
 def _layout(n: int, plain: bool, multiroot: bool) -> tuple[Chart, int]:
     """Where the tables lie, and how many cells they have in all."""
     pitch = (n + 1) | 1  # odd, so that the rows do not fall into the same cache sets
-    rows = {"s": 4, "ms": 4, "factors": 1, "ends": 1, "shifts": 3}
+    rows = {"s": 4, "ms": 4, "factors": 1, "ends": 1}
     tables = [name for name in Chart._fields[3:] if not (plain and name in _ALIASES)]
     places: dict[str, int] = {}
     end = 0
     for name in tables:
         if name not in _UNDER:
             places[name] = end
-            single = name in ("exponents", "grown", "z", "bound")
+            single = name in ("shift", "shift_rest", "exponents", "grown", "z", "bound")
             end += 1 if single else rows.get(name, pitch) * (n + 1) + (pitch if name in _UNDER.values() else 0)
     for name in tables:
         if name in _UNDER:
@@ -333,7 +334,7 @@ def _close(mem, c, n):
     p = c.pitch
     z = fill(mem, mem.dtype.type(0))
     for m in range(1, n + 1):
-        if not any_lane(mem, c.ends + m):
+        if not any_lane(load(mem, c.ends + m)):
             continue
         if c.multiroot:
             z = fma(load(mem, c.ends + m), load(mem, c.RO + m), z)
@@ -344,12 +345,3 @@ def _close(mem, c, n):
                 total = fma(tree, load(mem, c.RCc + m * p + r), total)
             z = fma(load(mem, c.ends + m), total, z)
     store(mem, c.z, z)
-
-
-@njit(nogil=True, forceinline=True)
-def any_lane(mem, cell):
-    width = 64 // mem.itemsize
-    for lane in range(width):
-        if mem[cell * width + lane] != 0:
-            return True
-    return False

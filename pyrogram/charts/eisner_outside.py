@@ -9,8 +9,8 @@ The adjoint of log Z with respect to a cell X is in the table dX, at the same pl
 # mypy: disable-error-code="no-untyped-def"
 from numba import njit
 
-from .eisner_lanes import any_lane, columns_at_once
-from .lanes import fill, fma, load, store
+from .eisner_lanes import columns_at_once
+from .lanes import any_lane, fill, fma, load, store
 
 
 @njit(nogil=True)
@@ -83,7 +83,7 @@ def _open(mem, c, n):
         share = inverse * left
         right = fill(mem, mem.dtype.type(0))
         for m in range(r, n + 1):
-            if any_lane(mem, c.ends + m):
+            if any_lane(load(mem, c.ends + m)):
                 rm = load(mem, c.RCc + m * p + r) * load(mem, c.ends + m)
                 right = right + rm
                 _add(mem, c.dRCc + m * p + r, weight * share * load(mem, c.ends + m))

@@ -129,6 +129,30 @@ def rounded(typingctx, a):
     return _llvm_function("rint", 1)(a)
 
 
+@intrinsic
+def above(typingctx, a, bound):
+    """a where it is greater than the bound, else 0, per lane."""
+
+    def codegen(context, builder, signature, args):
+        zero = _constant(context.get_value_type(a), 0.0)
+        return builder.select(builder.fcmp_ordered(">", *args), args[0], zero)
+
+    return a(a, bound), codegen
+
+
+@intrinsic
+def any_lane(typingctx, a):
+    """Whether some lane is not zero."""
+
+    def codegen(context, builder, signature, args):
+        vector = context.get_value_type(a)
+        bits = builder.fcmp_unordered("!=", args[0], _constant(vector, 0.0))
+        whole = ir.IntType(vector.count)
+        return builder.icmp_unsigned("!=", builder.bitcast(bits, whole), ir.Constant(whole, 0))
+
+    return types.boolean(a), codegen
+
+
 def _arithmetic(operation, instruction: str):
     @intrinsic
     def lanewise(typingctx, a, b):

@@ -11,9 +11,10 @@ import math
 import numpy as np
 from numba import njit
 
-from .lanes import exp, fill, gather_cells, load, maximum, scatter_cells, store
+from .lanes import above, exp, fill, gather_cells, load, maximum, scatter_cells, store
 
 _LOG2 = math.log(2.0)
+LEAST = -1e30  # lower shifts would turn -inf into NaN
 
 
 @njit(nogil=True)
@@ -26,6 +27,8 @@ def feed_scores(mem, c, arcs, stops, lengths, sentences):
     zero = fill(mem, mem.dtype.type(0))
     for m in range(n + 1):
         store(mem, c.ends + m, zero)
+    store(mem, c.shift, zero)
+    store(mem, c.shift_rest, zero)
     if len(sentences) < width or lengths[sentences[-1]] < n:
         for h in range(n + 1):
             for x in range(1, n + 1):
@@ -79,15 +82,14 @@ def _fills_lanes(mem, lengths, sentences):
 
 @njit(nogil=True, forceinline=True)
 def _exponentiate(mem, c, n, x):
-    """Weights of the arcs to x and of its stops, each at most one, and the shifts that made them so."""
+    """Weights of the arcs to x and of its stops, each at most one."""
     p = c.pitch
-    least = fill(mem, mem.dtype.type(-1e30))
-    top = least
+    top = fill(mem, mem.dtype.type(LEAST))
     for h in range(n + 1):
         top = maximum(top, load(mem, c.a0 + h * p + x))
         if not c.plain:
             top = maximum(top, load(mem, c.a1 + h * p + x))
-    store(mem, c.shifts + 3 * x, top)
+    add_shift(mem, c, top)
     for h in range(n + 1):
         store(mem, c.a0 + h * p + x, exp(load(mem, c.a0 + h * p + x) - top))
         if not c.plain:
@@ -95,10 +97,20 @@ def _exponentiate(mem, c, n, x):
     if not c.plain:
         for d in range(2):
             first, later = load(mem, c.s + 4 * x + 2 * d), load(mem, c.s + 4 * x + 2 * d + 1)
-            top = maximum(maximum(first, later), least)
-            store(mem, c.shifts + 3 * x + 1 + d, top)
+            top = maximum(maximum(first, later), fill(mem, mem.dtype.type(LEAST)))
+            add_shift(mem, c, top)
             store(mem, c.s + 4 * x + 2 * d, exp(first - top))
             store(mem, c.s + 4 * x + 2 * d + 1, exp(later - top))
+
+
+@njit(nogil=True, forceinline=True)
+def add_shift(mem, c, top):
+    """Count what was taken off the scores, and what rounding loses of the sum; ``LEAST`` stands for no score at all."""
+    term, total = above(top, fill(mem, mem.dtype.type(LEAST))), load(mem, c.shift)
+    new = total + term
+    part = new - total
+    store(mem, c.shift, new)
+    store(mem, c.shift_rest, load(mem, c.shift_rest) + ((total - (new - part)) + (term - part)))
 
 
 @njit(nogil=True)
@@ -109,17 +121,8 @@ def log_z_of(mem, c, lane, m):
     # log2 of tiny * n**3 / rounding error, plus log2(27 / 4) per word: the adjoint of no cell is greater.
     least = -126.0 + 24.0 + 24.0 if mem.itemsize == 4 else -1022.0 + 53.0 + 24.0
     trusted = log_z >= _LOG2 * (least + 2.7549 * m + mem[c.grown * width + lane])
-    log_z -= _LOG2 * mem[c.exponents * width + lane]
-    rest = 0.0  # two sums, of which neither waits for the other
-    for x in range(1, m + 1, 2):
-        log_z += mem[(c.shifts + 3 * x) * width + lane]
-        if x < m:
-            rest += mem[(c.shifts + 3 * x + 3) * width + lane]
-    if not c.plain:
-        for x in range(1, m + 1):
-            log_z += mem[(c.shifts + (3 * x + 1)) * width + lane]
-            rest += mem[(c.shifts + (3 * x + 2)) * width + lane]
-    return log_z + rest, trusted
+    shift = np.float64(mem[c.shift * width + lane]) + mem[c.shift_rest * width + lane]
+    return log_z - _LOG2 * mem[c.exponents * width + lane] + shift, trusted
 
 
 @njit(nogil=True)
