@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .annotation_cells import Layout
 from .annotation_rules import AnnotationRules, LinkedTrees
-from .annotation_sweeps import Layout
 from .compiling import kernel
 
 

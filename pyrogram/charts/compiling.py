@@ -65,3 +65,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     index = dispatcher._cache._cache_file
     index._source_stamp = (*index._source_stamp, _hash_of_sources(Path(function.__code__.co_filename).resolve()))
     return dispatcher
+
+
+def borrowing(function: Callable[..., Any]) -> Any:
+    """Compile a function that compiled code calls, which creates no arrays and keeps none that it is given.
+
+    So numba need not count references, which for a tuple of twenty arrays takes longer than a look into them.
+    """
+    return njit(nogil=True, _nrt=False)(function)

@@ -43,9 +43,10 @@ class HMMSweeps(CompiledSweeps):
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
-        own = torch.zeros(int(self._layout.starts[-1]), dtype=torch.float64)
+        own = torch.zeros(self._layout.size, dtype=torch.float64)
         fixed = Field(zeros, {}, {n: weights[n].detach().to(torch.float64) for n in self.blocks})
-        return self._sweep(fixed, own, torch.zeros_like(own), torch.arange(len(self.words)), max(len(self.words), 1))
+        order = torch.argsort((self.words >= 0).sum(1), stable=True)
+        return self._sweep(fixed, own, torch.zeros_like(own), order, max(len(self.words), 1))
 
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
@@ -69,20 +70,17 @@ class HMMSweeps(CompiledSweeps):
         return log_z, entropies, {"values": out}
 
     def total(self, own: Own) -> Weights:
-        initial, transition, emission = chart.total(self._layout, own["values"].numpy(), self.grammar.num_words)
-        found = initial, transition, np.ascontiguousarray(emission.T)
+        found = chart.total(self._layout, own["values"].numpy(), self.grammar.num_words)
         return {name: torch.from_numpy(table) for name, table in zip(self.blocks, found, strict=True)}
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
         K, B = self.grammar.num_states, len(sentences)
         dense = {n: own["values"].new_zeros(B, *block.shape) for n, block in self.blocks.items()}
         for k, i in enumerate(sentences.tolist()):
-            initial, transition, emission = own["values"][self._own(i)].split_with_sizes(
-                [K, K * (K + 1), K * len(self._distinct(i))]
-            )
-            dense["initial"][k] = initial
-            dense["transition"][k] = transition.reshape(K, K + 1)
-            dense["emission"][k][:, self._distinct(i)] = emission.reshape(-1, K).T
+            initial, transition, emission = chart.unpack(own["values"][self._own(i)].numpy(), K)
+            dense["initial"][k] = torch.from_numpy(initial)
+            dense["transition"][k] = torch.from_numpy(transition)
+            dense["emission"][k][:, self._distinct(i)] = torch.from_numpy(emission)
         return dense
 
     def _own(self, sentence: int) -> slice:
@@ -95,8 +93,9 @@ class HMMSweeps(CompiledSweeps):
     # ------------------------------------------------------------------ derivations
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
-        emitted = counts["emission"][k].T[self._distinct(sentence)]
-        return torch.cat((counts["initial"][k], counts["transition"][k].reshape(-1), emitted.reshape(-1)))
+        initial, transition, emission = (counts[n][k].to("cpu", torch.float64) for n in self.blocks)
+        emitted = emission[:, self._distinct(sentence)]
+        return torch.from_numpy(chart.pack(initial.numpy(), transition.numpy(), emitted.numpy()))
 
     def _is_compiled(self, field: Field) -> bool:
         return all(len(group) == 1 for group in field.groups())  # the kernels take blocks for independent
@@ -111,22 +110,44 @@ class HMMSweeps(CompiledSweeps):
         self._write(tables, field, self.counts(trees) if field.weights else {})
         return found
 
+    def counts(self, trees: Tensor) -> Weights:
+        K, V, real = self.grammar.num_states, self.grammar.num_words, trees >= 0
+        later = torch.nn.functional.pad(trees[:, 1:], (0, 1), value=-1)
+        moved = (trees * (K + 1) + torch.where(later < 0, K, later))[real]
+        emitted = (trees * V + self.words)[real]
+        return {
+            "initial": torch.bincount(trees[:, 0], minlength=K).double(),
+            "transition": torch.bincount(moved, minlength=K * (K + 1)).double().reshape(K, K + 1),
+            "emission": torch.bincount(emitted, minlength=K * V).double().reshape(K, V),
+        }
+
+    def parts(self, trees: Tensor) -> Tensor:
+        return self.add_parts(None, trees)
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        if total is None:
+            total = torch.zeros(*trees.shape, self.grammar.num_states, dtype=torch.float32)
+        sentence, word = (trees >= 0).nonzero(as_tuple=True)
+        total[sentence, word, trees[sentence, word]] += 1
+        return total
+
     # ------------------------------------------------------------------ tables
 
     def _tables(self, field: Field) -> chart.Tables:
-        """f beside α; where weights are given, they stand in place of α, their sum is one, and f is far below zero."""
-        pairs, sums = [], []
-        for name in self.blocks:
+        """f and α; where weights are given, they stand in place of α, their sum is one, and f is far below zero."""
+        K, P = self.grammar.num_states, self._layout.P
+        f, alpha, sums = {}, {}, np.stack([np.zeros((3, P)), np.ones((3, P))])
+        for k, name in enumerate(self.blocks):
             given = name in field.weights
-            alpha = (field.weights if given else field.alpha)[name].detach().to("cpu", torch.float64)
-            f = torch.full_like(alpha, -_FAR) if given else field.counts[name].detach().to("cpu", torch.float64)
-            total = torch.ones_like(alpha.sum(-1)) if given else alpha.sum(-1)
-            sums.append(torch.stack([torch.full_like(total, -_FAR) if given else f.sum(-1), total]).numpy())
-            pair = torch.stack([f, alpha])
-            pairs.append(np.ascontiguousarray((pair.mT if name == "emission" else pair).numpy()))
-        return chart.Tables(pairs[0], pairs[1], pairs[2], sums[0], sums[1], sums[2])
+            a = (field.weights if given else field.alpha)[name].detach().to("cpu", torch.float64)
+            counts = torch.full_like(a, -_FAR) if given else field.counts[name].detach().to("cpu", torch.float64)
+            f[name], alpha[name] = counts.numpy(), a.expand(self.blocks[name].shape).numpy()
+            size = 1 if name == "initial" else K
+            sums[0, k, :size] = -_FAR if given else f[name].sum(-1)
+            sums[1, k, :size] = 1.0 if given else alpha[name].sum(-1)
+        return chart.Tables(chart.pack(*f.values()), chart.pack(*alpha.values()), *sums.reshape(2, -1))
 
     def _write(self, tables: chart.Tables, field: Field, of_fixed: Mapping[str, Any]) -> None:
-        found = tables.initial[0], tables.transition[0], np.ascontiguousarray(tables.emission[0].T)
+        found = chart.unpack(tables.f, self.grammar.num_states)
         for name, table in zip(self.blocks, found, strict=True):
             field.counts[name].copy_(of_fixed[name] if name in field.weights else torch.from_numpy(table).clamp_min(0))

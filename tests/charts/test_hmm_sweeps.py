@@ -51,6 +51,99 @@ def test_collapsed_vb_is_that_of_plain_torch(batch_size, fixed):
         torch.testing.assert_close(compiled.of_sentences(own, some), plain.of_sentences(plain_own, some))
 
 
+def random_words(num_words, count, longest):
+    lengths = torch.randint(1, longest + 1, (count,))
+    return torch.where(torch.arange(longest) < lengths[:, None], torch.randint(num_words, (count, longest)), -1)
+
+
+@pytest.mark.parametrize("num_states", [1, 4, 9])
+@pytest.mark.parametrize("fixed", [[], ["transition"]])
+def test_eight_at_a_time_are_those_of_plain_torch(num_states, fixed):
+    """Blocks that are full and that are not, sentences of different lengths, batches of several blocks."""
+    torch.set_default_dtype(torch.float64)
+    grammar = HMM(num_states, 6)
+    words = random_words(6, 21, 12)
+    start = grammar.initial_weights(words, seed=2)
+    alpha = {n: a for n, a in concentrations(grammar, seed=1).items() if n not in fixed}
+    weights = {n: 0.9 * start[n] for n in fixed}
+    states = []
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        generator = torch.Generator().manual_seed(0)
+        first = sweeps.expect(start)
+        own = first[2]
+        field = Field(sweeps.total(own), alpha, weights)
+        entropies = [first[1]]
+        for batch_size in (1, 3, 8, 12, 21):
+            order = torch.randperm(21, generator=generator)
+            found, own = sweeps.collapsed_vb(field, own, order, batch_size)
+            entropies.append(found)
+        states.append((first[0], entropies, field.counts, sweeps.of_sentences(own, torch.arange(21))))
+    for found, expected in zip(*states, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_what_real_space_cannot_hold_is_done_in_logarithms():
+    """Weights so small that products of them are beyond any double, in some sentences of a block."""
+    torch.set_default_dtype(torch.float64)
+    grammar = HMM(2, 3)
+    words = random_words(2, 10, 6)
+    words[3] = torch.tensor([0, 2, 1, 2, 2, 0])
+    fixed = {n: w.clone() for n, w in grammar.initial_weights(words, seed=0).items()}
+    fixed["transition"][:, :2] = torch.tensor([[1e-280, 1e-20], [1e-20, 1e-280]])
+    fixed["emission"][:, 2] = torch.tensor([1e-250, 1e-200])
+    alpha = {"initial": torch.full((2,), 0.4)}
+    weights = {n: fixed[n] for n in ("transition", "emission")}
+    results = []
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        log_z, _, own = sweeps.expect(fixed)
+        assert float(log_z.min()) < -750
+        field = Field(sweeps.total(own), alpha, weights)
+        for _ in range(2):
+            entropies, own = sweeps.collapsed_vb(field, own, torch.arange(10), 1)
+        results.append((log_z, entropies, field.counts, sweeps.total(own)))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    sweeps = grammar.sweeps(words)
+    states = sweeps.draw({n: w.log() for n, w in fixed.items()}, torch.Generator().manual_seed(0))
+    field = Field(sweeps.counts(states), alpha, weights)
+    accepted = sweeps.hastings(field, states, torch.arange(10), 8, generator=torch.Generator().manual_seed(0))
+    assert float(accepted.double().mean()) > 0.5
+    torch.testing.assert_close(field.counts, sweeps.counts(states))
+
+
+def test_a_sweep_writes_into_spare_memory():
+    sweeps = GRAMMAR.sweeps(WORDS)
+    _, _, own = sweeps.expect(GRAMMAR.initial_weights(WORDS, seed=1))
+    before = own["values"].clone()
+    found = []
+    for spare in (None, {"values": torch.full_like(before, torch.nan)}):
+        field = Field(sweeps.total(own), concentrations(GRAMMAR))
+        _, new = sweeps.collapsed_vb(field, own, torch.arange(4), 3, spare=spare)
+        found.append(sweeps.of_sentences(new, torch.arange(4)))
+    assert new["values"].data_ptr() == spare["values"].data_ptr()
+    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(own["values"], before)
+
+
+def test_a_chain_that_is_interrupted_goes_on(tmp_path):
+    start, chains = GRAMMAR.initial_weights(WORDS, seed=0), []
+    for stops in ([6], [2, 6]):
+        path = tmp_path / f"{len(stops)}.safetensors"
+        for stop in stops:
+            loop = CollapsedVB(dirichlet, initial_weights=start)
+            loop.run(WORDS, GRAMMAR, concentration=0.3, num_steps=stop, tolerance=0, progress=False, checkpoint=path)
+        chains.append(loop)
+    assert chains[0].history == chains[1].history
+
+
+def test_counts_and_parts_of_states():
+    sweeps, plain = GRAMMAR.sweeps(WORDS), Sweeps(GRAMMAR, WORDS)
+    states = sweeps.draw({n: b.uniform(torch.ones(())).log() for n, b in GRAMMAR.blocks.items()})
+    torch.testing.assert_close(sweeps.counts(states), plain.counts(states))
+    torch.testing.assert_close(sweeps.parts(states), plain.parts(states).float())
+    torch.testing.assert_close(sweeps.add_parts(sweeps.parts(states), states), 2 * sweeps.parts(states))
+
+
 def test_a_sentence_that_nothing_emits():
     grammar = HMM(2, 3)
     weights = grammar.initial_weights(WORDS, seed=0)

@@ -62,12 +62,39 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("subtypes", [1, 8, 9, {"A": 8, "B": 3}, {"A": 5, "B": 8}])
+@pytest.mark.parametrize("single", [False, True])
+def test_numbers_of_subtypes(subtypes, single, monkeypatch) -> None:
+    """Vectors that fill cells and that do not; concentrations that differ; own counts in single precision."""
+    monkeypatch.setattr("pyrogram.grammars.annotations_sweeps.GREATEST_DOUBLE", 0 if single else 2**26)
+    torch.set_default_dtype(torch.float64)
+    cfg = CFG.from_string("S -> A\nA -> A B | B A | B | 'x' | 'y'\nB -> 'z' | 'x'")
+    grammar = LatentAnnotations(cfg, subtypes)
+    number = {f"{lhs} -> {' '.join(rhs)}": i for i, (lhs, rhs) in enumerate(cfg.rules)}
+    trees = [*TREES, ["S -> A", "A -> B A", "B -> x", "A -> B A", "B -> z", "A -> B", "B -> x"], ["S -> A", "A -> y"]]
+    rows = [torch.tensor([number[text] for text in tree]) for tree in trees]
+    words = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+    start = grammar.initial_weights(words, "random", seed=3)
+    alpha = {"rules": 0.1 + torch.rand(start["rules"].shape)}
+    found = []
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        log_z, first, own = sweeps.expect(start)
+        field = Field(sweeps.total(own), alpha)
+        for batch_size in (1, 3, 8):
+            entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([3, 0, 4, 2, 1]), batch_size)
+        found.append((log_z, first, entropies, field.counts, sweeps.of_sentences(own, torch.arange(5))))
+    tolerance = 1e-5 if single else 1e-10
+    for mine, expected in zip(*found, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=tolerance, atol=tolerance)
+    torch.set_default_dtype(torch.float32)
+
+
 def test_no_memory_of_an_earlier_sweep_is_read(both) -> None:
     compiled, _, weights = both
     concentration = {"rules": torch.full_like(weights["rules"], 0.5)}
     order = torch.arange(3)
     found = []
-    for spare in (None, {"values": torch.full((int(compiled.layout.begin[-1]),), 7.0)}):
+    for spare in (None, {"values": torch.full((compiled.layout.size,), 7.0)}):
         _, _, own = compiled.expect(weights)
         field = Field(compiled.total(own), concentration)
         found.append(compiled.collapsed_vb(field, own, order, 1, spare=spare)[1]["values"])

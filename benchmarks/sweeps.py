@@ -1,0 +1,92 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Collapsed inference of hidden Markov models and of latent annotations against iterations of EM, in the same run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pyro
+import torch
+from em import EWT
+from timing import race
+from torch import Tensor
+
+from pyrogram import models
+from pyrogram.data import Corpus, read_treebank
+from pyrogram.grammars import HMM
+from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
+
+HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
+WSJ = Path(__file__).resolve().parents[2] / "shared/data/wsj-sample/train.mrg"
+STATES, LONGEST, SENTENCES = (10, 20, 50), 40, 2000
+SUBTYPES = (2, 4, 8, 16)
+
+
+def sweeps(seconds: float) -> list[list[str]]:
+    """Rows: milliseconds of one step of every inference on one thread, in float64, for about so many seconds each."""
+    torch.set_default_dtype(torch.float64)
+    rows = []
+    for corpus, words in _sentences().items():
+        for states in STATES:
+            grammar = HMM(states, int(words.max()) + 1)
+            rows += _rows([f"HMM, {states} states", corpus], _of_hmm(grammar, words), seconds)
+    for subtypes in SUBTYPES if WSJ.exists() else ():
+        rows += _rows([f"annotations, {subtypes} subtypes", "WSJ sample"], _of_annotations(subtypes), seconds)
+    return rows
+
+
+def _sentences() -> Mapping[str, Tensor]:
+    """Words and tags of EWT, or random ones."""
+    if not EWT.exists():
+        generator = torch.Generator().manual_seed(0)
+        drawn = torch.randint(5000, (SENTENCES, 20), generator=generator)
+        return {"random words": drawn, "random tags": drawn % 17}
+    found = {}
+    for name, column in (("EWT words", "form"), ("EWT tags", "upos")):
+        corpus = Corpus.from_conllu(EWT, tags=column, max_length=LONGEST)
+        found[name] = corpus.words[:SENTENCES]
+    return found
+
+
+def _of_hmm(grammar: HMM, words: Tensor) -> dict[str, GrammarLoop]:
+    start = grammar.initial_weights(words, seed=0)
+    maximum_likelihood = partial(models.maximum_likelihood, words, grammar, initial_weights=start)
+    dirichlet = partial(models.dirichlet, words, grammar, concentration=0.1)
+    return {
+        "EM": EM(maximum_likelihood),
+        "CollapsedVB": CollapsedVB(dirichlet, initial_weights=start),
+        "CollapsedVB, batch_size=1": CollapsedVB(dirichlet, initial_weights=start, batch_size=1),
+        "TreeHastings": TreeHastings(dirichlet, seed=0),
+        "TreeGibbs": TreeGibbs(dirichlet, seed=0),
+    }
+
+
+def _of_annotations(subtypes: int) -> dict[str, GrammarLoop]:
+    grammar, trees = models.annotated_treebank(read_treebank(WSJ).prepared("train"), subtypes)
+    start = grammar.initial_weights(trees, "split", noise=0.01, seed=0)
+    model = partial(models.latent_annotation_pcfg, trees, grammar=grammar)
+    return {
+        "EM": EM(partial(model, concentration=None, initial_weights=start["rules"])),
+        "CollapsedVB": CollapsedVB(partial(model, concentration=0.1), initial_weights=start),
+    }
+
+
+def _rows(names: list[str], loops: Mapping[str, GrammarLoop], seconds: float) -> list[list[str]]:
+    pyro.clear_param_store()
+    times = race({label: loop.step for label, loop in loops.items()}, 1, seconds)
+    rows = []
+    for label, t in times.items():
+        ratio = 1 / t.times_faster_than(times["EM"])
+        rows.append([*names, label, f"{1000 * t.median:.1f}", f"{ratio:.2f}"])
+        print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each table of a grammar")
+    sweeps(parser.parse_args().seconds)
