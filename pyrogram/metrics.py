@@ -119,14 +119,17 @@ def accuracy_by_length(
     predicted: Int[Tensor, "N n"],
     gold: Int[Tensor, "N m"],
     bins: Sequence[int | None] = (10, 20, 40, None),
+    scored: Bool[Tensor, "N m"] | None = None,
 ) -> AttachmentScores:
     """Directed, undirected and root accuracy of the sentences up to each length.
 
     Bins are cumulative, as in the papers' tables: a sentence of 8 words counts in ``<=10`` and in ``<=20``.
 
     :param bins: greatest lengths; None stands for all sentences.
+    :param scored: which words count, such as all but punctuation; a sentence is as long as it has such words, and one
+        without any counts nowhere. None: all of them.
     """
-    agreement = _Agreement(predicted, gold)
+    agreement = _Agreement(predicted, gold, scored)
     return AttachmentScores(tuple(_length_bin(agreement, bound) for bound in bins))
 
 
@@ -154,7 +157,7 @@ def attach_left(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
 class _Agreement:
     """What two corpora of trees agree on, word by word and sentence by sentence."""
 
-    def __init__(self, predicted: Tensor, gold: Tensor) -> None:
+    def __init__(self, predicted: Tensor, gold: Tensor, scored: Tensor | None = None) -> None:
         self.length = _checked_lengths("gold", gold)
         ours = _checked_lengths("predicted", predicted).to(gold.device)
         if len(ours) != len(self.length):
@@ -173,6 +176,12 @@ class _Agreement:
         h, g = predicted.to(gold.device)[:, :n].long(), gold[:, :n].long()
         position = torch.arange(1, n + 1, device=gold.device)
         real = position <= self.length[:, None]
+        if scored is not None:
+            if scored.shape != gold.shape or scored.dtype != torch.bool:
+                shape = tuple(scored.shape)
+                raise ValueError(f"scored must be a mask of shape {tuple(gold.shape)}, got {scored.dtype} of {shape}.")
+            real = real & scored[:, :n]
+            self.length = real.sum(-1)
         right = (h == g) & real
         inverted = (g.gather(1, (h - 1).clamp_min(0)) == position) & (h > 0)
         some = self.length > 0

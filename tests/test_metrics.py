@@ -124,6 +124,18 @@ def test_bins():
     ]
 
 
+def test_words_that_do_not_count():
+    """Punctuation is neither right nor wrong, nor does it make a sentence longer."""
+    gold = torch.tensor([[2, 0, 2], [0, 1, -1], [0, -1, -1]])
+    predicted = torch.tensor([[2, 0, 1], [2, 0, -1], [0, -1, -1]])
+    scored = torch.tensor([[True, True, False], [True, True, False], [False, False, False]])
+    scores = accuracy_by_length(predicted, gold, bins=(2, None), scored=scored)
+    assert scores[0] == LengthBin(2, 2, 4, 1 / 2, 3 / 4, 1 / 2)
+    assert scores[1] == LengthBin(None, 2, 4, 1 / 2, 3 / 4, 1 / 2)
+    with pytest.raises(ValueError, match=r"a mask of shape \(3, 3\)"):
+        accuracy_by_length(predicted, gold, scored=scored.long())
+
+
 def test_sentences_without_words_count_nowhere():
     gold = torch.tensor([[2, 0], [-1, -1]])
     assert root_accuracy(gold, gold) == exact_match(gold, gold) == 1

@@ -216,15 +216,16 @@ def _marginals(
     return _Marginals.apply(arcs, stops, lengths, multiroot)  # type: ignore[no-any-return]
 
 
-def _scaled(marginals: Tensor, by_log_z: Tensor, in_place: bool) -> Tensor:
+def scaled(marginals: Tensor, by_log_z: Tensor, in_place: bool) -> Tensor:
     """The product, by numpy where it can: torch would wake its threads, which then spin and get in our way."""
     if choose_engine(by_log_z, None) == "torch":
-        return marginals * by_log_z[:, None, None, None]
+        return marginals * by_log_z.reshape(-1, *[1] * (marginals.dim() - 1))
     values, factors = marginals.detach().numpy(), by_log_z.detach().numpy()
     distinct = factors[:1] if by_log_z.stride() == (0,) else factors  # the gradient of a sum is one number
     if in_place and (distinct == 1).all():
         return marginals
-    return torch.from_numpy(np.multiply(values, factors[:, None, None, None], out=values if in_place else None))
+    factors = factors.reshape(-1, *[1] * (values.ndim - 1))
+    return torch.from_numpy(np.multiply(values, factors, out=values if in_place else None))
 
 
 class _LogPartition(torch.autograd.Function):
@@ -250,8 +251,8 @@ class _LogPartition(torch.autograd.Function):
             arcs, stops, lengths = ctx.saved_tensors
             kept = projective_numba.marginals(arcs, stops, lengths, ctx.multiroot)[1:]
         marginals = kept
-        scaled = [None if m is None else _scaled(m, gradients[0], in_place=True) for m in marginals]
-        return *scaled, None, None
+        products = [None if m is None else scaled(m, gradients[0], in_place=True) for m in marginals]
+        return *products, None, None
 
 
 class _Marginals(torch.autograd.Function):
@@ -272,8 +273,8 @@ class _Marginals(torch.autograd.Function):
         if by_arcs is None and by_stops is None and (by_log_z is None or not torch.is_grad_enabled()):
             if by_log_z is None:
                 return None, None, None, None
-            stop_gradient = None if stops is None else _scaled(stop_marginals, by_log_z, in_place=False)
-            return _scaled(arc_marginals, by_log_z, in_place=False), stop_gradient, None, None
+            stop_gradient = None if stops is None else scaled(stop_marginals, by_log_z, in_place=False)
+            return scaled(arc_marginals, by_log_z, in_place=False), stop_gradient, None, None
         return _derivatives(arcs, stops, lengths, ctx.multiroot, gradients)
 
 

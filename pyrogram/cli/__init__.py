@@ -17,6 +17,7 @@ from pyrogram.cli.induce import induce
 from pyrogram.cli.parse import parse
 from pyrogram.cli.reproduce import reproduce
 from pyrogram.cli.sample import sample
+from pyrogram.cli.train import train
 
 __all__ = ["app", "main"]
 
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (induce, parse, evaluate, draw, sample, reproduce):
+for command in (induce, train, parse, evaluate, draw, sample, reproduce):
     app.command(help=_paragraphs(command))(command)
 
 

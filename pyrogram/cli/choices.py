@@ -20,6 +20,39 @@ class Model(str, Enum):
     pcfg = "pcfg"
 
 
+class TrainModel(str, Enum):
+    pitman_yor = "pitman-yor"
+
+
+class TrainTags(str, Enum):
+    upos = "upos"
+    xpos = "xpos"
+
+
+class Prior(str, Enum):
+    dirichlet_fixed = "dirichlet-fixed"
+    dirichlet_sampled = "dirichlet-sampled"
+    pitman_yor_fixed = "pitman-yor-fixed"
+    pitman_yor_sampled = "pitman-yor-sampled"
+
+
+class PathKind(str, Enum):
+    minimal = "minimal"
+    maximal = "maximal"
+    exact = "exact"
+
+
+class Unseen(str, Enum):
+    rare = "rare"
+    test = "test"
+
+
+class Retag(str, Enum):
+    no = "no"
+    missing = "missing"
+    all = "all"
+
+
 class Tags(str, Enum):
     upos = "upos"
     xpos = "xpos"

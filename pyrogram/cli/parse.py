@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyrogram.cli.choices import Decoder, Format, Unknown
-from pyrogram.cli.errors import note
+from pyrogram.cli.choices import Decoder, Format, Retag, Unknown
+from pyrogram.cli.errors import CommandError, note
 
 if TYPE_CHECKING:
     from pyrogram.cli.run_folder import PcfgRun
 
 
 def parse(
-    run: Annotated[Path, typer.Argument(help="Folder that induce --out made.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Folder that induce or train --out made.", show_default=False)],
     file: Annotated[Path, typer.Argument(help="Sentences to parse; heads in it are not read.", show_default=False)],
     decoder: Annotated[
         Decoder, typer.Option(help="mbr: most expected right heads; viterbi: the most probable tree.")
@@ -27,19 +27,37 @@ def parse(
     unknown: Annotated[
         Unknown, typer.Option(help="What becomes of symbols unseen in training.")
     ] = Unknown.most_frequent,
+    retag: Annotated[
+        Retag,
+        typer.Option(help="With a trained model: whose tags a tagger gives. missing: where FILE has none at all."),
+    ] = Retag.missing,
 ) -> None:
     """Parse FILE and write CoNLL-U with predicted heads; with a pcfg, bracketed trees, () for none.
 
-    Punctuation is removed before parsing and is not in what comes out, so words are numbered without it. Symbols
-    that the training sentences lacked are taken for the most frequent one; stderr says which.
+    Punctuation is removed before parsing and is not in what comes out, so words are numbered without it; but with a
+    model that train has learnt, it stays. Symbols that the training sentences lacked are taken for the most frequent
+    one; stderr says which.
     """
     from pyrogram.cli import scores
     from pyrogram.cli.experiment import double_precision
     from pyrogram.cli.induction import parses_text
     from pyrogram.cli.output import write_text
     from pyrogram.cli.reading import note_unknown, read_corpus
-    from pyrogram.cli.run_folder import PcfgRun, check_writable, load_any, write_file
+    from pyrogram.cli.run_folder import KIND_LEXICAL, PcfgRun, check_writable, kind_of, load_any, write_file
 
+    if kind_of(run) == KIND_LEXICAL:
+        from pyrogram.cli.lexical_parsing import parse_file
+
+        if out is not None:
+            check_writable(out)
+        text = parse_file(run, file, decoder.value, format.value, unknown.value, retag.value)
+        if out is None:
+            write_text(text)
+        else:
+            write_file(out, text.encode())
+        return
+    if retag is not Retag.missing:
+        raise CommandError("--retag is for models that pyrogram train has learnt; leave it out")
     loaded = load_any(run)
     if out is not None:
         check_writable(out)

@@ -21,7 +21,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrogram.atomic import write_atomically
 from pyrogram.cli.errors import CommandError
@@ -34,15 +34,18 @@ if TYPE_CHECKING:
 
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
-GRAMMAR = "grammar.pcfg"
+GRAMMAR, LEXICON = "grammar.pcfg", "lexicon.json"
+KIND_LEXICAL = "LexicalDependencies"
 OUTPUTS = (
     CONFIG,
     WEIGHTS,
     GRAMMAR,
+    LEXICON,
     "parses.conllu",
     "parses.mrg",
     "curve.csv",
     "curve.svg",
+    "trace.csv",
     "results.csv",
     "results.md",
     "sentence.svg",
@@ -60,7 +63,17 @@ class Run:
     settings: dict[str, Any]
 
 
-def open_folder(path: Path, settings: Settings, resume: bool) -> int:
+class Told(Protocol):
+    """Settings of any command."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+
+    def differences(self, other: dict[str, Any]) -> list[str]:
+        """What another run's settings have otherwise, in words."""
+
+
+def open_folder(path: Path, settings: Told, resume: bool) -> int:
     """Make the folder, or check that this run may go on in it.
 
     :param resume: False removes the files of an earlier run.
@@ -99,7 +112,7 @@ def write_config(path: Path, settings: Settings, vocab: Vocabulary, selected: di
 
 
 def write_config_of(
-    path: Path, settings: Settings, grammar: dict[str, Any], symbols: Sequence[Any], selected: dict[str, Any] | None
+    path: Path, settings: Told, grammar: dict[str, Any], symbols: Sequence[Any], selected: dict[str, Any] | None
 ) -> None:
     """Write ``config.json`` of a run with any grammar."""
     from pyrogram import __version__
@@ -139,7 +152,7 @@ def load_any(path: Path) -> Run | PcfgRun:
 
     :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
     """
-    description = _finished(path).get("grammar")
+    description = finished(path).get("grammar")
     if not isinstance(description, dict) or description.get("kind") != "CFG":
         return load_run(path)
     from pyrogram.cli.pcfg_induction import read_grammar
@@ -157,7 +170,20 @@ def load_any(path: Path) -> Run | PcfgRun:
     return PcfgRun(grammar, _weights(path / WEIGHTS, grammar), tags, smoothing)
 
 
-def _finished(path: Path) -> dict[str, Any]:
+def kind_of(path: Path) -> str:
+    """The kind of grammar in a folder: "DMV", "CFG" or "LexicalDependencies".
+
+    :raises CommandError: if it is no run, or unfinished.
+    """
+    description = finished(path).get("grammar")
+    return str(description.get("kind")) if isinstance(description, dict) else ""
+
+
+def finished(path: Path) -> dict[str, Any]:
+    """``config.json`` of a finished run.
+
+    :raises CommandError: if it is no run, or unfinished.
+    """
     config = _config(path)
     if config.get("selected") is None:
         raise CommandError(f"the run in {path} is not finished; give the command that began it once more")
@@ -172,9 +198,11 @@ def load_run(path: Path) -> Run:
     from pyrogram.data import Vocabulary
     from pyrogram.grammars import DMV
 
-    config = _finished(path)
-    if isinstance(config.get("grammar"), dict) and config["grammar"].get("kind") == "CFG":
+    config = finished(path)
+    if kind_of(path) == "CFG":
         raise CommandError(f"{path} holds a pcfg, which has no dependency trees; give the run of a dmv")
+    if kind_of(path) == KIND_LEXICAL:
+        raise CommandError(f"{path} holds a pitman-yor model, which pyrogram parse takes; give the run of a dmv")
     try:
         vocab = Vocabulary.from_list(config["vocabulary"])
         settings = config["settings"]

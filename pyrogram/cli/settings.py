@@ -77,18 +77,23 @@ class Settings:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another run's settings have otherwise, in words."""
-        mine = self.as_dict()
-        told = []
-        for name in sorted(mine.keys() | other.keys()):
-            if mine.get(name) == other.get(name):
-                continue
-            if name == "data":
-                told += self._other_data(other.get("data"))
-            else:
-                told.append(f"{name.replace('_', '-')} {other.get(name)}, not {mine.get(name)}")
-        return told
+        return differences(self.as_dict(), other)
 
-    def _other_data(self, theirs: Any) -> list[str]:
-        known = theirs if isinstance(theirs, dict) else {}
-        names = sorted(self.data.keys() | known.keys())
-        return [f"other {name} sentences" for name in names if self.data.get(name) != known.get(name)]
+
+def differences(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What other settings, of the same command, have otherwise, in words; both as ``config.json`` has them."""
+    told = []
+    for name in sorted(mine.keys() | other.keys()):
+        if mine.get(name) == other.get(name):
+            continue
+        if name == "data":
+            told += _other_data(mine["data"], other.get("data"))
+        else:
+            told.append(f"{name.replace('_', '-')} {other.get(name)}, not {mine.get(name)}")
+    return told
+
+
+def _other_data(ours: dict[str, str | int], theirs: Any) -> list[str]:
+    known = theirs if isinstance(theirs, dict) else {}
+    names = sorted(ours.keys() | known.keys())
+    return [f"other {name} sentences" for name in names if ours.get(name) != known.get(name)]

@@ -5,6 +5,7 @@
 from pyrogram.data.corpus import Corpus
 from pyrogram.data.families import FAMILIES, PAPER_FAMILIES, tag_families
 from pyrogram.data.head_rules import HEAD_RULES, head_child
+from pyrogram.data.lexical import LexicalCorpus, Lexicon
 from pyrogram.data.punctuation import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
 from pyrogram.data.records import CorpusError, SentenceRecord
 from pyrogram.data.segmentation import (
@@ -27,6 +28,8 @@ __all__ = [
     "Corpus",
     "CorpusError",
     "KnownWords",
+    "LexicalCorpus",
+    "Lexicon",
     "SegmentedCorpus",
     "SentenceRecord",
     "Treebank",

@@ -4,6 +4,7 @@
 
 from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scores
 from .gaussian import Gaussian
+from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .logistic_normal import Mixture, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import Experts, Link, PartitionStructure
@@ -11,13 +12,16 @@ from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
 from .ragged import RaggedSimplex, ragged_simplex, simplex_of
 from .sentence import Sentence
+from .sibling_tree import SiblingDependencyTree
 from .state_sequence import StateSequence
 from .tied_start import tied_starts
 
 __all__ = [
+    "Contexts",
     "DependencyTrees",
     "Experts",
     "Gaussian",
+    "HierarchicalPitmanYor",
     "LeftmostDerivations",
     "Link",
     "Mixture",
@@ -29,6 +33,7 @@ __all__ = [
     "RaggedSimplex",
     "Scores",
     "Sentence",
+    "SiblingDependencyTree",
     "StateSequence",
     "dirichlet_prior",
     "logistic_normal",

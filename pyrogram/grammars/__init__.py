@@ -10,6 +10,9 @@ from .cfg_text import Word
 from .cfg_trees import TreeTransform
 from .dmv import DMV, DMVDerivation
 from .hmm import HMM
+from .lexical_dependencies import LexicalDependencies
+from .lexical_parser import Franchise, LexicalParser
+from .lexical_tagger import LexicalTagger
 from .tying import TIES, family_covariance, start_covariances, tie
 
 __all__ = [
@@ -19,8 +22,12 @@ __all__ = [
     "TIES",
     "Block",
     "DMVDerivation",
+    "Franchise",
     "Grammar",
     "LatentAnnotations",
+    "LexicalDependencies",
+    "LexicalParser",
+    "LexicalTagger",
     "PackedBlock",
     "TreeTransform",
     "Word",

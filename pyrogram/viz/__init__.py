@@ -5,6 +5,21 @@
 from pyrogram.viz.bounds import plot_bound
 from pyrogram.viz.derivations import draw_derivation
 from pyrogram.viz.gaussians import plot_covariance, plot_experts
+from pyrogram.viz.restaurants import expected_draws, plot_contexts, plot_draws, plot_trace
+from pyrogram.viz.topics import TopicDrawing, draw_topics
 from pyrogram.viz.trees import TreeDrawing, draw_tree
 
-__all__ = ["TreeDrawing", "draw_derivation", "draw_tree", "plot_bound", "plot_covariance", "plot_experts"]
+__all__ = [
+    "TopicDrawing",
+    "TreeDrawing",
+    "draw_derivation",
+    "draw_topics",
+    "draw_tree",
+    "expected_draws",
+    "plot_bound",
+    "plot_contexts",
+    "plot_covariance",
+    "plot_draws",
+    "plot_experts",
+    "plot_trace",
+]

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""``pyrogram reproduce``: the tables of three papers on grammars, made anew from a corpus of one's own."""
+"""``pyrogram reproduce``: the tables of four papers on grammars, made anew from a corpus of one's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyrogram.cli.choices import Averaging, Covariance, Format, Init, PointEstimate, Stops, Tags, Unknown
+from pyrogram.cli.choices import Averaging, Covariance, Format, Init, PointEstimate, Stops, Tags, Unknown, Unseen
 from pyrogram.cli.errors import CommandError, Interrupted, note
 from pyrogram.cli.settings import Settings
 
@@ -32,10 +32,13 @@ class WhichTable(str, Enum):
     lognormal = "lognormal"
     shared = "shared"
     cvb = "cvb"
+    topics = "topics"
 
 
 def reproduce(
-    table: Annotated[WhichTable, typer.Argument(metavar="TABLE", help="lognormal, shared or cvb.", show_default=False)],
+    table: Annotated[
+        WhichTable, typer.Argument(metavar="TABLE", help="lognormal, shared, cvb or topics.", show_default=False)
+    ],
     train: Annotated[
         Path | None,
         typer.Argument(metavar="TRAIN", help="Treebank to learn from; else the built-in corpus.", show_default=False),
@@ -104,12 +107,17 @@ def reproduce(
         typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
     ] = 5,
     sweeps: Annotated[
-        int, typer.Option(min=2, help="Of cvb's sampler; averages are over the second half.", rich_help_panel=_STOP)
+        int, typer.Option(min=2, help="Of samplers; cvb's averages are over the second half.", rich_help_panel=_STOP)
     ] = 1000,
     subtypes: Annotated[
         str, typer.Option(help="Of cvb with brackets: numbers of subtypes, separated by commas.")
     ] = "2,4,8,16",
     alpha: Annotated[float, typer.Option(help="Of cvb with brackets: of the Dirichlets of rules.")] = 0.1,
+    states: Annotated[str, typer.Option(help="Of topics: numbers of states, separated by commas.")] = "50,100,150,200",
+    unseen: Annotated[
+        Unseen,
+        typer.Option(help="Of topics: which words have no id; test, as in the paper, looks at --test."),
+    ] = Unseen.rare,
     covariance: Annotated[
         Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
     ] = Covariance.full,
@@ -122,7 +130,7 @@ def reproduce(
         typer.Option(help="What to parse with: the softmax of the mean, or its exp.", rich_help_panel=_NORMAL),
     ] = PointEstimate.softmax,
 ) -> None:
-    """Make the tables of three papers anew: every row from many starts, beside the papers' figures.
+    """Make the tables of four papers anew: every row from many starts, beside the papers' figures.
 
     lognormal is Table 1 of Cohen, Gimpel and Smith (2008), with the rows attach-right, em, em-map, vb, vb-em, ln,
     ln-families and supervised.
@@ -134,6 +142,9 @@ def reproduce(
     em, vb, cvb and hastings. Bracketed trees (.mrg, .ptb): Table 1 and Figure 7, with base, the treebank's own grammar,
     and em, vb, cvb and variable-cvb for every number of subtypes (em-2, ...). All else: Figure 6, with attach-right,
     em, vb-1, cvb-1, hastings-1, vb-0.1, cvb-0.1, hastings-0.1 and supervised.
+
+    topics is Tables 3 and 4 of Wallach, Sutton and McCallum (2008), from TRAIN and --test, words of CoNLL-U with their
+    trees: pos, whose states are the tags (xpos unless --tags upos), and states-50, ... for every number of --states.
 
     Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
     """
@@ -150,6 +161,12 @@ def reproduce(
         options |= {"patience": patience, "smoothing": smoothing}
         options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha}
         _trials(experiment, given, options, rows, starts or STARTS, seed, jobs, out, resume)
+        return
+    if table == WhichTable.topics:
+        options = {"sweeps": sweeps, "states": states, "unseen": unseen.value, "format": format.value}
+        options |= {"tags": None if tags is None else tags.value}
+        chains = starts or (DEMO_STARTS if train is None else STARTS)
+        _trials("topics", given, options, rows, chains, seed, jobs, out, resume)
         return
     _check_files(table, given)
     if init == Init.supervised:
@@ -209,14 +226,17 @@ def _trials(
     from pyrogram.cli.reproduce import morphology, trial_tables
     from pyrogram.cli.reproduce.annotations import read_experiment as read_annotations
     from pyrogram.cli.reproduce.settings import TrialSettings, chosen_rows, default_jobs
+    from pyrogram.cli.reproduce.topics import read_experiment as read_topics
     from pyrogram.cli.reproduce.trials import TrialStudy
 
-    read_experiment: Callable[..., tuple[Experiment, dict[str, Any]]]
-    read_experiment = morphology.read_experiment if experiment == "morphology" else read_annotations
+    readers: dict[str, Callable[..., tuple[Experiment, dict[str, Any]]]]
+    readers = {"morphology": morphology.read_experiment, "annotations": read_annotations, "topics": read_topics}
+    read_experiment = readers[experiment]
     files = {name: path for name, path in given.items() if path is not None}
     read, used = read_experiment(files, options, seed)
     wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))
-    settings = TrialSettings(f"cvb, {experiment}", used, _digests(given), starts, seed, wanted, jobs or default_jobs())
+    table = experiment if experiment == "topics" else f"cvb, {experiment}"
+    settings = TrialSettings(table, used, _digests(given), starts, seed, wanted, jobs or default_jobs())
     study = TrialStudy(settings, read)
     results = _finished(study, out, resume)
     if out is not None:

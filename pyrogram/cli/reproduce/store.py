@@ -7,6 +7,7 @@
     curves.csv, curves.svg        objectives and held-out log-likelihoods of all starts, iteration by iteration
     covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
     subtypes.svg                  F1 against the number of subtypes
+    topics.md, topics.svg         words of the latent states of syntactic topics
     results.csv                   all scores of all starts
     table.csv, table.md           means and spreads beside the papers' figures
 
@@ -34,8 +35,8 @@ from pyrogram.cli.run_folder import write_file
 
 FORMAT = "pyrogram-reproduce-1"
 CONFIG, STARTS = "config.json", "starts"
-_PICTURES = ("curves.svg", "covariance.svg", "experts.svg", "subtypes.svg")
-OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", *_PICTURES)
+_PICTURES = ("curves.svg", "covariance.svg", "experts.svg", "subtypes.svg", "topics.svg")
+OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "topics.md", *_PICTURES)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from pyrogram.cli.reproduce.lab import Learnt
 from pyrogram.cli.reproduce.store import Key, Result, read_start, unpack_learnt
-from pyrogram.cli.reproduce.trials import Curve, Measure, Pictured, TrialStudy
+from pyrogram.cli.reproduce.trials import Curve, Measure, Pictured, TrialStudy, Written
 from pyrogram.cli.run_folder import write_file
 
 _LARGE = 1e6
@@ -136,6 +136,9 @@ def write_trials(out: Path, study: TrialStudy, results: Mapping[Key, Result]) ->
     }
     for name, text in texts.items():
         write_file(out / name, text.encode())
+    if isinstance(study.experiment, Written):
+        for name, data in study.experiment.written(learnt).items():
+            write_file(out / name, data)
     if find_spec("matplotlib") is not None:
         picture = curves_svg(study, learnt)
         if picture is not None:

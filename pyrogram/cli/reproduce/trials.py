@@ -115,6 +115,14 @@ class Pictured(Protocol):
         """By the file's name; called only where there is matplotlib."""
 
 
+@runtime_checkable
+class Written(Protocol):
+    """An experiment with files of its own."""
+
+    def written(self, learnt: Mapping[Key, Learnt]) -> Mapping[str, bytes]:
+        """By the file's name, which must be one of :data:`pyrogram.cli.reproduce.store.OUTPUTS`."""
+
+
 @dataclass(frozen=True)
 class TrialStudy:
     """A table to be filled, and all that its numbers depend on; workers get a copy."""

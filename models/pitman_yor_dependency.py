@@ -1,0 +1,69 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The hierarchical Pitman-Yor dependency model: Eisner's generative model with Pitman-Yor priors.
+
+Every word of a tree generates its children from the inside out: a child's tag given the parent's tag, word and case,
+the previous sibling's tag and the side; the child's word given its tag and the parent; its case given tag and word.
+Each of these distributions has a prior centred at that of a coarser context, up to the uniform distribution (Wallach,
+Sutton and McCallum 2008, section 3, Eqs. 3-8 and Table 1). Trees are observed: what is random is how much contexts
+share.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import pyro
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from pyrogram.charts.pitman_yor import Paths
+from pyrogram.distributions import Contexts, HierarchicalPitmanYor
+from pyrogram.grammars.lexical_dependencies import Events
+
+Prior = Literal["dirichlet-fixed", "dirichlet-sampled", "pitman-yor-fixed", "pitman-yor-sampled"]
+#: The four priors of Table 2.
+PRIORS: tuple[Prior, ...] = get_args(Prior)
+#: Eisner's concentrations, of the coarsest level and of the finer ones; and the discount of "pitman-yor-fixed".
+EISNER_COARSEST, EISNER_FINER, FIXED_DISCOUNT = 0.5, 3.0, 0.1
+
+
+def pitman_yor_dependency(
+    values: Mapping[str, Tensor],
+    contexts: Mapping[str, Contexts],
+    num_values: Mapping[str, int],
+    prior: Prior = "pitman-yor-sampled",
+    paths: Paths = "minimal",
+) -> None:
+    """The model, for :class:`~pyrogram.infer.PitmanYorSampler`::
+
+        grammar = LexicalDependencies(num_tags, num_words)
+        events = grammar.events(tags, words, cases, heads)
+        PitmanYorSampler(pitman_yor_dependency).run(*observed(events), grammar.num_values)
+
+    With a ``sampled`` prior, the discounts ε of each variable's levels are Beta(1, 1) (0 with a Dirichlet), and their
+    strengths α + ε Gamma(1, 0.1), which is exponential with mean 10; with a ``fixed`` one, α is Eisner's.
+
+    :param values: the events of tags, words and cases, as :meth:`LexicalDependencies.events` has them.
+    :param contexts: those that the values were seen in.
+    :param num_values: how many values each variable has.
+    :param paths: ``"minimal"``, ``"maximal"`` or ``"exact"``.
+    """
+    for name, observed_values in values.items():
+        levels = contexts[name].num_levels
+        discount, strength = torch.zeros(levels), torch.full((levels,), EISNER_FINER)
+        strength[0] = EISNER_COARSEST
+        if prior == "pitman-yor-fixed":
+            discount = torch.full((levels,), FIXED_DISCOUNT)
+            strength = strength + discount
+        if prior == "pitman-yor-sampled":
+            discount = pyro.sample(f"{name}_discount", dist.Beta(1.0, 1.0).expand([levels]).to_event(1))
+        if prior in ("dirichlet-sampled", "pitman-yor-sampled"):
+            strength = pyro.sample(f"{name}_strength", dist.Gamma(1.0, 0.1).expand([levels]).to_event(1))
+        process = HierarchicalPitmanYor(contexts[name], strength - discount, discount, num_values[name], paths=paths)
+        pyro.sample(name, process, obs=observed_values)
+
+
+def observed(events: Mapping[str, Events]) -> tuple[dict[str, Tensor], dict[str, Contexts]]:
+    """The values of events, and their contexts: the model's first two arguments."""
+    return {name: e.values for name, e in events.items()}, {name: Contexts(e.keys) for name, e in events.items()}

@@ -1,0 +1,206 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Tables 3 and 4 of Wallach, Sutton and McCallum (2008): syntactic topics in place of part-of-speech tags."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from pyrogram.cli.errors import CommandError, note
+from pyrogram.cli.reading import note_unknown, read_corpus
+from pyrogram.cli.reproduce.lab import Learnt
+from pyrogram.cli.reproduce.store import Key
+from pyrogram.cli.reproduce.topic_words import POS, all_notes, states_of, topic_files, v_measure
+from pyrogram.cli.reproduce.trials import Curve, Measure, Trial
+from pyrogram.data import Corpus
+from pyrogram.data.lexical import LexicalCorpus
+from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
+from pyrogram.metrics import accuracy_by_length
+
+SAMPLES, BURN_IN, THIN = 10, 50, 5  # of trees of test sentences
+BINS = (10, 20, 40, None)
+_DEMO_SENTENCES, _DEMO_TEST_SEED = 400, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Sentences as tensors, see :class:`pyrogram.data.lexical.LexicalCorpus`."""
+
+    name: str
+    words: Tensor
+    tags: Tensor
+    heads: Tensor
+    is_scored: Tensor
+
+    @staticmethod
+    def of(name: str, corpus: LexicalCorpus) -> Part:
+        """What the experiment needs of a corpus."""
+        assert corpus.tags is not None and corpus.heads is not None
+        return Part(name, corpus.words, corpus.tags, corpus.heads, corpus.is_scored)
+
+
+def read_experiment(files: Mapping[str, Path], options: Mapping[str, Any], seed: int) -> tuple[Topics, dict[str, Any]]:
+    """The experiment on a treebank, and the options that the numbers of one start depend on.
+
+    :param files: ``train`` and ``test``; none of them for the built-in corpus.
+    :param seed: with the number of a start added, of its chain.
+    :raises CommandError: if a file is missing or there is one too many, or for numbers of states that are none.
+    """
+    others = [f"--{name}" if name != "train2" else "TRAIN2" for name in files if name not in ("train", "test")]
+    if others:
+        raise CommandError(f"reproduce topics learns from TRAIN and stops by itself; leave out {' and '.join(others)}")
+    if "test" in files and "train" not in files:
+        raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --test")
+    if "train" in files and "test" not in files:
+        raise CommandError("give --test, a treebank that trees are compared with")
+    if options["tags"] == "form":
+        raise CommandError("--tags form would compare states with words; give upos or xpos")
+    if options["sweeps"] < 2:
+        raise CommandError(f"--sweeps must be at least 2, not {options['sweeps']}")
+    numbers = _numbers(options["states"])
+    used = {"sweeps": options["sweeps"], "tags": options["tags"] or "xpos", "unseen": options["unseen"]}
+    train, test = _corpora(files, used["tags"], options["format"])
+    ours = LexicalCorpus.from_corpus(train, unseen=used["unseen"], test=test if used["unseen"] == "test" else None)
+    theirs = LexicalCorpus.from_corpus(test, like=ours)
+    names = (files["train"].name, files["test"].name) if files else ("the built-in corpus", "another sample of it")
+    parts = Part.of(names[0], ours), Part.of(names[1], theirs)
+    symbols = tuple(ours.lexicon.vocab.symbols), tuple(ours.tag_vocab.symbols)
+    return Topics(*parts, *symbols, numbers, seed, used["sweeps"], used["unseen"]), used
+
+
+def _corpora(files: Mapping[str, Path], tags: str, format: str) -> tuple[Corpus, Corpus]:
+    if not files:
+        note("no TRAIN was given: this is the built-in corpus, made up by a grammar")
+        train = Corpus.builtin(_DEMO_SENTENCES)
+        return train, Corpus.builtin(_DEMO_SENTENCES // 4, seed=_DEMO_TEST_SEED, vocab=train.vocab)
+    train = read_corpus(files["train"], format=format, tags=tags, heads="required", punctuation="keep")
+    test = read_corpus(files["test"], format=format, tags=tags, vocab=train.vocab, heads="required", punctuation="keep")
+    note_unknown(test, files["test"])
+    return train, test
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Numbers of states."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 9999 for part in parts):
+        raise CommandError(f"--states must be whole numbers from 2 to 9999, separated by commas, not {text!r}")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _measures() -> tuple[Measure, ...]:
+    names = {"sampled": "sampled", "probable": "max. prob."}
+    found = [Measure(name, label, percent=True) for name, label in (*names.items(), ("mbr", "MBR"))]
+    for name, label in names.items():
+        found += [Measure(f"{name}_{b}", f"{label} ≤{b}", percent=True) for b in BINS if b is not None]
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Topics:
+    """The experiment, as :class:`pyrogram.cli.reproduce.trials.Experiment` has it.
+
+    :param train: sentences with trees, from which states are learnt; and ``test``, whose trees are found.
+    :param lexicon: names of the words' ids, and ``tag_names`` of the tags'.
+    :param numbers: of states, each with a row of its own.
+    :param seed: of chains, with their number added.
+    :param sweeps: of a chain.
+    :param unseen: which words are known, see :mod:`pyrogram.data.lexical`.
+    """
+
+    train: Part
+    test: Part
+    lexicon: tuple[str, ...]
+    tag_names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    seed: int
+    sweeps: int
+    unseen: str
+
+    title: ClassVar[str] = "Wallach, Sutton and McCallum (2008), Table 4: syntactic topics for part-of-speech tags"
+    measures: ClassVar[tuple[Measure, ...]] = _measures()
+    curves: ClassVar[tuple[Curve, ...]] = (Curve("objective", "log P(s, w | t), nats", x_label="sweep", log_x=True),)
+    compared: ClassVar[str] = "probable"
+    published: ClassVar[Mapping[str, Mapping[str, float]]] = {
+        POS: {"sampled": 0.553, "probable": 0.631},
+        "states-50": {"sampled": 0.592, "probable": 0.638},
+        "states-100": {"sampled": 0.600, "probable": 0.641},
+        "states-150": {"sampled": 0.605, "probable": 0.647},
+        "states-200": {"sampled": 0.604, "probable": 0.645},
+    }
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Tags for states, and every number of states, all compared with tags."""
+        rows = [Trial(f"states-{k}", f"{k} states", POS) for k in self.numbers]
+        return (Trial(POS, "part-of-speech tags", many=False), *rows)
+
+    def learn(self, row: str, start: int, say: Callable[[str], Any]) -> Learnt:
+        """One chain of a row."""
+        train, V = self.train, len(self.lexicon)
+        seed = self.seed + start
+        if row == POS:
+            topics = SyntacticTopics.from_states(train.words, train.heads, train.tags, V, len(self.tag_names))
+            say("parsing")
+            return Learnt((), metrics=self._scores(topics, self.test.tags, seed))
+        sampler = TopicGibbs(int(row.removeprefix("states-")), V, seed=seed)
+        sampler.run(train.words[:1], train.heads[:1], num_steps=1, progress=False)  # compiles before the clock starts
+        sampler = TopicGibbs(int(row.removeprefix("states-")), V, seed=seed)
+        began = time.process_time()
+
+        def watch(chain: TopicGibbs) -> None:
+            if len(chain.history) % 20 == 0:
+                say(f"sweep {len(chain.history)} of {self.sweeps}")
+
+        sampler.run(train.words, train.heads, num_steps=self.sweeps, progress=False, callback=watch)
+        seconds = time.process_time() - began
+        say("parsing")
+        topics, states = sampler.topics(), sampler.states()[train.words >= 0]
+        tags = train.tags[train.words >= 0]
+        metrics = {
+            "log_joint": sampler.log_joint(),
+            "alpha": float(topics.base.sum()),
+            "beta": topics.b * V,
+            "v_measure": v_measure(states, tags),
+            "seconds": seconds,
+        }
+        return Learnt(
+            (),
+            {"states": states.to(torch.int16)},
+            iterations=len(sampler.history),
+            stopped=f"{self.sweeps} sweeps",
+            curves={"objective": tuple(sampler.history)},
+            metrics=self._scores(topics, None, seed) | metrics,
+        )
+
+    def _scores(self, topics: SyntacticTopics, seen: Tensor | None, seed: int) -> dict[str, float]:
+        """Accuracies of sampled trees, each the mean over all samples, of most probable trees, and by MBR."""
+        words = self.test.words
+        kernel = TopicTrees(topics, seed=seed)
+        found = {"sampled": kernel.run(words, seen, num_samples=SAMPLES, burn_in=BURN_IN, thin=THIN)}
+        found["probable"] = topics.parse(words, seen)[None]
+        found["mbr"] = topics.parse(words, seen, decoder="mbr")[None]
+        scores = {"acceptance": kernel.acceptance}
+        for name, trees in found.items():
+            bins = [accuracy_by_length(heads, self.test.heads, BINS, self.test.is_scored) for heads in trees]
+            for i, bound in enumerate(BINS):
+                shares = [b[i].directed for b in bins]
+                known = [share for share in shares if share is not None]
+                key = name if bound is None else f"{name}_{bound}"
+                scores[key] = sum(known) / len(known) if known else math.nan
+        return scores
+
+    def notes(self, results: Mapping[Key, Any]) -> Sequence[str]:
+        """Footnotes."""
+        return all_notes(self, results)
+
+    def written(self, learnt: Mapping[Key, Learnt]) -> Mapping[str, bytes]:
+        """Table 3: the words of states, aligned across chains."""
+        return topic_files(self, {key: states_of(found) for key, found in learnt.items() if key.row != POS})

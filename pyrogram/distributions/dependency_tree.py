@@ -1,0 +1,235 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What distributions over projective dependency trees have in common, whatever their scores look at."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from pyrogram.charts import projective
+from pyrogram.charts.trees import projective_trees
+
+from .constraints import DependencyTrees, Scores
+
+LONGEST_ENUMERATED = 7
+Self = TypeVar("Self", bound="DependencyTreeDistribution")
+
+
+class DependencyTreeDistribution(TorchDistribution):
+    """Trees of given sentences, written as heads, with p(tree) in proportion to exp(score).
+
+    A subclass says what the score of a tree is and which chart sums over all trees; here is all that follows.
+
+    :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
+        "arc_scores" is the first; its dtype and device are the distribution's.
+    :param event_dims: how many dimensions of each are not the batch's.
+    :param n: number of words.
+    """
+
+    arg_constraints = {"arc_scores": Scores()}
+    has_enumerate_support = True
+
+    arc_scores: Tensor
+    lengths: Tensor
+    multiroot: bool
+
+    def __init__(
+        self,
+        scores: Mapping[str, Tensor | None],
+        event_dims: Mapping[str, int],
+        n: int,
+        lengths: Tensor | None,
+        multiroot: bool,
+        validate_args: bool | None,
+    ):
+        given = {name: x for name, x in scores.items() if x is not None}
+        shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in given.items()]
+        self._all_full = lengths is None
+        if lengths is None:
+            lengths = torch.full(shapes[0], n, dtype=torch.long, device=given["arc_scores"].device)
+        batch_shape = projective.broadcast(*shapes, lengths.shape)
+        if lengths.is_floating_point():
+            raise ValueError(f"lengths must be integers, not {lengths.dtype}")
+        self.__dict__.update(scores)
+        self.lengths, self.multiroot = lengths.long(), multiroot
+        self._cache: dict[str, Any] = {}
+        validate = self._validate_args if validate_args is None else validate_args
+        # torch looks at the scores once more only to complain of them.
+        invalid = validate and (projective.is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
+        super().__init__(batch_shape, torch.Size([n]), validate_args=invalid)
+        self._validate_args = validate
+        if validate:
+            self._validate_parameters(given)
+
+    def _validate_parameters(self, given: Mapping[str, Tensor]) -> None:
+        for name, scores in given.items():
+            if name != "arc_scores" and not Scores().holds(scores):
+                raise ValueError(f"{name} must be real numbers or -inf, but some are NaN or +inf")
+        if not self._all_full:
+            projective.check_lengths(self.lengths, self.event_shape[0])
+
+    @property
+    def support(self) -> DependencyTrees:
+        """Projective trees of the sentences' lengths."""
+        return DependencyTrees(self.lengths, self.multiroot)
+
+    def expand(self: Self, batch_shape: Any, _instance: Any = None) -> Self:
+        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
+        new: Self = self._get_checked_instance(type(self), _instance)
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
+        TorchDistribution.__init__(new, torch.Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
+        return {**self.__dict__, "_cache": {}}
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    @abstractmethod
+    def _log_partition(self) -> Tensor:
+        """log Z in the parameters' own batch shape, or in a larger one."""
+
+    @abstractmethod
+    def _marginals(self) -> tuple[Any, ...]:
+        """log Z and its gradients, likewise."""
+
+    @abstractmethod
+    def _score(self, heads: Tensor) -> Tensor:
+        """The score of trees."""
+
+    @abstractmethod
+    def _sample(self, count: int) -> Tensor:
+        """Trees (count, *batch_shape, n)."""
+
+    @abstractmethod
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The best trees (k, *batch_shape, n) and their scores."""
+
+    @abstractmethod
+    def marginals(self) -> Tensor:
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+
+    # ------------------------------------------------------------------ probabilities
+
+    @property
+    def _lengths(self) -> Tensor | None:
+        """For the charts, which need not look at lengths that are all n."""
+        return None if self._all_full else self.lengths
+
+    def _kept(self, name: str, compute: Any) -> Any:
+        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
+        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
+            self._cache[name] = (torch.is_grad_enabled(), compute())
+        return self._cache[name][1]
+
+    def _posterior(self) -> Any:
+        """log Z and the marginals of all events, in the parameters' own batch shape."""
+        return self._kept("posterior", self._marginals)
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible tree."""
+        # The marginals' chart has log Z as well.
+        kept = "posterior" in self._cache
+        log_z: Tensor = self._posterior()[0] if kept else self._kept("log_z", self._log_partition)
+        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(tree), in nats.
+
+        :param value: heads, shape ``(*sample, *batch, n)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        score = self._score(value.long())
+        log_z = self.log_partition
+        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent trees, exact, shape ``(*sample_shape, *batch_shape, n)``.
+
+        :raises ValueError: if a sentence has no possible tree.
+        """
+        sample_shape = torch.Size(sample_shape)
+        with torch.no_grad():
+            heads = self._sample(sample_shape.numel())
+        return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
+
+    # ------------------------------------------------------------------ decoding
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable trees, best first: heads ``(k, *batch_shape, n)`` and log probabilities.
+
+        Where there are fewer than k possible trees, heads are -1 and log probabilities -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        heads, scores = self._top_k(k)
+        log_z = self.log_partition.detach()
+        return heads, torch.where(scores > -torch.inf, scores - log_z, scores)
+
+    def argmax(self) -> Tensor:
+        """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
+        return self.top_k(1)[0][0]
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable tree."""
+        return self.argmax()
+
+    def mbr(self) -> Tensor:
+        """The tree with the most expected right heads (minimum Bayes risk), shape ``(*batch_shape, n)``.
+
+        Heads are -1 where no tree is possible.
+        """
+        with torch.no_grad():
+            heads = projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
+            return torch.where(self.log_partition[..., None] > -torch.inf, heads, -1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
+
+        :raises NotImplementedError: for more than 7 words (728 trees at 6, 3,876 at 7), or if lengths differ.
+        """
+        n = self.event_shape[0]
+        if n > LONGEST_ENUMERATED:
+            raise NotImplementedError(
+                f"there are too many trees of {n} words to enumerate; the limit is {LONGEST_ENUMERATED}"
+            )
+        if not bool((self.lengths == n).all()):
+            raise NotImplementedError("sentences of different lengths have no common support to enumerate")
+        # A copy: the list of trees is kept for all distributions, and a caller may change what he gets.
+        trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
+        trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
+        return trees.expand(-1, *self.batch_shape, -1) if expand else trees
+
+
+def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:
+    """
+    :raises NotImplementedError: if the support of p is not a part of q's, or not of the same sentences.
+    """
+    if p.multiroot and not q.multiroot:
+        raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
+    if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
+        raise NotImplementedError("p and q are over trees of different lengths, so the divergence is infinite")
+
+
+def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:
+    """E_p[score_p - score_q] of one kind of events; what p does not allow counts nothing."""
+    difference = torch.where(posterior > 0, p_scores - q_scores, torch.zeros_like(posterior))
+    return (posterior * difference).flatten(-event_dim).sum(-1)
+
+
+def copied(values: Tensor) -> Tensor:
+    """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
+    if values.requires_grad or projective.choose_engine(values, None) == "torch":
+        return values.clone()
+    return torch.from_numpy(values.numpy().copy())

@@ -1,0 +1,167 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Projective dependency trees whose arcs see their siblings, as a Pyro distribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts import sibling
+from pyrogram.charts.sibling_trees import last_children, siblings_of, tree_scores
+
+from .dependency_tree import DependencyTreeDistribution, comparable, copied, expected_difference
+
+
+class SiblingDependencyTree(DependencyTreeDistribution):
+    r"""Second-order projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
+
+    A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
+
+    1. in 0..n, where 0 is the wall, left of the sentence, and 1..n are words;
+    2. -1 in the padding, after the sentence's length;
+    3. such that following heads from any word leads to the wall, and arcs do not cross;
+    4. with exactly one child of the wall (any number from one on, if ``multiroot``).
+
+    A head's children on one side are read from the nearest outwards. The score of a tree is the sum, over its arcs,
+    of the arc's score and its score after its *sibling*, the child before it, and, if given, of the scores of both
+    stops of every word, after its last child on that side. ``log_prob`` is normalised: log p(tree | scores), in nats,
+    never above 0. If the scores are log probabilities of a model that generates words and tree, the joint is
+    ``log_prob + log_partition``.
+
+    Time O(n^3), memory O(n^2) a sentence besides the scores and their gradients (O(n^3) where torch is the engine).
+
+    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent]; -inf forbids an arc. Column 0 and the diagonal
+        are not read.
+    :param sibling_scores: shape ``(*batch, n+1, n+1, n+1)`` [head, dependent, sibling]: the sibling is the nearest
+        of the head's other children between the two; it is the head itself if the dependent is the first child on its
+        side. No other entry is read.
+    :param stop_scores: shape ``(*batch, n+1, 2, n+1)`` [head, direction (0 left, 1 right), last child on that side, or
+        the head itself if there is none], or None. Row 0, the wall's, is not read.
+    :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
+    :param multiroot: whether the wall may have several children.
+    :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
+
+    **References:**
+
+    [1] McDonald, R. and Pereira, F. (2006). Online learning of approximate dependency parsing algorithms. EACL,
+    section 2.1. https://aclanthology.org/E06-1011/
+    """
+
+    sibling_scores: Tensor
+    stop_scores: Tensor | None
+
+    def __init__(
+        self,
+        arc_scores: Tensor,
+        sibling_scores: Tensor,
+        stop_scores: Tensor | None = None,
+        lengths: Tensor | None = None,
+        *,
+        multiroot: bool = False,
+        validate_args: bool | None = None,
+    ):
+        if not arc_scores.is_floating_point():
+            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
+        shape = tuple(arc_scores.shape)
+        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
+        N = shape[-1]
+        for name, scores, event in (("sibling", sibling_scores, (N, N, N)), ("stop", stop_scores, (N, 2, N))):
+            if scores is None:
+                continue
+            if tuple(scores.shape[-3:]) != event:
+                expected = ", ".join(map(str, event))
+                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
+            if scores.dtype != arc_scores.dtype:
+                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
+        super().__init__(
+            {"arc_scores": arc_scores, "sibling_scores": sibling_scores, "stop_scores": stop_scores},
+            {"arc_scores": 2, "sibling_scores": 3, "stop_scores": 3},
+            N - 1,
+            lengths,
+            multiroot,
+            validate_args,
+        )
+
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        """By the names of the events."""
+        given = {"arc": self.arc_scores, "sibling": self.sibling_scores}
+        return given if self.stop_scores is None else given | {"stop": self.stop_scores}
+
+    def _log_partition(self) -> Tensor:
+        return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
+
+    def _marginals(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        return sibling.marginals(*self._arguments(), self._lengths, multiroot=self.multiroot)
+
+    def _arguments(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.arc_scores, self.sibling_scores, self.stop_scores
+
+    def _score(self, heads: Tensor) -> Tensor:
+        return tree_scores(heads, *self._arguments())
+
+    def _sample(self, count: int) -> Tensor:
+        lengths = self.lengths.expand(self.batch_shape)
+        return sibling.sample(*self._arguments(), lengths, num_samples=count, multiroot=self.multiroot)
+
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        lengths = self.lengths.expand(self.batch_shape)
+        return sibling.top_k(*self._arguments(), lengths, k=k, multiroot=self.multiroot)
+
+    def marginals(self) -> Tensor:
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+        arcs = copied(self._posterior()[1])
+        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: posterior of every arc, sibling and stop, in the shape of the scores."""
+        log_z, *posteriors = self._posterior()
+        # Copies, so that a caller may change them in place.
+        return {
+            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
+            for name, p in zip(self._scores, posteriors, strict=False)
+        }
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        heads = value.long()
+        N = heads.shape[-1] + 1
+        real = heads >= 0
+        pair = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
+        sibling_index = pair * N + siblings_of(heads).clamp_min(0)
+        counted = {
+            "arc": self._indicators(pair, real, (N, N)),
+            "sibling": self._indicators(sibling_index, real, (N, N, N)),
+        }
+        if self.stop_scores is not None:
+            side = torch.arange(2 * N, device=heads.device)[2:]  # of words alone
+            last = side * N + last_children(heads)[..., 1:, :].flatten(-2)
+            counted["stop"] = self._indicators(last, real.repeat_interleave(2, -1), (N, 2, N))
+        return counted
+
+    def _indicators(self, index: Tensor, real: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Ones at the indices that are real."""
+        zeros = self.arc_scores.new_zeros(*index.shape[:-1], torch.Size(shape).numel())
+        return zeros.scatter_add(-1, index, real.to(zeros.dtype)).reshape(*index.shape[:-1], *shape)
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``."""
+        log_z, *posteriors = self._posterior()
+        pairs = zip(self._scores.values(), posteriors, strict=False)
+        entropy: Tensor = sibling.entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
+        return entropy.expand(self.batch_shape)
+
+
+@register_kl(SiblingDependencyTree, SiblingDependencyTree)
+def _kl(p: SiblingDependencyTree, q: SiblingDependencyTree) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    comparable(p, q)
+    if p._scores.keys() != q._scores.keys():
+        raise NotImplementedError("one distribution has stop scores and the other has none; give both, zeros will do")
+    total = q.log_partition - p.log_partition
+    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=False):
+        total = total + expected_difference(posterior, scores, q._scores[name], 2 if name == "arc" else 3)
+    return torch.where(q.log_partition > -torch.inf, total, torch.inf)

@@ -1,0 +1,149 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing with the predictive probabilities of a lexicalised dependency model, held fixed for a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts import projective, sibling
+from pyrogram.charts.pitman_yor import Restaurants
+
+from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
+
+Decoder = Literal["viterbi", "mbr"]
+#: Cells of a batch's sibling scores, which need most of the memory: 32 MB; and most sentences.
+_BATCH, _MOST = 2**22, 256
+
+
+@dataclass(frozen=True)
+class Franchise:
+    """Restaurants with their parameters; called with contexts and values, it gives predictive probabilities.
+
+    :param restaurants: what was observed, and where it sits.
+    :param concentration: α of each level, coarsest first, shape (L,).
+    :param discount: ε of each level, shape (L,).
+    """
+
+    restaurants: Restaurants
+    concentration: Tensor
+    discount: Tensor
+
+    def __call__(self, keys: tuple[Tensor, ...], values: Tensor) -> Tensor:
+        """P(value | context) given all that was observed, shape (M,)."""
+        return self.restaurants.predict(keys, values, self.concentration, self.discount)
+
+    def copy(self) -> Franchise:
+        """The same observations and seats, independent of these."""
+        return Franchise(self.restaurants.copy(), self.concentration.clone(), self.discount.clone())
+
+
+@dataclass(frozen=True)
+class Parses:
+    """Trees of N sentences.
+
+    :param heads: by decoder, shape (N, n), padded with -1.
+    :param log_likelihood: log P(tags, words, cases) of each sentence, summed over its trees, in nats, shape (N,).
+    """
+
+    heads: dict[str, Tensor]
+    log_likelihood: Tensor
+
+
+class LexicalParser:
+    """Trees of tagged and cased sentences, by the sibling chart: O(n^3) for a sentence of n words.
+
+    The probability of a tree is the product of the predictive probabilities of its events given the training data, as
+    in Eq. 10 of Wallach, Sutton and McCallum (2008): events do not learn from one another.
+
+    :param grammar: which events a tree has.
+    :param predict: probabilities of values in contexts, by "tags", "words", "cases"; such as :class:`Franchise`.
+    """
+
+    def __init__(self, grammar: LexicalDependencies, predict: Mapping[str, Predict]):
+        missing = [site for site in SITES if site not in predict]
+        if missing:
+            raise ValueError(
+                f"expected predictive probabilities of tags, words and cases, actual none of {missing[0]}."
+            )
+        self.grammar, self.predict = grammar, predict
+
+    def parse(
+        self,
+        tags: Tensor,
+        words: Tensor,
+        cases: Tensor,
+        decoders: Sequence[Decoder] = ("viterbi", "mbr"),
+        callback: Callable[[int], object] | None = None,
+    ) -> Parses:
+        """Trees of all sentences, by each decoder, and the sentences' likelihood.
+
+        :param tags: shape (N, n), padded with -1 on the right, as are words and cases.
+        :param decoders: ``"viterbi"``: the most probable tree; ``"mbr"``: the tree with the most expected right heads.
+        :param callback: called with the number of sentences that are done, now and then.
+        """
+        N, n = tags.shape
+        heads: dict[str, Tensor] = {name: torch.full((N, n), -1) for name in decoders}
+        log_likelihood = torch.zeros(N, dtype=torch.float64)
+        done = 0
+        for which, lengths, scores in self.batches(tags, words, cases):
+            longest = int(lengths.max())
+            given = (scores.arcs, scores.siblings, scores.stops, lengths)
+            if "mbr" in heads:
+                log_z, arcs = sibling.marginals(*given)[:2]
+                heads["mbr"][which, :longest] = projective.mbr(arcs[..., None], lengths)
+            else:
+                log_z = sibling.log_partition(*given)
+            if "viterbi" in heads:
+                heads["viterbi"][which, :longest] = sibling.top_k(*given)[0][0]
+            log_likelihood[which] = log_z + scores.cases
+            done += len(which)
+            if callback is not None:
+                callback(done)
+        return Parses(heads, log_likelihood)
+
+    def sample(
+        self, tags: Tensor, words: Tensor, cases: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Independent trees of every sentence from Eq. 10, shape (num_samples, N, n), padded with -1."""
+        heads = torch.full((num_samples, *tags.shape), -1)
+        for which, lengths, scores in self.batches(tags, words, cases):
+            heads[:, which, : int(lengths.max())] = draw_trees(scores, lengths, num_samples, generator)
+        return heads
+
+    def batches(self, tags: Tensor, words: Tensor, cases: Tensor) -> Iterator[tuple[Tensor, Tensor, TreeScores]]:
+        """Sentences of about the same length together: their numbers (B,), lengths (B,), and padded scores.
+
+        Sentences without words are in none of them.
+        """
+        lengths = (tags >= 0).sum(-1)
+        order = lengths.argsort(descending=True, stable=True)
+        order = order[lengths[order] > 0]
+        while len(order):
+            n = int(lengths[order[0]])
+            chosen, order = order.tensor_split([max(1, min(_MOST, _BATCH // (n + 1) ** 3))])
+            yield chosen, lengths[chosen], self._padded(chosen, lengths, tags, words, cases)
+
+    def _padded(self, which: Tensor, lengths: Tensor, tags: Tensor, words: Tensor, cases: Tensor) -> TreeScores:
+        B, N = len(which), int(lengths[which].max()) + 1
+        arcs, siblings = torch.zeros(B, N, N, dtype=torch.float64), torch.zeros(B, N, N, N, dtype=torch.float64)
+        stops, constant = torch.zeros(B, N, 2, N, dtype=torch.float64), torch.zeros(B, dtype=torch.float64)
+        for b, i in enumerate(which.tolist()):
+            n = int(lengths[i])
+            sentence = (tags[i, :n], words[i, :n], cases[i, :n])
+            constant[b] = self.grammar.fill_scores(*sentence, self.predict, arcs[b], siblings[b], stops[b])
+        return TreeScores(arcs, siblings, stops, constant)
+
+
+def draw_trees(
+    scores: TreeScores, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+) -> Tensor:
+    """Independent trees of a padded batch of sentences, shape (num_samples, B, n)."""
+    return sibling.sample(
+        scores.arcs, scores.siblings, scores.stops, lengths, num_samples=num_samples, generator=generator
+    )

@@ -1,0 +1,287 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Gibbs sampling of syntactic topics: the latent states of all words of a treebank, given its trees."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from typing_extensions import Self
+
+from pyrogram.charts import topic_gibbs
+from pyrogram.charts.topic_tokens import check_states, count, tokens
+
+from .checkpoint import load_state, save_state
+from .topic_sampler_predictive import SyntacticTopics
+
+
+class TopicGibbs:
+    """A chain over the states of all words, P(s | w, t, α m, β), with θ and φ integrated out: exact Gibbs sampling.
+
+    The model is Wallach, Sutton and McCallum (2008), Eq. 12-14, :func:`pyrogram.models.syntactic_topics`::
+
+        sampler = TopicGibbs(num_states=150, num_words=len(lexicon), seed=0)
+        sampler.run(words, heads, num_steps=1000)
+        topics = sampler.topics()            # top_words, parse, ...
+
+    Between sweeps, α m and β are set to (nearly) maximise the probability of the present states and words, which is the
+    paper's "optimized together" (of α m); this is empirical Bayes by stochastic EM, not sampling. With
+    ``optimize_every=0`` both stay, and the chain leaves P(s | w, t) invariant. A chain on EWT's 200,000 words with 150
+    states makes about 25 sweeps a second.
+
+    :param num_states: K.
+    :param num_words: V; the wall is a head of its own.
+    :param concentration: α m at first: one number for every state, or a tensor of shape ``(K,)``.
+    :param word_concentration: β / V at first, of every word. Greater than what is optimal, it works like a high
+        temperature: chains then reach states that are more probable, by thousands of nats on real corpora.
+    :param optimize_every: sweeps from one optimisation to the next; 0: never.
+    :param optimize_after: sweeps before the first, in which states settle.
+    :param learn_beta: whether β is optimised, too.
+    :param seed: of the chain; by default from torch's global generator.
+    """
+
+    def __init__(
+        self,
+        num_states: int,
+        num_words: int,
+        *,
+        concentration: float | Tensor = 0.1,
+        word_concentration: float = 0.1,
+        optimize_every: int = 10,
+        optimize_after: int = 20,
+        learn_beta: bool = True,
+        seed: int | None = None,
+    ):
+        base = torch.as_tensor(concentration, dtype=torch.float64)
+        if num_states < 1 or num_words < 1 or optimize_every < 0 or optimize_after < 0:
+            raise ValueError(
+                f"need num_states >= 1, num_words >= 1, optimize_every >= 0 and optimize_after >= 0, not {num_states}, "
+                f"{num_words}, {optimize_every}, {optimize_after}"
+            )
+        if base.shape not in ((), (num_states,)) or not bool(((base > 0) & (base < torch.inf)).all()):
+            raise ValueError(f"concentration must be positive, one number or {num_states}, not {concentration}")
+        if not 0 < word_concentration < float("inf"):
+            raise ValueError(f"word_concentration must be positive, not {word_concentration}")
+        self.num_states, self.num_words = num_states, num_words
+        self.optimize_every, self.optimize_after, self.learn_beta = optimize_every, optimize_after, learn_beta
+        self.history: list[float] = []  #: log P(s, w | t) before each sweep, in nats
+        self._base, self._b = base.expand(num_states).clone(), float(word_concentration)
+        seed = int(torch.randint(2**62, ())) if seed is None else seed
+        self._generator = torch.Generator().manual_seed(seed)
+        self._corpus: tuple[Tensor, Tensor] | None = None
+        self._parents, self._words, self._states = (torch.empty(0, dtype=torch.int32) for _ in range(3))
+        self._counts: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+
+    # ------------------------------------------------------------------ public
+
+    def step(self, words: Tensor, heads: Tensor) -> float:
+        """One sweep over all words; see :meth:`run`. Returns the log joint before it, in nats."""
+        self._read(words, heads)
+        return self._step()
+
+    def run(
+        self,
+        words: Tensor,
+        heads: Tensor,
+        *,
+        num_steps: int = 1000,
+        progress: bool = True,
+        callback: Callable[[Self], Any] | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 100,
+        resume: bool = True,
+    ) -> Self:
+        """Sweep over all words again and again.
+
+        :param words: ids, shape ``(N, n)``, padded with -1.
+        :param heads: as in CoNLL, 0 for the wall; trees may have crossing arcs.
+        :param num_steps: sweeps of this run; those of the checkpoint that it resumes count.
+        :param progress: show a progress bar.
+        :param callback: called after every sweep with this sampler; stops the run by returning True.
+        :param checkpoint: file to save to every ``checkpoint_every`` sweeps, at the end, and when interrupted; it is
+            replaced atomically, and a chain resumed from it is the same to the last bit.
+        :param resume: go on from ``checkpoint`` if it exists.
+        """
+        if num_steps < 0 or checkpoint_every < 1:
+            raise ValueError(f"need num_steps >= 0 and checkpoint_every >= 1, not {num_steps}, {checkpoint_every}")
+        self._read(words, heads)
+        last = len(self.history) + num_steps
+        path = None if checkpoint is None else Path(checkpoint)
+        if path is not None and resume and path.exists():
+            self.load_state_dict(load_state(path, self._fingerprint()))
+        try:
+            with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
+                while len(self.history) < last:
+                    joint = self._step()
+                    bar.update()
+                    bar.set_postfix(log_joint=f"{joint:.1f}", refresh=False)
+                    if path is not None and len(self.history) % checkpoint_every == 0:
+                        save_state(path, self.state_dict(), self._fingerprint())
+                    if callback is not None and callback(self) is True:
+                        break
+        finally:
+            if path is not None and self.history:
+                save_state(path, self.state_dict(), self._fingerprint())
+        return self
+
+    @property
+    def concentration(self) -> Tensor:
+        """α m, float64, shape ``(K,)``: the sum is α."""
+        return self._base.clone()
+
+    @property
+    def word_concentration(self) -> float:
+        """β / V."""
+        return self._b
+
+    def log_joint(self) -> float:
+        """log P(s, w | t, α m, β) of the present states, in nats."""
+        self._need_states()
+        by_parent, by_word = self._counts
+        b, V = self._b, self.num_words
+        base = self._padded_base()
+        total = topic_gibbs.rising(by_parent.numpy(), base.numpy())
+        total += topic_gibbs.rising(by_word.numpy(), torch.full_like(base, b).numpy())
+        for sizes, whole in ((by_parent.sum(1), float(base.sum())), (by_word.sum(0), V * b)):
+            total -= float(
+                (torch.lgamma(sizes.double() + whole) - torch.lgamma(torch.tensor(whole, dtype=torch.float64))).sum()
+            )
+        return float(total)
+
+    def states(self) -> Tensor:
+        """The present states, shape ``(N, n)``, padded with -1."""
+        self._need_states()
+        assert self._corpus is not None
+        words = self._corpus[0]
+        found = torch.full_like(words, -1)
+        found[words >= 0] = self._states.to(found.dtype)
+        return found
+
+    def set_states(self, words: Tensor, heads: Tensor, states: Tensor) -> None:
+        """Begin at given states, shape ``(N, n)``, padded with -1."""
+        self._read(words, heads)
+        check_states(words, states, self.num_states)
+        self._states = states[words >= 0].int()
+        self._recount()
+
+    def topics(self) -> SyntacticTopics:
+        """What the present states say about new sentences."""
+        self._need_states()
+        K = self.num_states
+        by_parent, by_word = (c[:, :K].clone() for c in self._counts)
+        return SyntacticTopics(by_parent, by_word, self._base.clone(), self._b)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that is needed to go on, as plain tensors."""
+        return {
+            "states": self._states.clone(),
+            "base": self._base.clone(),
+            "b": torch.tensor(self._b, dtype=torch.float64),
+            "generator": self._generator.get_state(),
+            "history": torch.tensor(self.history, dtype=torch.float64),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the state of another chain with as many states over the same sentences.
+
+        :raises ValueError: if it is not the state of such a chain.
+        """
+        names = {"states", "base", "b", "generator", "history"}
+        if set(state) != names or state["base"].shape != (self.num_states,):
+            raise ValueError(f"this is not the state of {type(self).__name__} with {self.num_states} states")
+        if self._corpus is not None and len(state["states"]) not in (0, len(self._words)):
+            raise ValueError(f"this is the state of a chain over {len(state['states'])} words, not {len(self._words)}")
+        self._states, self._base = state["states"].clone(), state["base"].clone()
+        self._b = float(state["b"])
+        self._generator.set_state(state["generator"].clone())
+        self.history = state["history"].tolist()
+        if self._corpus is not None and len(self._states):
+            self._recount()
+
+    # ------------------------------------------------------------------ inside
+
+    def _read(self, words: Tensor, heads: Tensor) -> None:
+        """Take over sentences; other ones than before end the chain."""
+        before = self._corpus
+        if before is not None and before[0] is words and before[1] is heads:
+            return
+        parents, children = tokens(words, heads, self.num_words)
+        same = torch.equal(parents, self._parents) and torch.equal(children, self._words)
+        if before is not None and not same:
+            self._states, self.history = torch.empty(0, dtype=torch.int32), []
+        self._corpus, self._parents, self._words = (words, heads), parents, children
+        if before is None and len(self._states) not in (0, len(children)):
+            raise ValueError(f"the state is that of a chain over {len(self._states)} words, not {len(children)}")
+        if before is None and len(self._states):
+            self._recount()
+
+    def _recount(self) -> None:
+        columns = topic_gibbs.padded(self.num_states)
+        self._counts = count(self._parents, self._words, self._states, self.num_words, columns)
+
+    def _begin(self) -> None:
+        """States drawn one after the other, each given those before it."""
+        columns = topic_gibbs.padded(self.num_states)
+        shapes = (self.num_words + 1, columns), (self.num_words, columns)
+        by_parent, by_word = (torch.zeros(shape, dtype=torch.int32) for shape in shapes)
+        self._counts = by_parent, by_word
+        self._states = torch.full_like(self._words, -1)
+        self._sweep(self._states)
+
+    def _padded_base(self) -> Tensor:
+        extra = topic_gibbs.padded(self.num_states) - self.num_states
+        return torch.nn.functional.pad(self._base, (0, extra))
+
+    def _sweep(self, states: Tensor) -> None:
+        by_parent, by_word = self._counts
+        uniforms = torch.rand(len(states), generator=self._generator, dtype=torch.float64)
+        topic_gibbs.sweep(
+            self._parents.numpy(),
+            self._words.numpy(),
+            states.numpy(),
+            uniforms.numpy(),
+            by_parent.numpy(),
+            by_word.numpy(),
+            by_word.sum(0).numpy(),
+            self._padded_base().float().numpy(),
+            self._b,
+        )
+
+    def _step(self) -> float:
+        """A sweep, wholly or not at all."""
+        kept = self._states.clone(), self._generator.get_state(), self._base, self._b
+        try:
+            if not len(self._states):
+                self._begin()
+            before = self.log_joint()
+            self._sweep(self._states)
+            number = len(self.history) + 1
+            if self.optimize_every and number > self.optimize_after and number % self.optimize_every == 0:
+                better = self.topics().optimised(learn_beta=self.learn_beta)
+                self._base, self._b = better.base, better.b
+        except BaseException:  # above all KeyboardInterrupt: half a sweep is no state to save or to go on from
+            self._states, generator, self._base, self._b = kept
+            self._generator.set_state(generator)
+            if len(self._states):
+                self._recount()
+            raise
+        self.history.append(before)
+        return before
+
+    def _need_states(self) -> None:
+        if not len(self._states) or self._corpus is None:
+            raise RuntimeError(f"{type(self).__name__} has no states yet; call step or run first")
+
+    def _fingerprint(self) -> str:
+        """A hash of the sentences, and of what the chain depends on."""
+        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta
+        digest = hashlib.sha256(f"{type(self).__name__}{own}".encode())
+        for part in (self._parents, self._words):
+            digest.update(part.numpy().tobytes())
+        return digest.hexdigest()

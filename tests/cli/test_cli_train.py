@@ -1,0 +1,113 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram train`` and parsing with what it wrote."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from pyrogram.data import Corpus
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Treebanks of our own grammar: training and test."""
+    folder = tmp_path_factory.mktemp("treebanks")
+    train, test = folder / "train.conllu", folder / "test.conllu"
+    Corpus.builtin(120, seed=0).to_conllu(train)
+    Corpus.builtin(30, seed=1).to_conllu(test)
+    return train, test
+
+
+@pytest.fixture
+def run(call: Call, files: tuple[Path, Path], tmp_path: Path) -> Path:
+    out = tmp_path / "run"
+    done = call("train", files[0], "--tags", "xpos", "--steps", 4, "--test", files[1], "--out", out)
+    assert done.status == 0, done.err
+    assert "Pitman-Yor, sampled, minimal" in done.out and "supervised DMV" in done.out
+    return out
+
+
+def test_what_is_written(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "lexicon.json", "weights.safetensors", "parses.conllu", "results.csv", "trace.csv"} <= names
+    assert len((run / "trace.csv").read_text().splitlines()) == 5
+    assert json.loads((run / "config.json").read_text())["grammar"]["kind"] == "LexicalDependencies"
+    results = (run / "results.csv").read_text()
+    accuracy = {
+        line.split(",")[0]: float(line.split(",")[6]) for line in results.splitlines() if ",viterbi,all," in line
+    }
+    assert accuracy["selected"] > accuracy["attach-right"] > 0
+
+
+def test_parsing_is_what_training_parsed(call: Call, run: Path, files: tuple[Path, Path]) -> None:
+    done = call("parse", run, files[1])
+    assert done.status == 0
+    assert done.out == (run / "parses.conllu").read_text().replace("gold tags", "the file's tags")
+    predicted = run.parent / "predicted.conllu"
+    assert call("parse", run, files[1], "--decoder", "viterbi", "--out", predicted).status == 0
+    assert "all" in call("evaluate", files[1], predicted).out
+
+
+def test_tags_of_the_tagger(call: Call, run: Path, tmp_path: Path, files: tuple[Path, Path]) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text("The dog barks\n\nA cat\n")
+    done = call("parse", run, plain)
+    assert done.status == 0 and "those of the model's tagger" in done.err
+    assert [len(block.splitlines()) for block in done.out.split("\n\n") if block] == [4, 2]
+    assert "\t_\tDT\t" in done.out
+    assert "has no XPOS" in call("parse", run, plain, "--retag", "no").err
+    whole = call("parse", run, files[1], "--retag", "all")
+    column = [line.split("\t")[4] for line in whole.out.splitlines() if "\t" in line]
+    gold = [line.split("\t")[4] for line in files[1].read_text().splitlines() if "\t" in line]
+    assert column == gold  # the tagger's are not written where the file has tags
+
+
+def test_a_finished_run_goes_on_to_the_same(call: Call, run: Path, files: tuple[Path, Path]) -> None:
+    before = (run / "weights.safetensors").read_bytes()
+    arguments = ("train", files[0], "--tags", "xpos", "--steps", 4, "--test", files[1], "--out", run)
+    again = call(*arguments)
+    assert again.status == 0 and "going on" in again.err
+    assert (run / "weights.safetensors").read_bytes() == before
+    assert "other settings (seed 0, not 1)" in call(*arguments, "--seed", 1).err
+
+
+@pytest.mark.parametrize("options", [("--paths", "exact"), ("--paths", "maximal"), ("--prior", "dirichlet-fixed")])
+def test_other_models(call: Call, files: tuple[Path, Path], tmp_path: Path, options: tuple[str, str]) -> None:
+    out = tmp_path / "run"
+    done = call("train", files[0], "--tags", "xpos", "--steps", 2, *options, "--out", out)
+    assert done.status == 0, done.err
+    assert call("parse", out, files[1]).status == 0
+
+
+def test_what_is_refused(refused: Callable[..., str], files: tuple[Path, Path], tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the/DT dog/NN\n")
+    assert "tagged text, which has no trees" in refused("train", text)
+    assert "give a file" in refused("train", files[0], "--unseen", "test")
+    assert "no UPOS" in refused("train", files[0])
+    headless = tmp_path / "headless.conllu"
+    headless.write_text("1\tdog\t_\t_\tNN\t_\t_\t_\t_\t_\n\n")
+    assert "has no head" in refused("train", headless, "--tags", "xpos")
+    assert "no such file" in refused("train", tmp_path / "none.conllu").lower()
+
+
+def test_broken_folders_are_refused(refused: Callable[..., str], run: Path, files: tuple[Path, Path]) -> None:
+    weights = run / "weights.safetensors"
+    whole = load_file(weights)
+    bad = {**whole, "tags.seats.parents": whole["tags.seats.parents"] + 10**6}
+    save_file(bad, weights, {"format": "pyrogram-run-1"})
+    assert "the counts of tags do not fit together" in refused("parse", run, files[1])
+    save_file({n: t for n, t in whole.items() if n != "words.discount"}, weights)
+    assert "it lacks 'words.discount'" in refused("parse", run, files[1])
+    weights.write_bytes(b"nonsense")
+    assert "not a safetensors file" in refused("parse", run, files[1])
+    assert "which pyrogram parse takes" in refused("sample", run)
+    (run / "lexicon.json").write_text("[]")
+    assert "lexicon.json is not as pyrogram wrote it" in refused("parse", run, files[1])

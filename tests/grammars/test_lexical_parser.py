@@ -1,0 +1,125 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing by a lexicalised dependency model, against all trees; the tagger, against all sequences of tags."""
+
+import itertools
+
+import pytest
+import torch
+from lexical_trees import tree_score
+from torch import Tensor
+
+from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.trees import projective_trees
+from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
+from pyrogram.grammars.lexical_parser import Franchise, LexicalParser
+from pyrogram.grammars.lexical_tagger import LexicalTagger
+
+S, W = 3, 5
+GRAMMAR = LexicalDependencies(S, W)
+LENGTHS = (4, 1, 3, 0, 5)
+
+
+def padded(seed: int, size: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randint(size, (len(LENGTHS), max(LENGTHS)), generator=generator)
+    return torch.where(torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None], rows, -1)
+
+
+SENTENCES = padded(8, S), padded(1, W), padded(2, 4)
+
+
+def franchises(paths: str = "minimal") -> dict[str, Franchise]:
+    """Some random trees of other sentences."""
+    generator = torch.Generator().manual_seed(3)
+    tags, words, cases = (torch.randint(size, (40, 4), generator=generator) for size in (S, W, 4))
+    trees = projective_trees(4)
+    heads = trees[torch.randint(len(trees), (40,), generator=generator)]
+    found = {}
+    for site, events in GRAMMAR.events(tags, words, cases, heads).items():
+        levels = len(GRAMMAR.contexts[site])
+        alpha, epsilon = torch.full((levels,), 0.7), torch.full((levels,), 0.3)
+        made = Restaurants(levels, GRAMMAR.num_values[site], paths)  # type: ignore[arg-type]
+        made.add(events.keys, events.values, alpha, epsilon, generator)
+        found[site] = Franchise(made, alpha, epsilon)
+    return found
+
+
+@pytest.mark.parametrize("paths", ["minimal", "maximal", "exact"])
+def test_parses_against_all_trees(paths: str) -> None:
+    predict = franchises(paths)
+    parses = LexicalParser(GRAMMAR, predict).parse(*SENTENCES)
+    for i, n in enumerate(LENGTHS):
+        if n == 0:
+            assert float(parses.log_likelihood[i]) == 0
+            assert parses.heads["mbr"][i].tolist() == parses.heads["viterbi"][i].tolist() == [-1] * 5
+            continue
+        trees = projective_trees(n)
+        sentence = [column[i, :n] for column in SENTENCES]
+        events = [GRAMMAR.events(*sentence, heads) for heads in trees]
+        log_p = torch.stack([sum(predict[s](e[s].keys, e[s].values).log().sum() for s in SITES) for e in events])
+        torch.testing.assert_close(parses.log_likelihood[i], log_p.logsumexp(0), rtol=1e-10, atol=1e-10)
+        best = log_p[trees.tolist().index(parses.heads["viterbi"][i, :n].tolist())]  # or another as good
+        assert float(best) == pytest.approx(float(log_p.max()), abs=1e-10)
+        posterior = log_p.softmax(0)
+        right = [float((posterior * (trees == guess).sum(1)).sum()) for guess in trees]
+        chosen = right[trees.tolist().index(parses.heads["mbr"][i, :n].tolist())]
+        assert chosen == pytest.approx(max(right), abs=1e-10)
+        scores = GRAMMAR.scores(*sentence, predict)
+        for heads, expected in zip(trees.tolist(), log_p, strict=True):
+            assert float(tree_score(scores, heads) + scores.cases) == pytest.approx(float(expected), abs=1e-10)
+
+
+def test_samples_are_from_the_chart() -> None:
+    predict = franchises()
+    parser = LexicalParser(GRAMMAR, predict)
+    drawn = parser.sample(*SENTENCES, 4000, torch.Generator().manual_seed(0))
+    trees = projective_trees(3)
+    scores = GRAMMAR.scores(*[column[2, :3] for column in SENTENCES], predict)
+    expected = torch.stack([tree_score(scores, heads) for heads in trees.tolist()]).softmax(0)
+    found = (drawn[:, 2, None, :3] == trees).all(-1).double().mean(0)
+    torch.testing.assert_close(found, expected, atol=0.03, rtol=0)
+    assert drawn[:, 3].unique().tolist() == [-1]
+
+
+def test_tagger_against_all_sequences() -> None:
+    tags, words, cases = SENTENCES
+    tagger = LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=W)
+    assert int(tagger.triples[:, 3].sum()) == sum(LENGTHS)
+    assert int(tagger.moves.sum()) == sum(n + 1 for n in LENGTHS)  # that of no words goes to the end at once
+    new_words, new_cases = torch.tensor([[2, 0, 4]]), torch.tensor([[0, 3, 1]])
+    # once more from counts: relative frequencies, each with a prior worth one observation
+    count = {k: float(c) for *k_, c in tagger.triples.tolist() for k in [tuple(k_)]}
+
+    def total(tag: int | None = None, word: int | None = None, case: int | None = None) -> float:
+        wanted = (tag, word, case)
+        fits = (all(w is None or w == x for w, x in zip(wanted, key, strict=True)) for key in count)
+        return sum(c for c, fit in zip(count.values(), fits, strict=True) if fit)
+
+    N = total()
+
+    def emission(tag: int, word: int, case: int) -> float:
+        p_word = (total(tag, word) + (total(None, word) + 1 / W) / (N + 1)) / (total(tag) + 1)
+        p_case = (total(tag, None, case) + (total(None, None, case) + 1 / 4) / (N + 1)) / (total(tag) + 1)
+        return p_word * (total(tag, word, case) + p_case) / (total(tag, word) + 1)
+
+    moves = tagger.moves.double()
+
+    def move(before: int, after: int) -> float:
+        prior = float((moves[:, after].sum() + 1 / (S + 1)) / (moves.sum() + 1))
+        return (float(moves[before, after]) + prior) / (float(moves[before].sum()) + 1)
+
+    sequences = list(itertools.product(range(S), repeat=3))
+    p = []
+    for sequence in sequences:
+        at = [emission(t, w, c) for t, w, c in zip(sequence, [2, 0, 4], [0, 3, 1], strict=True)]
+        steps = [move(a, b) for a, b in zip((S, *sequence), (*sequence, S), strict=True)]
+        p.append(float(torch.tensor([*at, *steps]).prod()))
+    expected = torch.tensor(p) / sum(p)
+    assert tagger.tag(new_words, new_cases, "viterbi")[0].tolist() == list(sequences[int(expected.argmax())])
+    marginals = tagger.posterior(new_words, new_cases).marginals()[0]
+    for position, tag in itertools.product(range(3), range(S)):
+        share = sum(q for q, sequence in zip(expected.tolist(), sequences, strict=True) if sequence[position] == tag)
+        assert float(marginals[position, tag]) == pytest.approx(share, abs=1e-12)
+    again = LexicalTagger.from_tensors(tagger.tensors(), W)
+    assert torch.equal(again.tag(new_words, new_cases), tagger.tag(new_words, new_cases))

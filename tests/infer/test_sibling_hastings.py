@@ -1,0 +1,269 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Trees by Metropolis-Hastings: one step over all trees of a short sentence leaves their exact posterior as it is."""
+
+import copy
+import itertools
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pyro.infer import MCMC
+from scipy.stats import chi2
+from torch import Tensor
+
+from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.pitman_yor_undo import Trials
+from pyrogram.charts.trees import projective_trees
+from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
+from pyrogram.grammars.lexical_parser import Franchise
+from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.infer.sibling_hastings import SiblingHastings
+
+sys.path.append(str(Path(__file__).parents[1] / "grammars"))
+from lexical_seats import Seats, sentence_events  # noqa: E402
+
+S, W, C = 2, 2, 2
+CONTEXTS = {
+    "tags": (("parent_tag", "direction"), ("parent_tag", "parent_word", "sibling_tag", "direction")),
+    "words": (("tag",), ("tag", "parent_word")),
+    "cases": (("tag",), ("tag", "word")),
+}
+#: α of both levels, and ε: heavy sharing within a sentence, so that much is rejected.
+PARAMETERS = {"tags": ([0.3, 0.2], [0.1, 0.4]), "words": ([0.5, 0.1], [0.2, 0.3]), "cases": ([0.4, 0.3], [0.0, 0.5])}
+#: tags, words, cases, heads
+TRAINING = [([0, 1, 0], [0, 1, 1], [0, 0, 1], [2, 0, 2]), ([1, 0], [1, 0], [1, 0], [0, 1])]
+GRAMMAR = LexicalDependencies(S, W, CONTEXTS, num_cases=C)
+SENTENCE = ([0, 1, 0], [1, 1, 0], [0, 1, 0])
+
+
+def ours(paths: Any, seed: int = 0) -> dict[str, Franchise]:
+    """The training sentences, seated."""
+    generator = torch.Generator().manual_seed(seed)
+    found = {}
+    for site in SITES:
+        alpha, epsilon = map(torch.tensor, PARAMETERS[site])
+        made = Restaurants(len(CONTEXTS[site]), GRAMMAR.num_values[site], paths)
+        for sentence in TRAINING:
+            events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
+            made.add(events.keys, events.values, alpha, epsilon, generator)
+        found[site] = Franchise(made, alpha, epsilon)
+    return found
+
+
+def naive(paths: str) -> Seats:
+    """The same by dictionaries, for the rules of minimal and maximal paths."""
+    seats = Seats(CONTEXTS, GRAMMAR.num_values, PARAMETERS, paths)
+    for sentence in TRAINING:
+        seats.sequence(sentence_events(*sentence))
+    return seats
+
+
+def with_one_table_each() -> tuple[dict[str, Franchise], Seats]:
+    """Exact seats that are known: a training sentence of one word, all of whose events are first of their kind."""
+    found, seats = {}, Seats(CONTEXTS, GRAMMAR.num_values, PARAMETERS, "exact")
+    sentence = ([1], [0], [1], [0])
+    for site in SITES:
+        alpha, epsilon = map(torch.tensor, PARAMETERS[site])
+        made = Restaurants(len(CONTEXTS[site]), GRAMMAR.num_values[site], "exact")
+        events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
+        made.add(events.keys, events.values, alpha, epsilon)
+        found[site] = Franchise(made, alpha, epsilon)
+    ((share, _),) = list(seats.seatings(sentence_events(*sentence)))
+    assert share == 1.0  # there is but one way to sit
+    seats.paths = "maximal"
+    seats.sequence(sentence_events(*sentence))
+    return found, seats
+
+
+def posterior(seats: Seats, sentence: Sequence[Sequence[int]], trees: Tensor) -> Tensor:
+    """P(sentence, tree | training) of each tree, one event after the other."""
+    found = []
+    for heads in trees.tolist():
+        found.append(copy.deepcopy(seats).sequence(sentence_events(*sentence, heads)))
+    return torch.tensor(found)
+
+
+def proposal(seats: Seats, sentence: Sequence[Sequence[int]], trees: Tensor) -> Tensor:
+    """Eq. 10 for each tree, normalised: no event learns from another."""
+    found = []
+    for heads in trees.tolist():
+        events = sentence_events(*sentence, heads)
+        found.append(math.prod(seats.probability(event) for event in events))
+    return torch.tensor(found) / sum(found)
+
+
+def copies(sentence: Sequence[Sequence[int]], heads: Tensor) -> list[Tensor]:
+    """A corpus of the same sentence with many trees."""
+    return [torch.tensor(column).expand(len(heads), -1).clone() for column in sentence]
+
+
+def number_of(rows: Tensor, table: Tensor) -> Tensor:
+    """Which row of the table each row is."""
+    return (rows[:, None] == table).all(-1).long().argmax(-1)
+
+
+def p_value(counts: Tensor, expected: Tensor) -> float:
+    """Pearson's test of counts against probabilities."""
+    wanted = expected * counts.sum()
+    kept = wanted > 0
+    assert int(counts[~kept].sum()) == 0
+    statistic = float(((counts - wanted)[kept] ** 2 / wanted[kept]).sum())
+    return float(chi2.sf(statistic, int(kept.sum()) - 1))
+
+
+@pytest.mark.parametrize("paths", ["minimal", "maximal"])
+def test_probabilities_of_all_trees(paths: str) -> None:
+    """Numerator and denominator of Eq. 11, and the proposal, against dictionaries."""
+    trees = projective_trees(3)
+    sampler = SiblingHastings(GRAMMAR, ours(paths), seed=0)
+    sampler.run(*copies(SENTENCE, trees), heads=trees, num_steps=0, progress=False)
+    expected = posterior(naive(paths), SENTENCE, trees)
+    torch.testing.assert_close(sampler.log_probs.exp(), expected, rtol=1e-10, atol=0)
+    log_q = sampler.moves.log_q(sampler._now)  # type: ignore[union-attr, arg-type]
+    torch.testing.assert_close(log_q.softmax(0), proposal(naive(paths), SENTENCE, trees), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("paths", ["minimal", "maximal"])
+def test_one_step_from_every_tree(paths: str) -> None:
+    """The transition matrix, row by row; it leaves the posterior as it is, and rejects a good deal."""
+    trees = projective_trees(3)
+    pi, q = posterior(naive(paths), SENTENCE, trees), proposal(naive(paths), SENTENCE, trees)
+    weight = pi / q
+    T = q * (weight / weight[:, None]).clamp_max(1)  # [from, to]
+    T = T + torch.diag(1 - T.sum(1))
+    torch.testing.assert_close(pi @ T, pi, rtol=1e-12, atol=0)
+    assert float((pi / pi.sum()) @ T.diagonal()) > 0.15
+    number = 800
+    heads = trees.repeat_interleave(number, 0)
+    sampler = SiblingHastings(GRAMMAR, ours(paths), seed=3)
+    sampler.run(*copies(SENTENCE, heads), heads=heads, num_steps=1, progress=False)
+    after = number_of(sampler.heads, trees).reshape(len(trees), number)
+    for row, expected in zip(after, T, strict=True):
+        assert p_value(row.bincount(minlength=len(trees)), expected) > 1e-4
+
+
+def test_exact_seats_belong_to_the_state() -> None:
+    """From exact draws of trees and seats, one step leads to the same distribution over both."""
+    sentence = ([1, 1], [0, 1], [1, 1])
+    trees = projective_trees(2)
+    franchises, seats = with_one_table_each()
+    states: dict[tuple[int, float], float] = {}
+    for i, heads in enumerate(trees.tolist()):
+        for share, p in seats.seatings(sentence_events(*sentence, heads)):
+            key = (i, round(math.log(p), 6))
+            states[key] = states.get(key, 0.0) + share * p
+    keys, weights = list(states), torch.tensor(list(states.values()))
+    assert len(keys) > 20
+    number = 20000
+    start = torch.multinomial(weights, number, replacement=True)
+    heads = trees[torch.tensor([keys[k][0] for k in start])]
+    sampler = SiblingHastings(GRAMMAR, franchises, seed=1)
+    sampler.run(*copies(sentence, heads), heads=heads, num_steps=0, progress=False)
+    log_p = torch.tensor([keys[k][1] for k in start.tolist()])
+    sampler._now = replace(sampler._now, log_p=log_p)  # type: ignore[type-var]
+    sampler.step()
+    assert 0.3 < sampler.acceptance < 0.99
+    found: dict[tuple[int, float], int] = dict.fromkeys(keys, 0)
+    for i, p in zip(number_of(sampler.heads, trees).tolist(), sampler.log_probs.tolist(), strict=True):
+        found[i, round(p, 6)] += 1
+    counts, expected = torch.tensor(list(found.values())), weights / weights.sum()
+    often = expected * number > 5
+    lumped = torch.cat([counts[often], counts[~often].sum()[None]])
+    assert p_value(lumped, torch.cat([expected[often], expected[~often].sum()[None]])) > 1e-4
+
+
+def test_tags_are_sampled_with_trees() -> None:
+    """From exact draws of tags and trees of two words, one step leads to the same distribution over both."""
+    words, cases = [0, 0], [1, 1]
+    states = [(list(tags), tree) for tags in itertools.product(range(S), repeat=2) for tree in ([0, 1], [2, 0])]
+    pi = torch.cat([posterior(naive("minimal"), (t, words, cases), torch.tensor([h])) for t, h in states])
+    number = 8000
+    start = torch.multinomial(pi, number, replacement=True)
+    tags, heads = (torch.tensor([state[i] for state in states])[start] for i in range(2))
+    padded = [torch.tensor([s[i] + [-1] * (3 - len(s[i])) for s in TRAINING]) for i in range(3)]
+    tagger = LexicalTagger.learn(*padded, num_tags=S, num_words=W, num_cases=C)
+    sampler = SiblingHastings(GRAMMAR, ours("minimal"), tagger=tagger, seed=2)
+    _, word_rows, case_rows = copies((words, words, cases), heads)
+    sampler.run(tags, word_rows, case_rows, heads=heads, num_steps=1, progress=False)
+    assert sampler.retagged > 0.01
+    after = number_of(torch.cat([sampler.tags, sampler.heads], 1), torch.tensor([t + h for t, h in states]))
+    assert p_value(after.bincount(minlength=len(states)), pi / pi.sum()) > 1e-4
+
+
+def state_of(franchises: Mapping[str, Franchise]) -> list[Any]:
+    """Counts at all levels, and the joint, which depends on the sizes of all tables."""
+    found: list[Any] = []
+    for f in franchises.values():
+        for level in range(f.restaurants.num_levels):
+            rows = torch.stack(list(f.restaurants.table(level)), 1).tolist()
+            found.append(sorted(rows))
+        found.append(round(float(f.restaurants.log_joint(f.concentration, f.discount)), 9))
+    return found
+
+
+def test_what_is_taken_out_goes_back_to_its_table() -> None:
+    generator = torch.Generator().manual_seed(5)
+    franchises = ours("exact")
+    before = state_of(franchises)
+    for site, f in franchises.items():
+        trials = Trials(f.restaurants, f.concentration, f.discount)
+        for seed in range(30):
+            sentence = TRAINING[seed % 2]
+            events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
+            log_p, notes = trials.take_out(events.keys, events.values, generator)
+            other = GRAMMAR.events(*map(torch.tensor, (*SENTENCE, [2, 0, 2])))[site]
+            again, places = trials.seat(other.keys, other.values, generator)
+            assert log_p < 0 and again < 0
+            trials.take_back(other.keys, other.values, places)
+            trials.put_back(events.keys, events.values, notes)
+    assert state_of(franchises) == before
+
+
+def test_averages_and_resuming(tmp_path: Path) -> None:
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    for column in sentences:
+        column[1, 1:] = -1  # one word
+        column[2] = -1  # none
+    whole = SiblingHastings(GRAMMAR, ours("minimal"), seed=7).run(*sentences, num_steps=25, burn_in=5, progress=False)
+    marginals = whole.marginals()
+    torch.testing.assert_close(marginals[0].sum(0)[1:], torch.ones(3))
+    assert marginals[1, 0, 1] == 1 and float(marginals[2].sum()) == 0
+    assert whole.mbr()[1].tolist() == [0, -1, -1] and whole.heads[2].tolist() == [-1] * 3
+    assert set(whole.acceptance_by_length()) == {0, 1, 3}
+    path = tmp_path / "chain.safetensors"
+    options: dict[str, Any] = {"burn_in": 5, "progress": False, "checkpoint": path}
+    SiblingHastings(GRAMMAR, ours("minimal"), seed=7).run(*sentences, num_steps=11, **options)
+    again = SiblingHastings(GRAMMAR, ours("minimal"), seed=8).run(*sentences, num_steps=25, **options)
+    assert again.history == whole.history
+    torch.testing.assert_close(again.marginals(), marginals)
+    with pytest.raises(ValueError, match="the checkpoint of another run"):
+        SiblingHastings(GRAMMAR, ours("maximal"), seed=7).run(*sentences, num_steps=11, **options)
+
+
+def test_a_kernel_of_pyro() -> None:
+    sentences = copies(SENTENCE, torch.zeros(2, 3))
+    kernel = SiblingHastings(GRAMMAR, ours("minimal"))
+    mcmc = MCMC(kernel, num_samples=8, warmup_steps=2, disable_progbar=True)
+    mcmc.run(*sentences)
+    heads = mcmc.get_samples()["heads"]
+    assert heads.shape == (8, 2, 3)
+    assert {tuple(h) for h in heads.reshape(-1, 3).long().tolist()} <= {tuple(t) for t in projective_trees(3).tolist()}
+    assert kernel.marginals().shape == (2, 4, 4)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="exact seats for sentences that are judged together, actual paths='minimal'"):
+        SiblingHastings(GRAMMAR, ours("minimal"), together=True)
+    with pytest.raises(ValueError, match="together=True with seated=True"):
+        SiblingHastings(GRAMMAR, ours("exact"), seated=True)
+    sampler = SiblingHastings(GRAMMAR, ours("exact"), together=True, seated=True)
+    with pytest.raises(ValueError, match="expected heads of sentences that are at the tables"):
+        sampler.run(*copies(SENTENCE, torch.zeros(2, 3)), progress=False)
+    with pytest.raises(RuntimeError, match="no trees yet"):
+        _ = SiblingHastings(GRAMMAR, ours("exact")).heads

@@ -1,0 +1,216 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Gibbs sampling of the states of syntactic topics, against all states of a tiny corpus."""
+
+import math
+
+import numpy as np
+import pyro.distributions as dist
+import pytest
+import torch
+from infer.topic_sums import HEADS, WORDS, V, chi_square_is_fine, log_urns, pairs, posterior
+
+from pyrogram.infer import SyntacticTopics, TopicGibbs
+
+BASE, B = [0.7, 0.2], 0.4
+FIXED = {"concentration": torch.tensor(BASE, dtype=torch.float64), "word_concentration": B, "optimize_every": 0}
+MASK = WORDS >= 0
+
+
+def spread(states):
+    """Flat states as a padded tensor."""
+    found = torch.full_like(WORDS, -1)
+    found[MASK] = torch.tensor(states)
+    return found
+
+
+def random_corpus():
+    """Forty sentences of six words of twenty, each word the head of the next."""
+    words = torch.randint(0, 20, (40, 6), generator=torch.Generator().manual_seed(3))
+    return words, torch.arange(6).expand(40, 6).contiguous()
+
+
+def test_log_joint_is_that_of_the_urns():
+    for states in ([0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 1, 0]):
+        sampler = TopicGibbs(2, V, **FIXED)
+        sampler.set_states(WORDS, HEADS, spread(states))
+        expected = log_urns(pairs(WORDS, HEADS), states, BASE, B)
+        assert sampler.log_joint() == pytest.approx(expected, abs=1e-12)
+        assert sampler.topics().log_joint() == pytest.approx(expected, abs=1e-12)
+        assert torch.equal(sampler.states(), spread(states))
+
+
+def test_one_sweep_leaves_the_posterior_as_it_is():
+    """States drawn from all 64, one sweep, and their frequencies again."""
+    everything, p, _ = posterior(WORDS, HEADS, BASE, B)
+    draws = 6000
+    sampler = TopicGibbs(2, V, seed=1, **FIXED)
+    index = {states: i for i, states in enumerate(everything)}
+    counts, moved = torch.zeros(len(p)), 0
+    for i in torch.multinomial(p, draws, replacement=True).tolist():
+        sampler.set_states(WORDS, HEADS, spread(everything[i]))
+        sampler.step(WORDS, HEADS)
+        after = index[tuple(sampler.states()[MASK].tolist())]
+        counts[after] += 1
+        moved += after != i
+    assert moved > draws / 2
+    assert chi_square_is_fine(counts, draws * p)
+
+
+def test_chains_converge_to_the_posterior():
+    everything, p, logs = posterior(WORDS, HEADS, BASE, B)
+    index = {states: i for i, states in enumerate(everything)}
+    counts, chains = torch.zeros(len(p)), 1500
+    for seed in range(chains):
+        sampler = TopicGibbs(2, V, seed=seed, **FIXED)
+        sampler.run(WORDS, HEADS, num_steps=12, progress=False)
+        counts[index[tuple(sampler.states()[MASK].tolist())]] += 1
+    assert chi_square_is_fine(counts, chains * p)
+    assert sampler.history[-1] == pytest.approx(min(logs.tolist(), key=lambda l: abs(l - sampler.history[-1])))
+
+
+def test_new_sentences_see_the_present_counts():
+    sampler = TopicGibbs(2, V, **FIXED)
+    states = [0, 1, 1, 0, 1, 0]
+    sampler.set_states(WORDS, HEADS, spread(states))
+    topics = sampler.topics()
+    tokens = pairs(WORDS, HEADS)
+    theta, phi = topics.theta(torch.arange(V + 1)), topics.phi(torch.arange(V))
+    given = [(p, w, k) for (p, w), k in zip(tokens, states, strict=True)]
+    for p in range(V + 1):
+        for w in range(V):
+            for k in range(2):
+                expected = log_urns([(p, w)], [k], BASE, B, given)
+                assert math.log(theta[p, k] * phi[w, k]) == pytest.approx(expected)
+    assert torch.equal(topics.sizes, torch.tensor([3, 3]))
+    assert topics.top_words(2).tolist() == [[0, 1], [1, 0]]  # of equals, the first id comes first
+    assert topics.top_words(4).tolist() == [[0, 1, 2], [1, 0, -1]]
+
+
+def test_a_resumed_chain_is_the_same(tmp_path):
+    options = {"optimize_after": 2, "optimize_every": 3, "seed": 5}
+    words, heads = random_corpus()
+    whole = TopicGibbs(3, 20, **options).run(words, heads, num_steps=25, progress=False)
+    part = TopicGibbs(3, 20, **options)
+    path = tmp_path / "chain.safetensors"
+    part.run(words, heads, num_steps=10, progress=False, checkpoint=path, checkpoint_every=4)
+    again = TopicGibbs(3, 20, **{**options, "seed": 99})
+    again.run(words.clone(), heads, num_steps=25, progress=False, checkpoint=path)
+    for one, other in zip(whole.state_dict().items(), again.state_dict().items(), strict=True):
+        assert one[0] == other[0] and torch.equal(one[1], other[1])
+    assert len(whole.history) == 25 == len(set(whole.history)) and whole.word_concentration != 0.1
+    third = TopicGibbs(3, 20, **options)
+    third.load_state_dict(part.state_dict())
+    third.run(words, heads, num_steps=15, progress=False)
+    assert third.history == whole.history
+    with pytest.raises(ValueError, match="another run"):
+        TopicGibbs(3, 20, **options).run(words.flip(0), heads.flip(0), checkpoint=path, progress=False)
+    with pytest.raises(ValueError, match="with 2 states"):
+        TopicGibbs(2, 20).load_state_dict(part.state_dict())
+    with pytest.raises(ValueError, match="a chain over 240 words, not 6"):
+        third.load_state_dict(part.state_dict())
+        fourth = TopicGibbs(3, 20, **options)
+        fourth.load_state_dict(part.state_dict())
+        fourth.step(WORDS, HEADS)
+
+
+def test_an_interrupted_sweep_is_undone(monkeypatch):
+    sampler = TopicGibbs(2, V, seed=0, optimize_after=0, optimize_every=3)
+    sampler.run(WORDS, HEADS, num_steps=2, progress=False)
+    before = sampler.state_dict()
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SyntacticTopics, "optimised", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sampler.step(WORDS, HEADS)
+    for name, tensor in sampler.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    other = TopicGibbs(2, V, seed=0, optimize_after=0, optimize_every=3)
+    other.run(WORDS, HEADS, num_steps=6, progress=False)
+    sampler.run(WORDS, HEADS, num_steps=4, progress=False)
+    assert sampler.history == other.history
+
+
+def test_optimisation_raises_the_joint_and_only_then():
+    words, heads = random_corpus()
+    sampler = TopicGibbs(4, 20, seed=0, optimize_every=0).run(words, heads, num_steps=5, progress=False)
+    before = sampler.topics()
+    after = before.optimised(most=500, tolerance=1e-10)
+    half = before.optimised(learn_beta=False)
+    assert before.log_joint() < half.log_joint() < after.log_joint() and half.b == before.b
+    again = TopicGibbs(4, 20, seed=0, optimize_after=3, optimize_every=2)
+    seen = []
+    again.run(words, heads, num_steps=7, progress=False, callback=lambda s: seen.append(float(s.concentration.sum())))
+    assert [a != b for a, b in zip([0.4, *seen], seen, strict=False)] == [False, False, False, True, False, True, False]
+
+
+def test_states_that_are_seen():
+    """Tags for states: the counts are theirs, the Dirichlets a maximum."""
+    tags = spread([0, 1, 0, 2, 1, 1])
+    topics = SyntacticTopics.from_states(WORDS, HEADS, tags, V, 3)
+    by_parent = np.zeros((V + 1, 3))
+    for (p, _), k in zip(pairs(WORDS, HEADS), tags[MASK].tolist(), strict=True):
+        by_parent[p, k] += 1
+    assert (topics.by_parent.numpy() == by_parent).all() and topics.by_word.sum() == 6
+    other = SyntacticTopics(topics.by_parent, topics.by_word, torch.tensor([0.3, 0.5, 0.1]), 0.2)
+    assert topics.log_joint() > other.log_joint()
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="num_states >= 1"):
+        TopicGibbs(0, V)
+    with pytest.raises(ValueError, match="concentration must be positive, one number or 2"):
+        TopicGibbs(2, V, concentration=torch.ones(3))
+    sampler = TopicGibbs(2, V)
+    with pytest.raises(RuntimeError, match="call step or run"):
+        sampler.states()
+    with pytest.raises(ValueError, match="ids from 0 to 2"):
+        sampler.step(WORDS + 1, HEADS)
+    with pytest.raises(ValueError, match="heads must have a number from 0 to the sentence's length"):
+        sampler.step(WORDS, HEADS[:, :2])
+    wrong = HEADS.clone()
+    wrong[2, 0] = 3
+    with pytest.raises(ValueError, match="heads must have"):
+        sampler.step(WORDS, wrong)
+    with pytest.raises(ValueError, match="states must be numbers from 0 to 1"):
+        sampler.set_states(WORDS, HEADS, spread([0, 1, 2, 0, 0, 0]))
+
+
+@pytest.mark.slow
+def test_calibration():
+    """Simulation-based: where states come from the prior, their rank among samples given their words is uniform."""
+    from scipy.stats import kstest
+
+    heads = torch.tensor([[2, 0, 2, 3], [0, 1, 1, -1], [2, 3, 0, -1], [0, -1, -1, -1]])
+    base, b, length = torch.tensor([1.5, 0.5, 0.2]), 0.3, 15
+    g = np.random.default_rng(0)
+    ranks = {"joint": [], "first": []}
+    for seed in range(500):
+        torch.manual_seed(seed)
+        theta, phi = dist.Dirichlet(base.expand(V + 1, 3)).sample(), dist.Dirichlet(torch.full((3, V), b)).sample()
+        words, states = (torch.full_like(heads, -1) for _ in range(2))
+        for i, tree in enumerate(heads.tolist()):
+            todo = [c for c, h in enumerate(tree) if h == 0]
+            while todo:  # heads before their children
+                c = todo.pop()
+                parent = V if tree[c] == 0 else int(words[i, tree[c] - 1])
+                states[i, c] = dist.Categorical(theta[parent]).sample()
+                words[i, c] = dist.Categorical(phi[states[i, c]]).sample()
+                todo += [d for d, h in enumerate(tree) if h == c + 1]
+        sampler = TopicGibbs(3, V, concentration=base, word_concentration=b, optimize_every=0, seed=seed)
+        sampler.set_states(words, heads, states)
+        truth = sampler.log_joint(), int((states == 0).sum())
+        sampler = TopicGibbs(3, V, concentration=base, word_concentration=b, optimize_every=0, seed=seed)
+        samples = []
+        for _ in range(length):
+            sampler.run(words, heads, num_steps=12, progress=False)
+            samples.append((sampler.log_joint(), int((sampler.states() == 0).sum())))
+        for j, name in enumerate(ranks):
+            less = sum(s[j] < truth[j] - 1e-9 for s in samples)
+            ties = sum(abs(s[j] - truth[j]) <= 1e-9 for s in samples)
+            ranks[name].append((less + g.integers(0, ties + 1) + g.random()) / (length + 1))
+    for name, found in ranks.items():
+        assert kstest(found, "uniform").pvalue > 1e-3, name
