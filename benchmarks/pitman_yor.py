@@ -13,15 +13,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
+from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor import PATHS, Restaurants
+from pyrogram.data import Corpus, LexicalCorpus
+from pyrogram.grammars.lexical_dependencies import LexicalDependencies
+from pyrogram.grammars.lexical_parser import Franchise, LexicalParser
 from pyrogram.infer import PitmanYorSampler
 
 HEADER = ["words", "paths", "seat", "remove", "predict", "log joint (ms)", "reseat all"]
-HEADER_TREEBANK = ["paths", "first step", "per step", "50 steps"]
+HEADER_TREEBANK = ["paths", "first step", "per step", "50 steps", "Viterbi trees of the test part"]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -60,19 +65,15 @@ def seats(number: int, vocabulary: int = 20000) -> list[list[str]]:
     return rows
 
 
-def treebank(path: str) -> list[list[str]]:
-    from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
-
-    from pyrogram.data import Corpus
-    from pyrogram.data.lexical import LexicalCorpus
-    from pyrogram.grammars.lexical_dependencies import LexicalDependencies
-
-    corpus = LexicalCorpus.from_corpus(Corpus.from_conllu(path, punctuation="keep"))
+def treebank(train: str | Path) -> list[list[str]]:
+    """Slice sampling on a treebank, and parsing of its test part (``train`` in its name replaced) if there is one."""
+    corpus = LexicalCorpus.from_corpus(Corpus.from_conllu(train, punctuation="keep"))
     grammar = LexicalDependencies(len(corpus.tag_vocab), len(corpus.lexicon))
     assert corpus.tags is not None and corpus.heads is not None
     events = grammar.events(corpus.tags, corpus.words, corpus.cases, corpus.heads)
     arguments = (*observed(events), grammar.num_values)
     print(corpus, {name: len(e) for name, e in events.items()})
+    other = Path(train).with_name(Path(train).name.replace("train", "test"))
     rows = []
     for paths in PATHS:
         PitmanYorSampler(pitman_yor_dependency).run(*arguments, paths=paths, num_steps=1, progress=False)  # compiles
@@ -80,6 +81,15 @@ def treebank(path: str) -> list[list[str]]:
         one = seconds(lambda: sampler.run(*arguments, paths=paths, num_steps=1, progress=False))  # noqa: B023
         many = seconds(lambda: sampler.run(*arguments, paths=paths, num_steps=49, progress=False))  # noqa: B023
         rows.append([paths, f"{one:.2f}", f"{many / 49:.3f}", f"{one + many:.1f}"])
+        if other.exists():
+            parts = sampler.restaurants, sampler.concentration, sampler.discount
+            parser = LexicalParser(grammar, {s: Franchise(*(x[s] for x in parts)) for s in events})
+            sentences = Corpus.from_conllu(other, punctuation="keep", vocab=corpus.tag_vocab)
+            test = LexicalCorpus.from_corpus(sentences, like=corpus)
+            parser.parse(test.tags[:8], test.words[:8], test.cases[:8], ["viterbi"])
+            rows[-1].append(f"{seconds(lambda: parser.parse(test.tags, test.words, test.cases, ['viterbi'])):.1f}")  # noqa: B023
+        else:
+            rows[-1].append("-")
         print(" | ".join(rows[-1]), flush=True)
     return rows
 

@@ -23,7 +23,7 @@ from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
 HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
 WSJ = Path(__file__).resolve().parents[2] / "shared/data/wsj-sample/train.mrg"
 STATES, LONGEST, SENTENCES = (10, 20, 50), 40, 2000
-SUBTYPES = (2, 4, 8, 16)
+SUBTYPES = (2, 4, 8)
 
 
 def sweeps(seconds: float) -> list[list[str]]:
