@@ -50,6 +50,9 @@ def measure(quick: bool) -> str:
     import logistic_normal
     import memory
     import pcfg
+    import pitman_yor
+    import sibling
+    import sweeps
     import timing
     import torch
     import trees
@@ -66,6 +69,9 @@ def measure(quick: bool) -> str:
     print(agreed, flush=True)
     grammars_agreed = pcfg.agreement()
     print(grammars_agreed, flush=True)
+    pairs = [sibling.Pyrogram(), sibling.Supar()]
+    siblings_agreed = sibling.agreement(pairs, lengths)
+    print(siblings_agreed, flush=True)
     parts = [
         f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}.",
         agreed,
@@ -84,6 +90,16 @@ def measure(quick: bool) -> str:
         _table(pcfg.HEADER, pcfg.charts((1,), seconds / 2, pcfg.TASKS[:1] if quick else pcfg.TASKS)),
         "### Collapsed inference of the DMV, sentences of at most ten words, one thread, float64",
         _table(collapsed.HEADER, collapsed.collapsed(4 * seconds)),
+        "### Collapsed inference of context-free grammars, sentences of ten words, one thread, float64",
+        _table(collapsed.CFG_HEADER, collapsed.grammars(seconds)),
+        "### Collapsed inference of hidden Markov models and latent annotations, one thread, float64",
+        _table(sweeps.HEADER, sweeps.sweeps(seconds / 3)),
+        f"### Second-order trees, batches of {sibling.BATCH}, sentences/s",
+        siblings_agreed,
+        _table(sibling.HEADER, sibling.charts(pairs, lengths, threads, seconds)),
+        "### Hierarchical Pitman-Yor processes, words in three nested contexts, seconds",
+        _table(pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)),
+        *_treebank(em.EWT, quick),
         f"### Growth of peak memory, marginals, batch of {trees.BATCH}, float64",
         _table(memory.HEADER, [memory.row()]),
         f"The run took {(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the "
@@ -91,6 +107,16 @@ def measure(quick: bool) -> str:
         "if there is a second core for them (1.6 times or more).",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _treebank(train: Path, quick: bool) -> list[str]:
+    """The lexicalised dependency model, where the treebank is at hand."""
+    import pitman_yor
+
+    if quick or not train.exists():
+        return []
+    title = "### The hierarchical Pitman-Yor dependency model on the English Web Treebank, seconds"
+    return [title, _table(pitman_yor.HEADER_TREEBANK, pitman_yor.treebank(train))]
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

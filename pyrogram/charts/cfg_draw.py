@@ -4,13 +4,13 @@
 
 # mypy: disable-error-code="no-untyped-def"
 import numpy as np
-from numba import njit
 
 from .cfg_log import weight_of
+from .compiling import borrowing, inlined
 from .eisner_sample import uniform
 
 
-@njit(nogil=True)
+@borrowing
 def find_matches(table, key_i, key_k, key_symbol):
     """The first match of a span by a symbol in a sorted table (M, 4), or where it would be."""
     low, high = 0, len(table)
@@ -24,11 +24,12 @@ def find_matches(table, key_i, key_k, key_symbol):
     return low
 
 
-@njit(nogil=True)
+@borrowing
 def draw_from_logs(g, weights, n, table, chart, state, stack, ids):
     """One derivation, as event ids padded with -1; ``stack`` is (n + 2, 3)."""
     N, S = n + 1, g.S
-    ids[:] = -1
+    for k in range(len(ids)):
+        ids[k] = -1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start
     size, done = 1, 0
     while size > 0:
@@ -77,10 +78,11 @@ def draw_from_logs(g, weights, n, table, chart, state, stack, ids):
             size += 2
 
 
-@njit(nogil=True)
+@borrowing
 def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
     """:func:`draw_from_logs` from one lane of a chart of :mod:`.cfg_lanes`; ``real`` are the weights of events."""
-    ids[:] = -1
+    for k in range(len(ids)):
+        ids[k] = -1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start
     size, done = 1, 0
     while size > 0:
@@ -135,7 +137,7 @@ def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
             size += 2
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def real_of(real, b, event):
     """The weight of an event, or one, in real space; rows are logarithms."""
     if real.ndim == 1:

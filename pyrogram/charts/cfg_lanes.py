@@ -22,9 +22,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .cfg_plan import Plan
+from .compiling import borrowing, inlined
 from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need only the factors of words
@@ -86,7 +86,7 @@ def _layout(n: int, symbols: int, pairs: int, weights: int, posteriors: bool) ->
     return Chart(S, pitch, **places), end
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def weight(mem, weights, q):
     """Weight q in all lanes: one for all of them (W,), or one for each (W, lanes)."""
     if weights.ndim == 1:
@@ -94,7 +94,7 @@ def weight(mem, weights, q):
     return load(weights, q)
 
 
-@njit(nogil=True)
+@borrowing
 def inside(mem, c, p, weights, n, watch):
     """Fill the chart, in which the matches are; ``watch``: also see what is the least value."""
     zero = fill(mem, 0.0)
@@ -117,7 +117,7 @@ def inside(mem, c, p, weights, n, watch):
     store(mem, c.bound, bound)
 
 
-@njit(nogil=True)
+@borrowing
 def products(mem, c, p, i, k, whole):
     """X of all pairs for a span."""
     width = k - i
@@ -146,7 +146,7 @@ def products(mem, c, p, i, k, whole):
             store(mem, x, total)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _products4(mem, S, step, left, right, count, x, block):
     x0 = x1 = x2 = x3 = fill(mem, 0.0)
     r0, r1, r2, r3 = right + block[3], right + block[4], right + block[5], right + block[6]
@@ -165,7 +165,7 @@ def _products4(mem, S, step, left, right, count, x, block):
     store(mem, x + 3, x3)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _products2(mem, S, step, left, right, count, x, block):
     x0 = x1 = fill(mem, 0.0)
     r0, r1 = right + block[3], right + block[4]
@@ -180,7 +180,7 @@ def _products2(mem, S, step, left, right, count, x, block):
     store(mem, x + 1, x1)
 
 
-@njit(nogil=True)
+@borrowing
 def _apply_rules(mem, c, p, weights, i, k, whole):
     """Add weights times products to the cells of a span; returns the sum of all values."""
     bound = fill(mem, 0.0)
@@ -222,7 +222,7 @@ def _apply_rules(mem, c, p, weights, i, k, whole):
     return bound
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _apply_unary(mem, c, p, weights, i, k, whole):
     bound = fill(mem, 0.0)
     here = c.inner + (i * c.pitch + k) * c.S
@@ -237,7 +237,7 @@ def _apply_unary(mem, c, p, weights, i, k, whole):
     return bound
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _scale_words(mem, c, p, k):
     """Factors on the matches of column k: of word k so that the word alone has weights of about one, and of others."""
     here = c.inner + ((k - 1) * c.pitch + k) * c.S
@@ -265,7 +265,7 @@ def _scale_words(mem, c, p, k):
             store(mem, cell, load(mem, cell) * factor)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _scale_column(mem, c, p, k):
     """Multiply column k by a power of two: minus the mean exponent of its cells, empty ones counting as one."""
     total = fill(mem, 0.0)
@@ -285,7 +285,7 @@ def _scale_column(mem, c, p, k):
             store(mem, here + A, load(mem, here + A) * factor)
 
 
-@njit(nogil=True)
+@borrowing
 def _watch_column(mem, c, p, k):
     """Keep the least value of column k that is not zero."""
     width = 64 // mem.itemsize

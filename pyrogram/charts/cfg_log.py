@@ -9,9 +9,9 @@ Cell (i, k, A) is ``(i * (n + 1) + k) * S + A``. Rules come as a :class:`Grammar
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .cfg_rules import RuleTable
+from .compiling import borrowing
 
 
 class Grammar(NamedTuple):
@@ -51,13 +51,13 @@ def grammar_of(rules: RuleTable) -> Grammar:
     return found
 
 
-@njit(nogil=True)
+@borrowing
 def weight_of(weights, event):
     """The log weight of an event; 0 if there is none."""
     return weights[event] if event >= 0 else 0.0
 
 
-@njit(nogil=True)
+@borrowing
 def add_log(a, b):
     """log(exp(a) + exp(b))."""
     if b > a:
@@ -67,7 +67,7 @@ def add_log(a, b):
     return a + np.log1p(np.exp(b - a))
 
 
-@njit(nogil=True)
+@borrowing
 def log_inside(g, weights, n, table, chart, products):
     """Fill the chart; ``table`` (M, 4) are the matches of the sentence. Returns log Z.
 
@@ -97,7 +97,7 @@ def log_inside(g, weights, n, table, chart, products):
     return chart[n * S + g.start]
 
 
-@njit(nogil=True)
+@borrowing
 def _log_products(g, n, i, k, chart, products):
     """The sums over splits of a span, for every pair."""
     N, S = n + 1, g.S
@@ -114,7 +114,7 @@ def _log_products(g, n, i, k, chart, products):
         products[p] = peak
 
 
-@njit(nogil=True)
+@borrowing
 def log_outside(g, weights, n, chart, outer, products, adjoints):
     """Log outside weights of all cells, given the inside chart; -inf where nothing is possible."""
     N, S = n + 1, g.S
@@ -147,7 +147,7 @@ def log_outside(g, weights, n, chart, outer, products, adjoints):
                         outer[right] = add_log(outer[right], adjoints[p] + chart[left])
 
 
-@njit(nogil=True)
+@borrowing
 def log_counts(g, weights, n, table, chart, outer, products, log_z, scale, counts):
     """Add the expected counts of the events, times ``scale``, from the inside and the outside chart."""
     N, S = n + 1, g.S

@@ -17,7 +17,6 @@ space.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .cfg_draw import draw_from_lanes, real_of
 from .cfg_lanes import inside, make_chart
@@ -26,7 +25,7 @@ from .cfg_outside import outside
 from .cfg_plan import Plan, plan_of
 from .cfg_rules import Matches, RuleTable
 from .cfg_sentences import sentence_counts, sentence_samples
-from .compiling import kernel
+from .compiling import borrowing, inlined, kernel
 from .eisner_sample import seed_stream
 from .lanes import fill, store
 from .projective_numba import longest_first
@@ -148,7 +147,7 @@ def _count_blocks(
                         drain_matches(mem, c, real, b, lane, found, scale[b], counts[part])
 
 
-@njit(nogil=True)
+@borrowing
 def feed(mem, c, p, real, weights, lengths, offsets, table, sentences):
     """Matches and, if every sentence has its own, weights into lanes."""
     n = lengths[sentences[0]]
@@ -176,7 +175,7 @@ def feed(mem, c, p, real, weights, lengths, offsets, table, sentences):
                 weights[q, lane] = 0.0
 
 
-@njit(nogil=True)
+@borrowing
 def fill_chart(mem, c, p, weights, lengths, sentences, safe, posteriors):
     """Inside and, if posteriors are wanted or digits may have been lost, outside; which lanes are right, as bits."""
     n = lengths[sentences[0]]
@@ -210,20 +209,20 @@ def fill_chart(mem, c, p, weights, lengths, sentences, safe, posteriors):
     return trusted
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def log_z_of(mem, c, p, lane, n):
     z = mem[(c.inner + n * c.S + p.start) * 8 + lane]
     return np.log(z) - mem[c.exponents * 8 + lane] * np.log(2.0)
 
 
-@njit(nogil=True)
+@borrowing
 def _clear_counts(mem, c, p, lane):
     """A lane that failed may hold NaN."""
     for q in range(p.num_weights):
         mem[(c.counts + q) * 8 + lane] = 0.0
 
 
-@njit(nogil=True)
+@borrowing
 def _drain_sum(mem, c, p, weights, out):
     """Add the counts of all lanes, times ``scale``."""
     scale = mem[c.scale * 8 : c.scale * 8 + 8]
@@ -243,7 +242,7 @@ def _drain_sum(mem, c, p, weights, out):
         out[p.source[q]] += total
 
 
-@njit(nogil=True)
+@borrowing
 def _drain_row(mem, c, p, weights, lane, scale, out):
     """Add the counts of one lane."""
     for q in range(p.num_weights):
@@ -252,7 +251,7 @@ def _drain_row(mem, c, p, weights, lane, scale, out):
             out[p.source[q]] += count * (weights[q] if weights.ndim == 1 else weights[q, lane])
 
 
-@njit(nogil=True)
+@borrowing
 def drain_matches(mem, c, real, b, lane, table, scale, out):
     """Add the posteriors of the matches of one lane."""
     for m in range(len(table)):

@@ -8,13 +8,13 @@ the parents' adjoints are the counts of the rules, up to their weights.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from numba import njit
 
 from .cfg_lanes import weight
+from .compiling import borrowing, inlined
 from .lanes import any_lane, fill, fma, load, store
 
 
-@njit(nogil=True)
+@borrowing
 def outside(mem, c, p, weights, n):
     """Adjoints of all cells and, in ``counts``, of the weights (that is, posteriors without them).
 
@@ -36,7 +36,7 @@ def outside(mem, c, p, weights, n):
     store(mem, c.outer_bound, bound)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _open_unary(mem, c, p, weights, i, k, whole):
     bound = fill(mem, 0.0)
     here = (i * c.pitch + k) * c.S
@@ -54,7 +54,7 @@ def _open_unary(mem, c, p, weights, i, k, whole):
     return bound
 
 
-@njit(nogil=True)
+@borrowing
 def _open_rules(mem, c, p, weights, i, k, whole):
     """Adjoints of the products of a span; returns the sum of all adjoints met."""
     zero = fill(mem, 0.0)
@@ -95,7 +95,7 @@ def _open_rules(mem, c, p, weights, i, k, whole):
     return bound
 
 
-@njit(nogil=True)
+@borrowing
 def _push_pairs(mem, c, p, i, k, whole):
     """Adjoints of the cells of both symbols of all pairs, and the products of the pairs."""
     width = k - i
@@ -128,7 +128,7 @@ def _push_pairs(mem, c, p, i, k, whole):
             store(mem, x, total)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _push4(mem, inner, outer, S, step, left, right, count, x, dx, block):
     x0 = x1 = x2 = x3 = fill(mem, 0.0)
     g0, g1, g2, g3 = load(mem, dx), load(mem, dx + 1), load(mem, dx + 2), load(mem, dx + 3)
@@ -157,7 +157,7 @@ def _push4(mem, inner, outer, S, step, left, right, count, x, dx, block):
     store(mem, x + 3, x3)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _push2(mem, inner, outer, S, step, left, right, count, x, dx, block):
     x0 = x1 = fill(mem, 0.0)
     g0, g1 = load(mem, dx), load(mem, dx + 1)
@@ -179,7 +179,7 @@ def _push2(mem, inner, outer, S, step, left, right, count, x, dx, block):
     store(mem, x + 1, x1)
 
 
-@njit(nogil=True)
+@borrowing
 def _count_rules(mem, c, p, i, k, whole):
     """Add products times the adjoints of parents to the counts of the weights."""
     here = c.outer + (i * c.pitch + k) * c.S

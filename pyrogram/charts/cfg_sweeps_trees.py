@@ -1,23 +1,47 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Hastings sweeps for context-free grammars: proposals from the counts of all others, one sentence after the other."""
+"""Hastings sweeps for context-free grammars, eight sentences at a time in lanes.
+
+Proposals for a batch come from the counts without any derivation of the batch: all its sentences share their weights,
+which are made once for a batch. Then they are accepted or not one after the other, see
+:meth:`pyrogram.sweeps.Sweeps.hastings`.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .cfg_draw import draw_from_lanes
 from .cfg_log import grammar_of
 from .cfg_rules import RuleTable, longest
 from .cfg_sweeps import table_of
-from .cfg_sweeps_chart import Layout, draw, make_memory, trusted_inside
-from .compiling import kernel
+from .cfg_sweeps_layout import Layout
+from .cfg_sweeps_rows import LANES
+from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, memory_for, watch
+from .cfg_tiles_outside import outside
+from .cfg_tiles_plan import TilePlan
+from .compiling import borrowing, inlined, joined, kernel
 from .eisner_sample import seed_stream, uniform
+
+
+class _Scratch(NamedTuple):
+    """Memory for a batch."""
+
+    real: Any  # (R + 2,), weights of events, as far as they can occur in the batch; of no event; of no rule
+    weights: Any  # of the plan
+    match: Any  # weights of matches, lane by lane
+    inverse: Any  # one over the sum of a multinomial's pseudo-counts
+    proposed: Any  # (batch_size, L)
+    log_q: Any  # (batch_size, 2), of the old and the proposed derivation
+    states: Any  # (batch_size, 1), of the generators
+    stack: Any
 
 
 def hastings(
     layout: Layout,
+    plan: TilePlan,
+    chart: TileChart,
     rules: RuleTable,
     counts: Any,
     alpha: Any,
@@ -33,56 +57,118 @@ def hastings(
     :param trees: shape (N, L), changed.
     :returns: whose proposals were accepted, and which sentences failed, which keep their trees.
     """
-    N = len(layout.lengths)
+    N, n = len(layout.lengths), int(layout.lengths.max(initial=1))
     accepted, failed = np.zeros(N, np.bool_), np.zeros(N, np.bool_)
-    g, num = grammar_of(rules), int(layout.owner.max()) + 1
-    memory = make_memory(layout, g, num)
-    table, sums = table_of(layout, counts, alpha, num)
-    members = min(batch_size, max(N, 1))
-    proposed = np.full((members, longest(rules, int(layout.lengths.max(initial=1)))), -1, np.int64)
-    log_q, states = np.zeros((members, 2)), np.zeros((members, 1), np.uint64)
-    scratch = proposed, log_q, states
-    _hastings_sweep(
-        g, layout, memory, table, sums, trees, order, batch_size, seed, 1 / temperature, *scratch, accepted, failed
+    table, sums = table_of(layout, counts, alpha)
+    members, most = min(batch_size, max(N, 1)), -(-layout.most_matches // LANES) * LANES
+    scratch = _Scratch(
+        real=np.concatenate([np.zeros(len(counts)), [1.0, 0.0]]),
+        weights=np.zeros(plan.num_weights),
+        match=memory_for(most),
+        inverse=np.zeros(layout.multinomials),
+        proposed=np.full((members, longest(rules, n)), -1, np.int64),
+        log_q=np.zeros((members, 2)),
+        states=np.zeros((members, 1), np.uint64),
+        stack=np.zeros((n + 2, 3), np.int64),
     )
+    arrays = table, sums, trees, order, batch_size, seed, 1 / temperature
+    mem = memory_for(chart.end)
+    _hastings_sweep(mem, chart, plan, grammar_of(rules), layout, scratch, *arrays, accepted, failed)
     counts[:] = table[:, 0]
     return accepted, failed
 
 
-@njit(nogil=True)
-def _weigh(g, layout, x, b, table, sums, power):
-    """Weights from the counts as they are."""
+@kernel
+def _hastings_sweep(mem, c, p, g, layout, x, table, sums, trees, order, batch_size, seed, power, accepted, failed):
+    shift = 0.0
+    for batch in range(0, len(order), batch_size):
+        members = order[batch : batch + batch_size]
+        for b in members:
+            _add(layout, table, sums, trees[b], -1.0)
+        least = _weigh(p, layout, x, members, table, sums, power)
+        for start in range(0, len(members), LANES):
+            some = members[start : start + LANES]
+            good, shift = _fill(mem, c, p, layout, x, some, least, shift)
+            for lane in range(len(some)):
+                b, k = some[lane], start + lane
+                failed[b] = not good & (1 << lane)
+                if failed[b]:
+                    continue
+                seed_stream(x.states[k], seed, b)
+                found = layout.table[layout.offsets[b] : layout.offsets[b + 1]]
+                draw_from_lanes(
+                    mem, c, p, g, x.real, 0, lane, layout.lengths[b], found, x.states[k], x.stack, x.proposed[k]
+                )
+                x.log_q[k, 0] = _log_weight(x.real, trees[b])
+                x.log_q[k, 1] = _log_weight(x.real, x.proposed[k])
+        for b in members:
+            _add(layout, table, sums, trees[b], 1.0)
+        for k in range(len(members)):
+            b = members[k]
+            if not failed[b]:
+                ratio = power, x.log_q[k, 1] - x.log_q[k, 0]
+                accepted[b] = _accept(layout, table, sums, trees[b], x.proposed[k], ratio, x.states[k])
+
+
+@borrowing
+def _weigh(p, layout, x, members, table, sums, power):
+    """Weights from the counts as they are, of all events that can occur in a batch; returns the least."""
     for A in range(len(sums)):
         x.inverse[A] = 1 / (max(sums[A, 0], 0.0) + sums[A, 1])
-    for r in range(len(g.parent)):
-        x.binary[r] = _weight(layout, x, table, g.event[r], power)
-    for u in range(len(g.unary)):
-        x.unary[u] = _weight(layout, x, table, g.unary[u, 2], power)
-    first = layout.offsets[b]
-    for m in range(layout.offsets[b + 1] - first):
-        x.match[m] = _weight(layout, x, table, layout.event[first + m], power)
+    least = 1.0
+    for event in layout.rules:
+        x.real[event] = _weight(layout, x, table, event, power)
+        least = min(least, x.real[event])
+    for q in range(len(p.source)):
+        x.weights[q] = x.real[p.source[q]]
+    for b in members:
+        for i in range(layout.starts[b], layout.starts[b + 1]):
+            event = layout.events[i]
+            x.real[event] = _weight(layout, x, table, event, power)
+    return least
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _weight(layout, x, table, event, power):
-    if event < 0:
-        return 1.0
     w = (max(table[event, 0], 0.0) + table[event, 1]) * x.inverse[layout.owner[event]]
     return w if power == 1 else w**power
 
 
-@njit(nogil=True)
-def _log_weight(layout, x, table, ids, power):
+@joined
+def _fill(mem, c, p, layout, x, sentences, least, shift):
+    """The inside chart; which lanes can be trusted, as bits, and a shift for the next sentences."""
+    room, n = len(x.match) // 8, 0
+    for lane in range(len(sentences)):
+        b = sentences[lane]
+        n = max(n, layout.lengths[b])
+        for m in range(layout.offsets[b], layout.offsets[b + 1]):
+            event = layout.table[m, 3]
+            x.match[lane * room + m - layout.offsets[b]] = x.real[event] if event >= 0 else 1.0
+    good, shift = fill_chart(mem, c, p, layout, x.weights, x.match, sentences, shift)
+    watch(mem, c, n)
+    sure = least >= LEAST_WEIGHT
+    for lane in range(len(sentences)):
+        sure = sure and mem[c.least * 8 + lane] >= LEAST
+    if not sure:
+        good = outside(mem, c, p, x.weights, layout.lengths, sentences, good)
+    return good, shift
+
+
+@borrowing
+def _log_weight(real, ids):
     """log of the weight of a derivation under the weights of the proposal."""
-    score = 0.0
+    total, product = 0.0, 1.0
     for event in ids:
         if event < 0:
             break
-        score += np.log(_weight(layout, x, table, event, 1.0))
-    return score * power
+        if product < 1e-200:
+            total += np.log(product)
+            product = 1.0
+        product *= real[event]
+    return total + np.log(product)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _add(layout, table, sums, ids, sign):
     for event in ids:
         if event < 0:
@@ -91,7 +177,28 @@ def _add(layout, table, sums, ids, sign):
         sums[layout.owner[event], 0] += sign
 
 
-@njit(nogil=True)
+@borrowing
+def _accept(layout, table, sums, tree, proposed, ratio, state):
+    """Replace a derivation and its counts by what is proposed, or leave them."""
+    width = min(len(tree), len(proposed))
+    k = 0
+    while k < width and proposed[k] == tree[k]:
+        k += 1
+    if k == width:  # then so are all probabilities
+        return True
+    power, log_q = ratio
+    old = _predict(layout, table, sums, tree, -1.0)
+    new = _predict(layout, table, sums, proposed, 1.0)
+    if np.log(uniform(state)) < power * (new - old) - log_q:
+        for k in range(len(tree)):
+            tree[k] = proposed[k] if k < width else -1
+        return True
+    _add(layout, table, sums, proposed, -1.0)
+    _add(layout, table, sums, tree, 1.0)
+    return False
+
+
+@borrowing
 def _predict(layout, table, sums, ids, sign):
     """log P(t | t^-i), and t's events added to the counts or, if ``sign`` is -1, taken out of them."""
     total, product = 0.0, 1.0
@@ -110,43 +217,3 @@ def _predict(layout, table, sums, ids, sign):
             total += np.log(product)
             product = 1.0
     return total + np.log(product)
-
-
-@kernel
-def _hastings_sweep(
-    g, layout, x, table, sums, trees, order, batch_size, seed, power, proposed, log_q, states, accepted, failed
-):
-    c = 1.0
-    width = min(trees.shape[1], proposed.shape[1])
-    for batch in range(0, len(order), batch_size):
-        members = order[batch : batch + batch_size]
-        for b in members:
-            _add(layout, table, sums, trees[b], -1.0)
-        for k in range(len(members)):
-            b = members[k]
-            _weigh(g, layout, x, b, table, sums, power)
-            z, c = trusted_inside(g, layout, x, b, c)
-            failed[b] = not z > 0
-            seed_stream(states[k], seed, b)
-            if not failed[b]:
-                draw(g, layout, x, b, states[k], proposed[k])
-                log_q[k, 0] = _log_weight(layout, x, table, trees[b], power)
-                log_q[k, 1] = _log_weight(layout, x, table, proposed[k], power)
-        for b in members:
-            _add(layout, table, sums, trees[b], 1.0)
-        for k in range(len(members)):
-            b = members[k]
-            if failed[b]:
-                continue
-            if (proposed[k, :width] == trees[b, :width]).all():  # then so are all probabilities
-                accepted[b] = True
-                continue
-            old = _predict(layout, table, sums, trees[b], -1.0)
-            new = _predict(layout, table, sums, proposed[k], 1.0)
-            if np.log(uniform(states[k])) < power * (new - old) - (log_q[k, 1] - log_q[k, 0]):
-                accepted[b] = True
-                trees[b, :] = -1
-                trees[b, :width] = proposed[k, :width]
-            else:
-                _add(layout, table, sums, proposed[k], -1.0)
-                _add(layout, table, sums, trees[b], 1.0)

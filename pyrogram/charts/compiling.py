@@ -67,9 +67,23 @@ def kernel(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-def borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a function that compiled code calls, which creates no arrays and keeps none that it is given.
+def borrowing(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function that only compiled code calls, which creates no arrays and keeps none that it is given.
 
-    So numba need not count references, which for a tuple of twenty arrays takes longer than a look into them.
+    So numba need not count references, which for a tuple of twenty arrays takes longer than a look into them, nor
+    make a way in from the interpreter, which would be most of what there is to compile.
     """
-    return njit(nogil=True, _nrt=False)(function)
+    return njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """:func:`borrowing` for a few lines that are always inlined."""
+    return borrowing(function, forceinline=True)
+
+
+def joined(function: Callable[..., Any]) -> Any:
+    """Make a function a part of each that calls it, for what is long and called in one place.
+
+    Others are compiled anew at every level of calls above them.
+    """
+    return njit(nogil=True, inline="always")(function)

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps of collapsed variational Bayes for hidden Markov models, eight sentences at a time (see :mod:`.hmm_lanes`).
+"""Sweeps of collapsed variational Bayes for hidden Markov models, sentence by sentence (see :mod:`.hmm_sweeps_chain`).
 
 States are padded to a pitch of P, a multiple of eight. What all sentences share is one vector [initial (P,), end (P,),
 transition (K, P), emission (V, P) by *word* and state], the counts f, and one for concentrations. A sentence's *own*
@@ -12,11 +12,11 @@ A state makes a transition and emits a word each time, so that both have the sam
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from .compiling import kernel
-from .hmm_lanes import WIDTH, backward, count, forward, make_lanes, pitch_of
-from .hmm_sweeps_lanes import drain, log_z_of, make_memory, weigh
+from .compiling import borrowing, kernel
+from .hmm_lanes import WIDTH, pitch_of
+from .hmm_sweeps_cells import aligned
+from .hmm_sweeps_chain import count, forward_backward, make_chain, weigh, weigh_states
 from .lanes import fill, load, store
 
 
@@ -34,8 +34,8 @@ class Layout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Numbers in the own counts of all sentences, and where lanes without a sentence write."""
-        return int(self.starts[-1]) + (2 + self.K) * self.P
+        """Numbers in the own counts of all sentences."""
+        return int(self.starts[-1])
 
 
 class Tables(NamedTuple):
@@ -65,7 +65,7 @@ def make_layout(words: Any, num_states: int) -> Layout:
 def pack(initial: Any, transition: Any, emission: Any) -> Any:
     """Tables (K,), (K, K+1) and (K, V) as one vector, with zeros in the padding."""
     K, P = len(initial), pitch_of(len(initial))
-    out = np.zeros((2 + K + emission.shape[1], P))
+    out = aligned((2 + K + emission.shape[1]) * P).reshape(-1, P)
     out[0, :K], out[1, :K], out[2 : 2 + K, :K], out[2 + K :, :K] = (
         initial,
         transition[:, K],
@@ -89,8 +89,8 @@ def collapsed_vb(layout: Layout, tables: Tables, own: Any, out: Any, order: Any,
     """
     N, n = len(layout.lengths), max(1, layout.words.shape[1])
     log_z, entropies, failed = np.full(N, -np.inf), np.full(N, -np.inf), np.zeros(N, np.bool_)
-    scratch = make_lanes(n, layout.K), make_memory(n, layout.K)
-    _vb_sweep(layout, *scratch, tables, own, out, order, max(batch_size, 1), log_z, entropies, failed)
+    chain = make_chain(n, layout.K)
+    _vb_sweep(layout, chain, tables, own, out, order, max(batch_size, 1), log_z, entropies, failed)
     return log_z, entropies, failed
 
 
@@ -114,7 +114,7 @@ def _add_up(layout, own, sums):
                 sums[row + i] += own[start + head + u * layout.P + i]
 
 
-@njit(nogil=True)
+@borrowing
 def _replace(layout, tables, own, out, b):
     """Take a sentence's own counts out of the shared ones and put the new ones in.
 
@@ -137,24 +137,21 @@ def _replace(layout, tables, own, out, b):
 
 
 @kernel
-def _vb_sweep(layout, c, x, tables, own, out, order, batch_size, log_z, entropies, failed):
-    K = layout.K
+def _vb_sweep(layout, c, tables, own, out, order, batch_size, log_z, entropies, failed):
     for batch in range(0, len(order), batch_size):
         members = order[batch : batch + batch_size]
-        for first in range(0, len(members), WIDTH):
-            block = members[first : first + WIDTH]
-            n = weigh(layout, c, x, tables, own, block)
-            forward(c, x.moves, n, K)
-            backward(c, x.moves, n, K)
-            count(c, n, K)
-            log_z_of(c, x, n)
-            drain(layout, c, x, out, block, n)
-            for lane in range(len(block)):
-                b = block[lane]
-                log_z[b], entropies[b] = x.log_z[lane], x.log_z[lane] - x.score[lane]
-                failed[b] = x.failed[lane] != 0
-                if failed[b]:
-                    out[layout.starts[b] : layout.starts[b + 1]] = own[layout.starts[b] : layout.starts[b + 1]]
-                    entropies[b] = -np.inf
+        for k in range(len(members)):
+            b, later = members[k], order[min(batch + k + 1, len(order) - 1)]
+            weigh(layout, c, tables, own, b)
+            forward_backward(layout, c, b)
+            found = weigh_states(layout, c, b)
+            failed[b] = not np.isfinite(found)
+            if failed[b]:
+                out[layout.starts[b] : layout.starts[b + 1]] = own[layout.starts[b] : layout.starts[b + 1]]
+                continue
+            entropies[b] = found - count(layout, c, own, out, b, later)
+            for t in range(layout.lengths[b]):
+                found += np.log(c.totals[layout.local[b, t]])
+            log_z[b] = found
         for b in members:
             _replace(layout, tables, own, out, b)

@@ -39,8 +39,6 @@ def _hastings_sweep(
     layout, c, x, shared, tables, states, order, batch_size, seed, power, proposed, log_q, streams, accepted, failed
 ):
     terms = np.zeros(layout.P)
-    for i in range(layout.K):
-        store(x.inverse, i, fill(shared, 1.0))
     for batch in range(0, len(order), batch_size):
         members = order[batch : batch + batch_size]
         for b in members:

@@ -28,6 +28,7 @@ from .pitman_yor_checks import base_measure, checked_values, parameters, stacked
 from .pitman_yor_joint import Histogram, histogram, log_joint
 from .pitman_yor_sequence import Sequence as Recorded
 from .pitman_yor_sequence import record
+from .pitman_yor_state import packed, unpacked
 
 Paths = Literal["minimal", "maximal", "exact"]
 PATHS: tuple[Paths, ...] = ("minimal", "maximal", "exact")
@@ -162,12 +163,7 @@ class Restaurants:
         alpha, epsilon = parameters(concentration, discount, self.num_levels)
         where, what = self._checked(keys, values)
         contexts = self._locate(where, create=False)
-        absent = seats.missing(self._arrays, contexts, what, self.num_levels - 1)
-        if absent >= 0:
-            raise ValueError(
-                f"observation {absent} cannot be removed: value {what[absent]} was not seen (so often) in the context "
-                f"with keys {where[:, absent].tolist()}"
-            )
+        self._refuse_absent(where, contexts, what)
         log_p = np.zeros(len(what))
         state, at = self._stream(generator), len(what)
         while at != seats.DONE:
@@ -271,10 +267,9 @@ class Restaurants:
         return new
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything, as plain tensors."""
-        state = {name: torch.from_numpy(array.copy()) for name, array in self._arrays._asdict().items()}
-        state["kind"] = torch.tensor([self.num_levels, self.num_values, self._paths])
-        return state
+        """Everything, as plain tensors, without room to spare and what follows from the rest."""
+        kind = torch.tensor([self.num_levels, self.num_values, self._paths])
+        return packed(self._arrays) | {"kind": kind}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
         """Take over the state of restaurants with the same levels, values and paths.
@@ -282,11 +277,38 @@ class Restaurants:
         :raises ValueError: if it is the state of others, or no such state.
         """
         kind = [self.num_levels, self.num_values, self._paths]
-        if set(state) != {"kind", *tables.Arrays._fields} or state["kind"].tolist() != kind:
+        if "kind" not in state or state["kind"].tolist() != kind:
             raise ValueError(f"this is not the state of {self!r}")
-        self._arrays = tables.Arrays(**{name: state[name].numpy().copy() for name in tables.Arrays._fields})
+        self._arrays = unpacked(state, self.num_levels, self.num_values, self.paths == "exact")
         self._histogram = None
         return self
+
+    # ------------------------------------------------------------------ for compiled code of other modules
+
+    def prepared(self, keys: Sequence[Tensor], values: Tensor, *, present: bool = False) -> tuple[Any, Any]:
+        """The finest contexts of M observations, made where they are new, and the values, as kernels take them.
+
+        :param present: whether the observations must be seated here.
+        :raises ValueError: if shapes or values do not fit, keys are not nested, or ``present`` observations are not.
+        """
+        where, what = self._checked(keys, values)
+        if not present:
+            self._make_room(len(what))
+        contexts = self._locate(where, create=not present)
+        if present:
+            self._refuse_absent(where, contexts, what)
+        return contexts, what
+
+    def with_room(self, observations: int) -> tables.Arrays:
+        """Arrays in which kernels may seat so many observations; what is known of the seats is forgotten."""
+        more = self.num_levels * observations
+        self._arrays = tables.grown(self._arrays, 0, more, 2 * more)
+        self._histogram = None
+        return self._arrays
+
+    def stream(self, generator: torch.Generator | None) -> Any:
+        """State of the kernels' generator, seeded by this one where seats are drawn."""
+        return self._stream(generator)
 
     # ------------------------------------------------------------------ inside
 
@@ -307,6 +329,14 @@ class Restaurants:
             dead = (a.customers[:X] == 0).sum() * 2 > X or (a.c[:E] == 0).sum() * 2 > E
             if dead:
                 self._arrays = tables.compacted(a)
+
+    def _refuse_absent(self, keys: Any, contexts: Any, values: Any) -> None:
+        absent = seats.missing(self._arrays, contexts, values, self.num_levels - 1)
+        if absent >= 0:
+            raise ValueError(
+                f"observation {absent} cannot be removed: value {values[absent]} was not seen (so often) in the "
+                f"context with keys {keys[:, absent].tolist()}"
+            )
 
     def _locate(self, keys: Any, create: bool) -> Any:
         found = np.zeros(keys.shape[1], np.int32)

@@ -28,6 +28,7 @@ from .pitman_yor_tables import CONTEXTS, DISHES, Arrays
 
 HEAD = 32  # factors that are multiplied one by one; the rest is Euler and Maclaurin's
 TABLES, CUSTOMERS, SIZES = range(3)
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ def _rest(start: Tensor, step: Tensor, length: Tensor) -> Tensor:
     """Sum of log(start + step t) over t = HEAD .. length - 1, by Euler and Maclaurin's formula.
 
     With start > 0 and 0 <= step its error is below 1e-13 per product: the first term left out is at most
-    6! / (1209600 HEAD^7), since start + step HEAD >= step HEAD. It is stable as step goes to zero.
+    6! / (1209600 HEAD^7), since start + step HEAD >= step HEAD. It is stable as step goes to zero. If both are zero,
+    so are the factors before HEAD, which make the product zero; all that is asked of the rest is that it be finite.
     """
     count = length - HEAD
-    low = start + step * HEAD
-    high = start + step * length
+    low = (start + step * HEAD).clamp_min(_TINY)
+    high = (start + step * length).clamp_min(_TINY)
     r = step * count / low
     small = r < 0.02
     series = torch.zeros_like(r)

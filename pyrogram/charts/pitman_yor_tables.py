@@ -110,10 +110,15 @@ def compacted(a: Arrays) -> Arrays:
     new["parents"], new["contexts"], new["ups"] = number[new["parents"]], number[new["contexts"]], dish[new["ups"]]
     used = a.used.copy()
     used[CONTEXTS], used[DISHES] = len(new["keys"]), len(new["c"])
+    return rebuilt(used, a.base, new)
+
+
+def rebuilt(used: Any, base: Any, found: dict[str, Any]) -> Arrays:
+    """Arrays of contexts, dishes and buckets, as long as they are used, with new hash tables and lists of dishes."""
     for name in _OF_CONTEXTS + _OF_DISHES:  # never without room for one
-        new[name] = np.concatenate([new[name], np.zeros(LEAST, new[name].dtype)])
-    slots = {"context_slots": _slots(len(new["keys"])), "dish_slots": _slots(len(new["c"]))}
-    result = Arrays(used=used, base=a.base, **slots, **new)
+        found[name] = np.concatenate([found[name], np.zeros(LEAST, found[name].dtype)])
+    slots = {"context_slots": _slots(len(found["keys"])), "dish_slots": _slots(len(found["c"]))}
+    result = Arrays(used=used, base=base, **slots, **found)
     _fill_slots(result, True)
     _fill_slots(result, False)
     _link(result)

@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from . import pitman_yor_tables as tables
-from .compiling import kernel
+from .compiling import borrowing, kernel
 from .eisner_sample import uniform
 from .pitman_yor import PATHS, Restaurants
 from .pitman_yor_checks import parameters
@@ -27,7 +25,7 @@ from .pitman_yor_seats import DONE, EXACT, probability, seat, unseat
 from .pitman_yor_tables import BUCKETS, DISHES, NUM_FREE, add_dish, find_dish, join_table, leave_table, open_table
 
 
-@njit(nogil=True)
+@borrowing
 def _size_at(a, d, discount, r):
     """The size of the table of a dish at r, as join_table and leave_table find it."""
     b = a.buckets[d]
@@ -38,7 +36,7 @@ def _size_at(a, d, discount, r):
         b = a.after[b]
 
 
-@njit(nogil=True)
+@borrowing
 def _before(a, d, size):
     """A number at which a table of this size is found when tables weigh their sizes; there must be one."""
     r, b = 0.5, a.buckets[d]
@@ -48,7 +46,7 @@ def _before(a, d, size):
     return r
 
 
-@njit(nogil=True)
+@borrowing
 def _come(a, h, d, new):
     """Count a customer, and if need be a table."""
     a.c[d] += 1
@@ -58,11 +56,12 @@ def _come(a, h, d, new):
         a.tables[h] += 1
 
 
-@njit(nogil=True)
+@borrowing
 def _seat_noting(a, h, w, concentration, discount, state, notes):
     """Seat one observation exactly and note where; returns P(w | h) from before."""
     p = probability(a, h, w, concentration, discount)
-    notes[:] = 0
+    for l in range(len(notes)):
+        notes[l] = 0
     while h >= 0:
         l = a.levels[h]
         d = find_dish(a, h, w)
@@ -87,11 +86,12 @@ def _seat_noting(a, h, w, concentration, discount, state, notes):
     return p
 
 
-@njit(nogil=True)
+@borrowing
 def _leave(a, h, w, notes, draw, state):
     """Unseat one observation: as noted, or with ``draw`` from a table in proportion to its size, which is noted."""
     if draw:
-        notes[:] = 0
+        for l in range(len(notes)):
+            notes[l] = 0
     while h >= 0:
         l = a.levels[h]
         d = find_dish(a, h, w)
@@ -110,7 +110,7 @@ def _leave(a, h, w, notes, draw, state):
         h = a.parents[h]
 
 
-@njit(nogil=True)
+@borrowing
 def _return(a, h, w, notes):
     """Seat one observation as noted."""
     while h >= 0:
@@ -129,7 +129,7 @@ def _return(a, h, w, notes):
         h = a.parents[h]
 
 
-@njit(nogil=True)
+@borrowing
 def _room(a, levels, observations):
     buckets = len(a.sizes) - a.used[BUCKETS] + a.used[NUM_FREE]
     return a.used[DISHES] + levels * observations <= len(a.c) and buckets >= 2 * levels * observations
@@ -219,13 +219,12 @@ class Trials:
         :param starts: where the groups begin, (G + 1,), the last of which is M.
         :returns: in nats, (G,), float64.
         """
-        contexts, what = self._located(keys, values)
+        contexts, what = self.restaurants.prepared(keys, values)
         begins, total = starts.numpy(), np.zeros(len(starts) - 1)
         longest = int(starts.diff().max()) if len(total) else 0
-        state, at = self._stream(generator), 0
+        state, at = self.restaurants.stream(generator), 0
         while at != DONE:
-            self._room(longest)
-            arrays = self.restaurants._arrays
+            arrays = self.restaurants.with_room(longest)
             at = weigh(arrays, contexts, what, begins, self._alpha, self._epsilon, self._paths, state, at, total)
         return torch.from_numpy(total)
 
@@ -235,53 +234,32 @@ class Trials:
         """Unseat observations, from tables drawn in proportion to their sizes; ``exact`` only.
 
         :returns: their log probability one after the other, given what stays, and notes for :meth:`put_back`.
+        :raises ValueError: if they are not there; then all stay.
         """
-        return self._unseat(keys, values, None, generator)
+        contexts, what = self.restaurants.prepared(keys, values, present=True)
+        notes = np.zeros((len(what), self.restaurants.num_levels), np.int32)
+        return self._unseat(contexts, what, notes, True, self.restaurants.stream(generator)), notes
 
     def take_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
         """Unseat observations that :meth:`seat` has seated last."""
-        self._unseat(keys, values, notes, None)
+        contexts, what = self.restaurants.prepared(keys, values, present=True)
+        self._unseat(contexts, what, notes, False, np.zeros(1, np.uint64))
 
     def seat(
         self, keys: Sequence[Tensor], values: Tensor, generator: torch.Generator | None = None
     ) -> tuple[float, Any]:
         """Seat observations; returns their log probability one after the other, and notes for :meth:`take_back`."""
-        contexts, what = self._located(keys, values)
-        self._room(len(what))
+        contexts, what = self.restaurants.prepared(keys, values)
         notes = np.zeros((len(what), self.restaurants.num_levels), np.int32)
-        r, state = self.restaurants, self._stream(generator)
-        log_p = float(_seat_all(r._arrays, contexts, what, self._alpha, self._epsilon, state, notes))
-        r._histogram = None
+        arrays, state = self.restaurants.with_room(len(what)), self.restaurants.stream(generator)
+        log_p = float(_seat_all(arrays, contexts, what, self._alpha, self._epsilon, state, notes))
         return log_p, notes
 
     def put_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
         """Seat observations where :meth:`take_out` found them."""
-        contexts, what = self._located(keys, values)
-        self._room(len(what))
-        _return_all(self.restaurants._arrays, contexts, what, notes)
-        self.restaurants._histogram = None
+        contexts, what = self.restaurants.prepared(keys, values)
+        _return_all(self.restaurants.with_room(len(what)), contexts, what, notes)
 
-    def _unseat(
-        self, keys: Sequence[Tensor], values: Tensor, notes: Any, generator: torch.Generator | None
-    ) -> tuple[float, Any]:
-        contexts, what = self._located(keys, values)
-        self._room(len(what))
-        draw = notes is None
-        notes = np.zeros((len(what), self.restaurants.num_levels), np.int32) if draw else notes
-        r, state = self.restaurants, self._stream(generator if draw else torch.Generator())
-        log_p = float(_unseat_all(r._arrays, contexts, what, self._alpha, self._epsilon, state, notes, draw))
-        r._histogram = None
-        return log_p, notes
-
-    def _located(self, keys: Sequence[Tensor], values: Tensor) -> tuple[Any, Any]:
-        where, what = self.restaurants._checked(keys, values)
-        self.restaurants._make_room(len(what))
-        return self.restaurants._locate(where, create=True), what
-
-    def _room(self, observations: int) -> None:
-        r = self.restaurants
-        more = r.num_levels * observations
-        r._arrays = tables.grown(r._arrays, 0, more, 2 * more)
-
-    def _stream(self, generator: torch.Generator | None) -> Any:
-        return self.restaurants._stream(generator)
+    def _unseat(self, contexts: Any, values: Any, notes: Any, draw: bool, state: Any) -> float:
+        arrays = self.restaurants.with_room(len(values))
+        return float(_unseat_all(arrays, contexts, values, self._alpha, self._epsilon, state, notes, draw))

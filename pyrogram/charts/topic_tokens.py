@@ -21,10 +21,11 @@ def tokens(words: Tensor, heads: Tensor, num_words: int) -> tuple[Tensor, Tensor
     check_words(words, num_words)
     real = words >= 0
     lengths = real.sum(1, keepdim=True)
-    if heads.shape != words.shape or not torch.equal(heads >= 0, real) or bool((heads > lengths).any()):
+    fits = heads.shape == words.shape and not heads.is_floating_point()
+    if not fits or not torch.equal(heads >= 0, real) or bool((heads > lengths).any()):
         raise ValueError(
-            f"heads must have a number from 0 to the sentence's length for every word and -1 as padding, in shape "
-            f"{tuple(words.shape)}, not others in shape {tuple(heads.shape)}"
+            f"heads must be integers, from 0 to the sentence's length for every word and -1 as padding, in shape "
+            f"{tuple(words.shape)}, not others ({heads.dtype}) in shape {tuple(heads.shape)}"
         )
     ids = torch.cat([words.new_full((len(words), 1), num_words), words], 1)
     parents = ids.gather(1, heads.clamp_min(0).long())
@@ -36,7 +37,10 @@ def check_words(words: Tensor, num_words: int) -> None:
     :raises ValueError: if they are no ids, or padding is not on the right.
     """
     if words.dim() != 2 or words.is_floating_point() or not words.numel():
-        raise ValueError(f"words must be integers of shape (N, n), not {words.dtype} of shape {tuple(words.shape)}")
+        raise ValueError(
+            f"words must be integers of shape (N, n), N and n at least 1, not {words.dtype} of shape "
+            f"{tuple(words.shape)}"
+        )
     real = words >= 0
     if not bool(real[:, 0].all()) or bool((real[:, 1:] & ~real[:, :-1]).any()) or int(words.max()) >= num_words:
         raise ValueError(
@@ -48,10 +52,11 @@ def check_states(words: Tensor, states: Tensor, num_states: int) -> None:
     """
     :raises ValueError: if a word has no state.
     """
-    if states.shape != words.shape or not torch.equal(states >= 0, words >= 0) or int(states.max()) >= num_states:
+    fits = states.shape == words.shape and not states.is_floating_point()
+    if not fits or not torch.equal(states >= 0, words >= 0) or int(states.max()) >= num_states:
         raise ValueError(
-            f"states must be numbers from 0 to {num_states - 1} for every word and -1 as padding, in shape "
-            f"{tuple(words.shape)}, not others in shape {tuple(states.shape)}"
+            f"states must be integers, from 0 to {num_states - 1} for every word and -1 as padding, in shape "
+            f"{tuple(words.shape)}, not others ({states.dtype}) in shape {tuple(states.shape)}"
         )
 
 

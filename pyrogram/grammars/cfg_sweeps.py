@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
+from pyrogram.charts.cfg_sweeps_layout import make_layout, total
 from pyrogram.distributions.sentence import check_words
 from pyrogram.sweeps import Field, Own, Weights
 
@@ -26,9 +27,9 @@ BLOCK = "rules"
 class CFGSweeps(CompiledSweeps):
     """Sweeps of a :class:`.CFG`; words must lie on the CPU.
 
-    Own counts are the ``values`` of the events that can occur in each sentence: those of its matches, and of all rules
-    that are not lexical. A sentence for which numbers leave the range of real space is done in plain torch, at the
-    end of the sweep.
+    Own counts are the ``values`` of the events that can occur in each sentence, see
+    :mod:`pyrogram.charts.cfg_sweeps_layout`. A sentence for which numbers leave the range of real space is done in
+    plain torch, at the end of the sweep.
     """
 
     grammar: CFG
@@ -38,14 +39,15 @@ class CFGSweeps(CompiledSweeps):
         check_words(words, grammar.num_words)
         self._matches = grammar.matches(self.words)
         owner = grammar.blocks[BLOCK].owner.numpy()
-        self._layout = chart.make_layout(grammar.table, self._matches, owner)
+        self._tables = make_layout(grammar.table, self._matches, owner)
+        self._layout = self._tables[0]
 
     # ------------------------------------------------------------------ expected counts
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
         w = weights[BLOCK].detach().to(torch.float64)
-        out = torch.zeros(len(self._layout.events), dtype=torch.float64)
-        found = chart.expect(self._layout, self.grammar.table, w.contiguous().numpy(), out.numpy())
+        out = torch.zeros(self._layout.num_own, dtype=torch.float64)
+        found = chart.expect(*self._tables, w.contiguous().numpy(), out.numpy())
         log_z, entropies, failed = (torch.from_numpy(x) for x in found)
         fixed = Field({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
         if failed.any():
@@ -64,7 +66,7 @@ class CFGSweeps(CompiledSweeps):
             return entropies, found
         counts, alpha = self._vector(field.counts), self._vector(field.alpha)
         arrays = counts.numpy(), alpha.numpy(), values.numpy(), out.numpy()
-        found_arrays = chart.collapsed_vb(self._layout, self.grammar.table, *arrays, order.numpy(), batch_size)
+        found_arrays = chart.collapsed_vb(*self._tables, *arrays, order.numpy(), batch_size)
         log_z, entropies, failed = (torch.from_numpy(x) for x in found_arrays)
         field.counts[BLOCK].copy_(counts)
         if failed.any():
@@ -72,7 +74,7 @@ class CFGSweeps(CompiledSweeps):
         return entropies, {"values": out}
 
     def total(self, own: Own) -> Weights:
-        return {BLOCK: torch.from_numpy(chart.total(self._layout, own["values"].numpy(), self._size))}
+        return {BLOCK: torch.from_numpy(total(self._layout, own["values"].numpy(), self._size))}
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
         return {BLOCK: self._dense_own(own["values"], sentences)}
@@ -84,10 +86,10 @@ class CFGSweeps(CompiledSweeps):
         return dense
 
     def _own(self, sentence: int) -> slice:
-        return slice(int(self._layout.starts[sentence]), int(self._layout.starts[sentence + 1]))
+        return self._layout.own(sentence)
 
     def _events(self, sentence: int) -> Tensor:
-        return torch.from_numpy(self._layout.events[self._own(sentence)]).long()
+        return torch.from_numpy(self._layout.events_of(sentence))
 
     # ------------------------------------------------------------------ derivations
 
@@ -105,7 +107,7 @@ class CFGSweeps(CompiledSweeps):
     ) -> tuple[Any, Any]:
         counts, alpha = self._vector(field.counts), self._vector(field.alpha)
         arrays = counts.numpy(), alpha.numpy(), trees.numpy(), order.numpy()
-        found = tree_chart.hastings(self._layout, self.grammar.table, *arrays, batch_size, seed, temperature)
+        found = tree_chart.hastings(*self._tables, self.grammar.table, *arrays, batch_size, seed, temperature)
         field.counts[BLOCK].copy_(counts)
         return found
 

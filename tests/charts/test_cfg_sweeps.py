@@ -5,14 +5,16 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from pyrogram.models import morphology
 
-from pyrogram import CFG
+from pyrogram import CFG, models
 from pyrogram.charts import cfg_sweeps
 from pyrogram.data import generated_verbs
 from pyrogram.grammars.cfg_sweeps import CFGSweeps
+from pyrogram.infer import TreeHastings
 from pyrogram.sweeps import Field, Sweeps
 from pyrogram.testing import chi_square
 
@@ -39,15 +41,48 @@ def verbs():
     return grammar, morphology.encode(grammar, forms)
 
 
+def sparse():
+    """Most rules cannot occur in most sentences, or only where others can."""
+    grammar = CFG.from_string(SPARSE)
+    return grammar, grammar.encode(
+        ["a b", "a b c", "c", "a a b b", "d", "b c d", "d d d a b", "a d b", "y x b", "z x z c"]
+    )
+
+
+SPARSE = """
+S -> A B | S C | C | P Q | D | A S B
+A -> 'a' | 'e' 'e' | X
+B -> 'b' | 'e' 'a' 'b' 'e' | 'b' 'b'
+C -> D | C C | 'c' | B C
+D -> 'd' | 'd' D | Y Z | 'e' X
+P -> P P | 'a' | Q P
+Q -> 'c' | 'c' Q | X Y
+X -> Y X | 'x'
+Y -> 'y' | Z
+Z -> 'z' Z | 'z' Y Y | 'z'
+"""
+
+
 def dense():
-    grammar = CFG.dense(3, 4, 5)
-    return grammar, torch.tensor([[0, 1, 2, 3, 4, 0], [2, 2, 1, -1, -1, -1], [4, 3, 0, 1, -1, -1]])
+    """Enough symbols for tiles of four rows and of fewer, and sentences of all lengths up to nine."""
+    grammar = CFG.dense(5, 6, 7)
+    words = torch.randint(7, (19, 9), generator=torch.Generator().manual_seed(0))
+    words[torch.arange(9) > torch.arange(19)[:, None] % 9] = -1
+    return grammar, words
 
 
-CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense}
+def chains():
+    """Unary chains, above words and above pairs, and a symbol that no sentence can use."""
+    rules = "S -> A S | A | C B C\nA -> B | 'a'\nB -> C | S S | 'b' 'b'\nC -> 'a' | 'b' | D 'c'\nD -> 'c' 'c' D | 'c'"
+    grammar = CFG.from_string(rules + "\nE -> E E | A E")
+    rows = ["a", "b b", "a b", "b b b b a", "a c c b", "c c c c", "a b a b b a", "b b b", "a a", "b a c c c c a"]
+    return grammar, grammar.encode(rows)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
+CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense, "unary chains": chains, "sparse": sparse}
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8, 20])
 @pytest.mark.parametrize("case", CASES)
 def test_collapsed_vb_is_that_of_plain_torch(case, batch_size):
     grammar, words = CASES[case]()
@@ -91,12 +126,73 @@ def test_long_sentences_of_rare_words():
     weights = grammar.initial_weights(words, seed=0)
     log_z, _, own = grammar.sweeps(words).expect(weights)
     assert log_z[0] < -800
-    layout, out = grammar.sweeps(words)._layout, torch.zeros(len(own["values"]))
-    *_, failed = cfg_sweeps.expect(layout, grammar.table, weights["rules"].numpy(), out.numpy())
+    tables, out = grammar.sweeps(words)._tables, torch.zeros(len(own["values"]))
+    *_, failed = cfg_sweeps.expect(*tables, weights["rules"].numpy(), out.numpy())
     assert not failed.any()  # nothing was left to plain torch
     torch.testing.assert_close(log_z, grammar.log_partition({"rules": weights["rules"].log()}, words))
     expected = grammar.expected_counts({"rules": weights["rules"].log()}, words)[1]
     torch.testing.assert_close(grammar.sweeps(words).total(own), expected)
+
+
+def test_own_counts_are_of_events_that_can_occur():
+    """All derivations of each sentence, listed, use the events for which a value is kept, and no others."""
+    grammar, words = sparse()
+    layout = grammar.sweeps(words)._layout
+    sizes = []
+    for i, row in enumerate(words):
+        derivation = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, row[row >= 0])
+        found = derivation.enumerate_support() if derivation.log_partition > -math.inf else torch.tensor([])
+        expected = found[found >= 0].unique().tolist()
+        assert sorted(layout.events_of(i).tolist()) == expected
+        sizes.append(len(expected))
+    assert 0 in sizes and len(set(sizes)) > 4
+    assert len(grammar.sweeps(words).expect(grammar.initial_weights(words, "uniform"))[2]["values"]) == sum(sizes)
+    assert sum(sizes) < len(words) * len(layout.rules) / 3
+
+
+def test_events_of_long_sentences():
+    """More words than there are bits in one word of the machine; what can occur has a positive expected count."""
+    grammar = CFG.from_string(
+        "S -> A S | S B | C | S T | U S\nA -> 'a' | A A\nB -> 'b'\nC -> 'c' 'c'\nT -> B B\nU -> C A"
+    )
+    rows = ["a " * 70 + "c c", "c c" + " b" * 140, "a a c c b", "c c a " + "a " * 63 + "c c", "a " * 64 + "b"]
+    words = grammar.encode(rows)
+    counts = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, words).expected_counts()["rules"]
+    layout = grammar.sweeps(words)._layout
+    assert len(layout.row) == 0
+    for i in range(len(words)):
+        assert sorted(layout.events_of(i).tolist()) == counts[i].nonzero()[:, 0].tolist()
+
+
+def test_rows_where_nearly_all_rules_can_occur():
+    for case, has_rows in ((dense, True), (verbs, True), (sparse, False)):
+        grammar, words = case()
+        layout = grammar.sweeps(words)._layout
+        assert len(layout.row) == (len(layout.rules) if has_rows else 0)
+        assert layout.num_own == len(words) * len(layout.row) + len(layout.events)
+
+
+def scarce():
+    """What 'c' nearly always is hardly ever is in a sentence: no scale suits both."""
+    grammar = CFG.from_string("S -> B S | B | A S | A\nA -> 'a' | 'c'\nB -> 'b' | 'c'")
+    alpha = {"rules": torch.tensor([1, 1, 1e-300, 1e-300, 1, 1, 1, 1e-250])}
+    return grammar, grammar.encode(["b b c b", "c c c c c c c c", "b"]), alpha
+
+
+def test_what_no_scale_suits_is_done_in_plain_torch():
+    grammar, words, alpha = scarce()
+    results = []
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        *found, own = sweeps.expect(alpha)
+        counts = sweeps.total(own)["rules"]
+        field = Field({"rules": counts.clone()}, alpha)
+        entropies, own = sweeps.collapsed_vb(field, own, torch.arange(3), 8)
+        results.append((*found, counts, entropies, field.counts["rules"], sweeps.total(own)["rules"]))
+    torch.testing.assert_close(*results)
+    layout, plan, chart = grammar.sweeps(words)._tables
+    out = np.zeros(layout.num_own)
+    *_, failed = cfg_sweeps.expect(layout, plan, chart, alpha["rules"].numpy(), out)
+    assert failed.tolist() == [False, True, False]
 
 
 def test_impossible_sentences_are_done_in_plain_torch():
@@ -156,14 +252,56 @@ def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
     assert chi_square(observed, probs) > 1e-3
 
 
+@pytest.mark.parametrize("least", [1.0, 1e-40, 1e-230])
+@pytest.mark.parametrize("batch_size", [3, 20])
+def test_proposals_are_draws_from_the_posterior(batch_size, least):
+    """Under a very great concentration all proposals come from the same weights, and are accepted.
+
+    Small weights that derivations need are below what draws trust without a look at the adjoints.
+    """
+    grammar = CFG.from_string("S -> T\nT -> T T | A | 'a' 'b' | 'a'\nA -> 'a' | 'b'")
+    weights = torch.tensor([1.0, 0.2, 0.3, 0.1, 0.4, 0.3, 0.7 * least])
+    words = grammar.encode(["a b a a", "b", "a b", "b a b", "a a a"] * 4)
+    sweeps = grammar.sweeps(words)
+    field = Field({"rules": torch.zeros(7)}, {"rules": 1e12 * weights / grammar.blocks["rules"].totals(weights)})
+    trees = sweeps.draw({"rules": weights.log()}, torch.Generator().manual_seed(0))
+    field.counts["rules"] += sweeps.counts(trees)["rules"]
+    weights = field.alpha["rules"] / 1e12
+    generator, drawn = torch.Generator().manual_seed(1), []
+    for _ in range(300 if least > 1e-200 else 40):
+        assert sweeps.hastings(field, trees, torch.arange(20), batch_size, generator=generator).all()
+        drawn.append(trees.clone())
+    for sentence in range(5):
+        posterior = grammar.derivation({"rules": weights}, words[sentence])
+        support = posterior.enumerate_support()
+        found = torch.cat([t[sentence::5, : support.shape[1]] for t in drawn])
+        observed = (found[:, None] == support).all(-1)
+        assert observed.any(1).all()
+        assert chi_square(observed.double().sum(0), posterior.log_prob(support).exp()) > 1e-4
+
+
+def test_an_interrupted_chain_goes_on(tmp_path):
+    grammar, words = dense()
+    histories = []
+    for name, stops in (("whole", [4]), ("parts", [2, 4])):
+        for stop in stops:
+            chain = TreeHastings(models.dirichlet, seed=5, order="shuffled", initial_weights="uniform")
+            chain.run(words, grammar, num_steps=stop, progress=False, checkpoint=tmp_path / name)
+        histories.append(chain.history)
+    assert len(histories[0]) == 4 and histories[0] == histories[1]
+
+
 def test_the_seed_decides():
     grammar, words = verbs()
     sweeps, results = grammar.sweeps(words), []
     start = sweeps.draw({"rules": torch.zeros(len(grammar.rules))}, torch.Generator().manual_seed(3))
+    threads = torch.get_num_threads()
     for seed in (0, 0, 1):
+        torch.set_num_threads(1 + len(results))  # which decide nothing
         trees, generator = start.clone(), torch.Generator().manual_seed(seed)
         field = Field(sweeps.counts(trees), {"rules": torch.full((len(grammar.rules),), 0.1)})
         for _ in range(3):
             sweeps.hastings(field, trees, torch.arange(len(words)), 8, generator=generator)
         results.append(trees)
+    torch.set_num_threads(threads)
     assert (results[0] == results[1]).all() and (results[0] != results[2]).any()
