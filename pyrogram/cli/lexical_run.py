@@ -159,31 +159,9 @@ def _franchise(site: str, grammar: LexicalDependencies, paths: Any, tensors: Map
     seats = {name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)}
     concentration, discount = tensors[f"{site}.concentration"], tensors[f"{site}.discount"]
     parameters(concentration, discount, levels)
-    _check_seats(site, seats, grammar.num_values[site])
-    restaurants = Restaurants(levels, grammar.num_values[site], paths).load_state_dict(seats)
+    restaurants = Restaurants(levels, grammar.num_values[site], paths)
+    try:
+        restaurants.load_state_dict(seats)
+    except ValueError as error:
+        raise ValueError(f"of {site}, {error}") from None
     return Franchise(restaurants, concentration, discount)
-
-
-def _check_seats(site: str, seats: Mapping[str, Tensor], num_values: int) -> None:
-    """:raises ValueError: where compiled code would follow a number out of its arrays, or in circles."""
-    contexts, dishes = (int(n) for n in seats["used"][:2])
-    own = ("keys", "levels", "parents", "customers", "tables", "first")
-    of_dishes = ("contexts", "values", "c", "t", "following", "buckets")
-    fits = 0 <= contexts <= min(len(seats[n]) for n in own) and 0 <= dishes <= min(len(seats[n]) for n in of_dishes)
-    for name, least, most in (
-        ("parents", -1, contexts),
-        ("first", -1, dishes),
-        ("contexts", 0, contexts),
-        ("values", 0, num_values),
-        ("following", -1, dishes),
-    ):
-        part = seats[name][: contexts if name in own else dishes]
-        fits = fits and bool(((part >= least) & (part < most)).all())
-        if name in ("parents", "following"):  # what is older has a smaller number, so there are no circles
-            fits = fits and bool((part < part.new_tensor(range(len(part)))).all())
-    for name, size in (("context_slots", contexts), ("dish_slots", dishes)):
-        slots = seats[name]
-        power = len(slots) > 0 and len(slots) & (len(slots) - 1) == 0
-        fits = fits and power and bool(((slots >= -1) & (slots < size)).all()) and bool((slots < 0).any())
-    if not fits or len(seats["base"]) != num_values:
-        raise ValueError(f"the counts of {site} do not fit together")

@@ -67,7 +67,7 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
 
     :raises CommandError: for files that do not go with the settings, and trees of other shapes than trees.
     """
-    read = partial(read_corpus, format=format, tags=settings.tags)
+    read = partial(read_corpus, format=format, tags=settings.tags, alphabets=("upos", "xpos"))
     whole = read(files["train"], punctuation="keep", heads="required")
     plain = read(files["train"], heads="required", vocab=whole.vocab)
     others = {

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -38,11 +39,13 @@ def read_corpus(
     heads: Literal["required", "optional", "ignore"] = "optional",
     punctuation: Literal["remove", "keep"] = "remove",
     no_tags_option: str = "",
+    alphabets: Sequence[Alphabet] = ALPHABETS,
 ) -> Corpus:
     """Read a file of any format.
 
     :param tags: None stands for :func:`default_tags`.
     :param no_tags_option: what to tell users whose file lacks the column, of a command without --tags.
+    :param alphabets: what --tags can be.
     :raises CorpusError: as the library's, but the message says what to do with options or with the file.
     """
     from pyrogram.data import CorpusError
@@ -55,7 +58,7 @@ def read_corpus(
         problem, _, advice = error.problem.rpartition("; ")
         argument = next((name for name in ("tags", "heads", "punctuation", "unknown") if f"{name}='" in advice), None)
         if argument == "tags":
-            there = [] if no_tags_option else _alphabets(path, format, heads, but=alphabet)
+            there = [] if no_tags_option else _alphabets(path, format, heads, [a for a in alphabets if a != alphabet])
             advice = no_tags_option or _say_tags(there)
         elif argument == "heads":
             advice = "annotate it" + (
@@ -99,19 +102,18 @@ def _read(
 
 
 def _alphabets(
-    path: Path, format: str, heads: Literal["required", "optional", "ignore"], but: Alphabet
+    path: Path, format: str, heads: Literal["required", "optional", "ignore"], others: Sequence[Alphabet]
 ) -> list[Alphabet]:
-    """The other alphabets with which a file can be read: none if its fault is not a missing column."""
+    """The alphabets with which a file can be read: none if its fault is not a missing column."""
     from pyrogram.data import CorpusError
 
     there = []
-    for name in ALPHABETS:
-        if name != but:
-            try:
-                _read(path, format_of(path, format), name, None, "most_frequent", heads, "remove")
-            except CorpusError:
-                continue
-            there.append(name)
+    for name in others:
+        try:
+            _read(path, format_of(path, format), name, None, "most_frequent", heads, "remove")
+        except CorpusError:
+            continue
+        there.append(name)
     return there
 
 

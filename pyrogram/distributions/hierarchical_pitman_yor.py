@@ -62,10 +62,10 @@ class Contexts:
         :param values: shape ``(N,)``, from 0 to ``num_values - 1``.
         """
         values = values.detach().cpu()
-        settings = num_values, paths, likelihood, None if base is None else base._version
+        settings = num_values, paths, likelihood
         if self._last is not None:
             seen, before, measure, density = self._last
-            if settings == before and measure is base and torch.equal(seen, values):
+            if settings == before and _equal(measure, base) and torch.equal(seen, values):
                 return density
         made = Restaurants(self.num_levels, num_values, paths, base=base)
         if likelihood == "predictive":
@@ -73,8 +73,14 @@ class Contexts:
         else:
             made.add(self.keys, values, torch.ones(self.num_levels), torch.zeros(self.num_levels))
             density = made.log_joint
-        self._last = values.clone(), settings, base, density
+        self._last = values.clone(), settings, None if base is None else base.clone(), density
         return density
+
+
+def _equal(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a, b)
 
 
 class HierarchicalPitmanYor(TorchDistribution):

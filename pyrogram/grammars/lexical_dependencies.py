@@ -22,6 +22,7 @@ probabilities.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,12 +85,6 @@ class Events:
     def __len__(self) -> int:
         return len(self.values)
 
-    def sentence(self, i: int) -> Events:
-        """The events of sentence i alone."""
-        first, last = int(self.starts[i]), int(self.starts[i + 1])
-        keys = tuple(k[first:last] for k in self.keys)
-        return Events(keys, self.values[first:last], torch.tensor([0, last - first]))
-
 
 @dataclass(frozen=True)
 class TreeScores:
@@ -137,7 +132,7 @@ class LexicalDependencies:
         """How many values each variable has."""
         self._sizes = {"parent_tag": num_tags + 1, "parent_word": num_words + 1, "parent_case": num_cases + 1}
         self._sizes |= {"sibling_tag": num_tags + 1, "direction": 2, "tag": num_tags, "word": num_words}
-        largest = max(_size(c, self._sizes) for found in self.contexts.values() for c in found)
+        largest = max(math.prod(self._sizes[name] for name in c) for found in self.contexts.values() for c in found)
         if largest >= 2**62:
             raise ValueError(f"expected contexts that 62 bits can number, actual {largest} possible ones.")
 
@@ -304,10 +299,3 @@ def _check_contexts(site: str, contexts: tuple[tuple[str, ...], ...]) -> None:
                 f"expected contexts of {site} that add features to the one before, actual without {missing}."
             )
         before = set(context)
-
-
-def _size(context: Sequence[str], sizes: Mapping[str, int]) -> int:
-    size = 1
-    for name in context:
-        size *= sizes[name]
-    return size

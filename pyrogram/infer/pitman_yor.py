@@ -18,14 +18,13 @@ from pyro import poutine
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
-from tqdm import tqdm
 from typing_extensions import Self
 
 from pyrogram.charts.pitman_yor import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
 
-from .checkpoint import load_state, save_state
+from .chain import Chain
 from .loop import _same
 from .reading import depends, kind_of, unwrapped
 from .sources import ModelError
@@ -34,7 +33,7 @@ from .tree_hypers import HyperPrior, SliceHypers, _Given
 _ELSEWHERE = "with paths='minimal' or 'maximal', NUTS can"
 
 
-class PitmanYorSampler:
+class PitmanYorSampler(Chain):
     """A Markov chain over the hyperparameters of a Pyro model with observed :class:`HierarchicalPitmanYor` sites.
 
     The model says what is random: every latent site that concentrations and discounts depend on is slice-sampled,
@@ -97,27 +96,8 @@ class PitmanYorSampler:
             replaced atomically, and a chain resumed from it is the same to the last bit.
         :param resume: go on from ``checkpoint`` if it exists.
         """
-        if num_steps < 0 or checkpoint_every < 1:
-            raise ValueError(f"need num_steps >= 0 and checkpoint_every >= 1, not {num_steps}, {checkpoint_every}")
         self._read(args, kwargs)
-        last = len(self.history) + num_steps
-        path = None if checkpoint is None else Path(checkpoint)
-        if path is not None and resume and path.exists():
-            self.load_state_dict(load_state(path, self._reading))
-        try:
-            with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
-                while len(self.history) < last:
-                    joint = self._step()
-                    bar.update()
-                    bar.set_postfix(log_joint=f"{joint:.1f}", refresh=False)
-                    if path is not None and len(self.history) % checkpoint_every == 0:
-                        save_state(path, self.state_dict(), self._reading)
-                    if callback is not None and callback(self) is True:
-                        break
-        finally:
-            if path is not None and self.history:
-                save_state(path, self.state_dict(), self._reading)
-        return self
+        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
 
     def hyperparameters(self) -> Weights:
         """The present value of every latent site."""
@@ -218,7 +198,7 @@ class PitmanYorSampler:
         old_args, self._args = self._args, (args, kwargs)
         try:
             start, values = self._check(args, kwargs)
-            reading = self._fingerprint(start, values)
+            reading = self._hash(start, values)
         except BaseException:
             self._args = old_args
             raise
@@ -278,7 +258,10 @@ class PitmanYorSampler:
                     f"{_ELSEWHERE}"
                 )
 
-    def _fingerprint(self, start: Weights, values: Weights) -> str:
+    def _fingerprint(self) -> str:
+        return self._reading
+
+    def _hash(self, start: Weights, values: Weights) -> str:
         """A hash of the latent sites and their prior, and of contexts and values."""
         with torch.no_grad():
             given, sites = self._run_at(start)

@@ -12,27 +12,25 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 from torch import Tensor
-from tqdm import tqdm
 from typing_extensions import Self
 
-from pyrogram.charts import projective
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 
-from .checkpoint import load_state, save_state
+from .chain import Chain, Kernel, generator_of
+from .sibling_hastings_averages import Averages
 from .sibling_hastings_moves import Alone, Sentences, Together
 
 #: Proposals of a tree that are drawn from one chart.
 _BLOCK = 16
 
 
-class SiblingHastings(MCMCKernel):
+class SiblingHastings(Chain, Kernel):
     """A Markov chain over the trees of tagged sentences, and over their tags if wanted.
 
     It runs by itself (``sampler.run(tags, words, cases, num_steps=100, burn_in=20).mbr()``) or in Pyro
@@ -51,8 +49,6 @@ class SiblingHastings(MCMCKernel):
     :param seed: of the chain; by default from torch's global generator.
     :raises ValueError: for ``together`` without exact seats, or with a tagger.
     """
-
-    transforms: ClassVar[dict[str, Any]] = {}  # Pyro's MCMC: samples are in their own space already
 
     def __init__(
         self,
@@ -75,16 +71,13 @@ class SiblingHastings(MCMCKernel):
 
     def _clear(self) -> None:
         """No chain."""
-        seed = int(torch.randint(2**62, ())) if self.seed is None else self.seed
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = generator_of(self.seed)
         self.history: list[float] = []  #: the sum of log P(tags, words, cases, tree | D) after each step, in nats
+        self._given: tuple[Tensor, ...] = ()  # what the chain is over
         self._now: Sentences | None = None
         self._block: dict[str, Tensor] = {}  # proposals to come
-        self._arcs: dict[int, Tensor] = {}
-        self._accepted = torch.zeros(0)
-        self._moved = torch.zeros(0)
-        self._posterior: Tensor | None = None
-        self._kept = 0
+        self._averages = Averages(torch.zeros(0, dtype=torch.long), 0)
+        self._posterior: Tensor | None = None  # of tags
 
     # ------------------------------------------------------------------ public
 
@@ -114,33 +107,13 @@ class SiblingHastings(MCMCKernel):
             replaced atomically, and a chain resumed from it is the same to the last bit. Not with ``together``.
         :param resume: go on from ``checkpoint`` if it exists.
         """
-        if burn_in < 0 or num_steps < 0 or checkpoint_every < 1:
-            raise ValueError(
-                f"expected num_steps and burn_in of at least 0 and checkpoint_every of at least 1, actual {num_steps}, "
-                f"{burn_in} and {checkpoint_every}."
-            )
+        if burn_in < 0:
+            raise ValueError(f"expected burn_in of at least 0, actual {burn_in}.")
         if checkpoint is not None and isinstance(self.moves, Together):
             raise ValueError("expected no checkpoint with together=True, whose seats are not saved, actual one.")
         self.burn_in = burn_in
         self._read(tags, words, cases, heads)
-        last = len(self.history) + num_steps
-        path, name = (None, "") if checkpoint is None else (Path(checkpoint), self._fingerprint())
-        if path is not None and resume and path.exists():
-            self._load(load_state(path, name))
-        try:
-            with tqdm(total=last, initial=len(self.history), disable=not progress) as bar:
-                while len(self.history) < last:
-                    self.step()
-                    bar.update()
-                    bar.set_postfix(accepted=f"{self.acceptance:.3f}", refresh=False)
-                    if path is not None and len(self.history) % checkpoint_every == 0:
-                        save_state(path, self._state(), name)
-                    if callback is not None and callback(self) is True:
-                        break
-        finally:
-            if path is not None and self.history:
-                save_state(path, self._state(), name)
-        return self
+        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
 
     @property
     def heads(self) -> Tensor:
@@ -159,97 +132,91 @@ class SiblingHastings(MCMCKernel):
 
     def marginals(self) -> Tensor:
         """The share of kept steps in which each arc was in the tree, shape (N, n+1, n+1) [head, dependent]."""
-        now = self._sentences()
-        N, n = now.heads.shape
-        found = torch.zeros(N, n + 1, n + 1, dtype=torch.float64)
-        for i, arcs in self._arcs.items():
-            m = arcs.shape[-1]
-            found[i, : m + 1, 1 : m + 1] = arcs.double() / self._kept
-        return found
+        return self._averages.marginals()
 
     def mbr(self) -> Tensor:
         """The trees with the most expected right heads by the steps that were kept, shape (N, n), padded with -1."""
-        now = self._sentences()
-        if not self._kept:
-            raise RuntimeError("no steps were kept: run more of them than burn_in")
-        heads = torch.full_like(now.heads, -1)
-        for i, arcs in self._arcs.items():
-            m = arcs.shape[-1]
-            square = torch.nn.functional.pad(arcs.double(), (1, 0))[..., None]
-            heads[i, :m] = projective.mbr(square[None], torch.tensor([m]))[0]
-        return heads
+        return self._averages.mbr()
 
     @property
     def acceptance(self) -> float:
         """The share of proposed trees that were accepted in the steps that are kept; NaN before."""
-        proposals = self._kept * len(self._accepted)
-        return float(self._accepted.sum()) / proposals if proposals else float("nan")
+        return self._averages.acceptance
 
     @property
     def retagged(self) -> float:
         """The share of words that changed their tag in a step, of the steps that are kept; NaN before."""
-        proposals = self._kept * int(self._sentences().lengths.sum())
-        return float(self._moved.sum()) / proposals if proposals else float("nan")
+        return self._averages.retagged
 
     def acceptance_by_length(self) -> dict[int, float]:
         """The share of proposed trees that were accepted, by the number of tokens of a sentence."""
-        lengths = self._sentences().lengths
-        if not self._kept:
-            return {}
-        return {int(n): float(self._accepted[lengths == n].mean()) / self._kept for n in lengths.unique()}
+        return self._averages.acceptance_by_length()
 
-    def step(self) -> None:
-        """One proposal for the tree of every sentence and, with a tagger, for every tag."""
-        now = self._sentences()
-        if isinstance(self.moves, Together):
-            now, accepted = self.moves.sweep(now, self._generator)
-        else:
-            now, accepted = self._independent(self.moves, now)
+    def step(self) -> float:
+        """One proposal for the tree of every sentence and, with a tagger, for every tag.
+
+        :returns: the sum of log P(tags, words, cases, tree | D) after it, in nats.
+        """
+        before = self._sentences(), self._block, self._generator.get_state()
+        try:
+            now, accepted, moved = self._moved()
+        except BaseException:  # above all KeyboardInterrupt: half a step is no state to save or to go on from
+            self._now, self._block = before[:2]
+            self._generator.set_state(before[2])
+            raise
         self._now = now
-        moved = self._retag(self.moves) if isinstance(self.moves, Alone) else torch.zeros_like(self._moved)
-        self.history.append(float(self._sentences().log_p.sum()))
+        self.history.append(float(now.log_p.sum()))
         if len(self.history) > self.burn_in:
-            self._keep(accepted, moved)
+            self._averages.add(now.heads, accepted, moved)
+        return self.history[-1]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that is needed to go on, as plain tensors; not with ``together``, whose seats are the franchises'."""
+        now = self._sentences()
+        state = {"now.tags": now.tags, "now.heads": now.heads, "now.log_p": now.log_p}
+        state |= {f"block.{name}": t for name, t in self._block.items()}
+        state |= {f"averages.{name}": t for name, t in self._averages.state_dict().items()}
+        state |= {"history": torch.tensor(self.history, dtype=torch.float64), "generator": self._generator.get_state()}
+        return {name: t.clone() for name, t in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the state of a chain over the same sentences, given the same training data.
+
+        :raises ValueError: if it is not the state of such a chain.
+        """
+        now, parts = self._sentences(), dict[str, dict[str, Tensor]]()
+        for name, tensor in state.items():
+            kind, _, own = name.rpartition(".")
+            parts.setdefault(kind, {})[own] = tensor.clone()
+        if not {"", "now", "averages"} <= set(parts) or parts["now"]["heads"].shape != now.heads.shape:
+            raise ValueError(f"this is not the state of {type(self).__name__} over these sentences")
+        self._now = replace(now, **parts["now"])
+        self._block = parts.get("block", {})
+        self._averages.load_state_dict(parts["averages"])
+        self.history = parts[""]["history"].tolist()
+        self._generator.set_state(parts[""]["generator"])
 
     # ------------------------------------------------------------------ Pyro's kernel
 
     def setup(self, warmup_steps: int, *args: Any, **kwargs: Any) -> None:
         """Start a new chain on ``tags, words, cases`` and perhaps ``heads``."""
-        self._clear()
-        # Several chains must differ, whatever the seed that this sampler has for itself.
-        self._generator.manual_seed(int(torch.randint(2**62, ())))
+        self._end()
+        self._reseed()
         self.burn_in = warmup_steps
         self._read(*args, **kwargs)
 
-    @property
-    def initial_params(self) -> dict[str, Tensor]:
-        """The chain's present trees, and tags if they are sampled."""
-        return {} if self._now is None else self._params()
+    def _samples(self) -> dict[str, Tensor]:
+        if self._now is None:
+            return {}
+        dtype = torch.get_default_dtype()
+        found = {"heads": self._now.heads.to(dtype)}
+        return found if self.tagger is None else found | {"tags": self._now.tags.to(dtype)}
 
-    @initial_params.setter
-    def initial_params(self, params: Mapping[str, Tensor]) -> None:
-        """Chains start from ``heads`` given to :meth:`run`, or from proposals."""
+    def _step(self) -> float:
+        return self.step()
 
-    def sample(self, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """One step; what was there before is the kernel's own state, not ``params``."""
-        self.step()
-        return self._params()
-
-    def logging(self) -> dict[str, Any]:
-        found = {"log P": f"{self.history[-1]:.1f}"} if self.history else {}
-        return found | ({"acc. rate": f"{self.acceptance:.3f}"} if self._kept else {})
-
-    def diagnostics(self) -> dict[str, Any]:
-        """For Pyro's ``MCMC.diagnostics``: of the steps that are kept."""
-        return {"divergences": [], "acceptance rate": self.acceptance}
-
-    def cleanup(self) -> None:
-        """Nothing to do: what was learnt stays here until the next chain."""
-
-    def _params(self) -> dict[str, Tensor]:
-        now, dtype = self._sentences(), torch.get_default_dtype()
-        found = {"heads": now.heads.to(dtype)}
-        return found if self.tagger is None else found | {"tags": now.tags.to(dtype)}
+    def _progress(self) -> dict[str, str]:
+        return {"log_p": f"{self.history[-1]:.1f}", "accepted": f"{self.acceptance:.3f}"}
 
     # ------------------------------------------------------------------ inside
 
@@ -260,28 +227,43 @@ class SiblingHastings(MCMCKernel):
 
     def _read(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
         """Begin with these sentences, unless the chain is over them already."""
-        now = self._now
-        if now is not None and now.words.shape == words.shape and torch.equal(now.words, words):
+        tags, words, cases = given = tuple(t.detach().cpu().long().clone() for t in (tags, words, cases))
+        if len(self._given) and all(torch.equal(a, b) for a, b in zip(self._given, given, strict=True)):
             return
-        if now is not None:
-            self._clear()
-        tags, words, cases = (t.detach().cpu().long().clone() for t in (tags, words, cases))
-        N = len(words)
-        if isinstance(self.moves, Together) and self.moves.seated and heads is None:
-            raise ValueError("expected heads of sentences that are at the tables already, actual None.")
+        self._end()
         if heads is None:
+            if isinstance(self.moves, Together) and self.moves.seated:
+                raise ValueError("expected heads of sentences that are at the tables already, actual None.")
             heads = self.moves.parser.sample(tags, words, cases, 1, self._generator)[0]
-        start = Sentences(tags, words, cases, heads.clone(), torch.zeros(N, dtype=torch.float64))
+        heads = heads.detach().cpu().long().clone()
+        self.grammar.events(tags, words, cases, heads)  # refuses what does not fit
+        start = Sentences(tags, words, cases, heads, torch.zeros(len(heads), dtype=torch.float64))
         if isinstance(self.moves, Together):
             self.moves.begin(start, self._generator)
-            start = replace(start, log_p=self.moves.log_p(start))
-        else:
-            start = replace(start, log_p=self.moves.log_p(start, self._generator))
-        self._now = start
-        self._accepted = torch.zeros(N, dtype=torch.float64)
-        self._moved = torch.zeros(N, dtype=torch.float64)
+        start = replace(start, log_p=self.moves.log_p(start, self._generator))
+        self._now, self._given = start, given
+        self._averages = Averages(start.lengths, heads.shape[1])
         if self.tagger is not None:
             self._posterior = self.tagger.posterior(words, cases).marginals()
+
+    def _end(self) -> None:
+        """No chain, and no sentences of the last one at the tables."""
+        if self._now is not None and isinstance(self.moves, Together):
+            self.moves.end(self._now, self._generator)
+        self._clear()
+
+    def _moved(self) -> tuple[Sentences, Tensor, Tensor]:
+        """Sentences after a step; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
+        now = self._sentences()
+        moved = torch.zeros(len(now.lengths), dtype=torch.float64)
+        if isinstance(self.moves, Together):
+            return (*self.moves.sweep(now, self._generator), moved)
+        now, accepted = self._independent(self.moves, now)
+        if self._posterior is not None:
+            for position in range(now.tags.shape[1]):
+                now, changed = self.moves.retag(now, position, self._posterior, self._generator)
+                moved += changed
+        return now, accepted, moved
 
     def _independent(self, moves: Alone, now: Sentences) -> tuple[Sentences, Tensor]:
         """Judge the next of proposals that depend on nothing but tags."""
@@ -299,26 +281,6 @@ class SiblingHastings(MCMCKernel):
         self._block = {**left, "old": old} if len(left["heads"]) else {}
         return now.where(accepted, proposed), accepted
 
-    def _retag(self, moves: Alone) -> Tensor:
-        moved = torch.zeros_like(self._moved)
-        if self._posterior is not None:
-            for position in range(self._sentences().tags.shape[1]):
-                self._now, changed = moves.retag(self._sentences(), position, self._posterior, self._generator)
-                moved += changed
-        return moved
-
-    def _keep(self, accepted: Tensor, moved: Tensor) -> None:
-        now = self._sentences()
-        self._accepted = self._accepted + accepted
-        self._moved = self._moved + moved
-        self._kept += 1
-        for i, n in enumerate(now.lengths.tolist()):
-            if not n:
-                continue
-            if i not in self._arcs:
-                self._arcs[i] = torch.zeros(n + 1, n, dtype=torch.int32)
-            self._arcs[i][now.heads[i, :n], torch.arange(n)] += 1
-
     def _fingerprint(self) -> str:
         """A hash of the training data's counts, parameters and sentences."""
         digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts} {self.tagger is None}".encode())
@@ -330,25 +292,3 @@ class SiblingHastings(MCMCKernel):
         for tensor in (now.words, now.cases, *(() if self.tagger is not None else (now.tags,))):
             digest.update(tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()
-
-    def _state(self) -> dict[str, Tensor]:
-        now = self._sentences()
-        state = {"now.tags": now.tags, "now.heads": now.heads, "now.log_p": now.log_p}
-        state |= {f"block.{name}": t for name, t in self._block.items()}
-        state |= {f"arcs.{i}": t for i, t in self._arcs.items()}
-        state |= {"accepted": self._accepted, "moved": self._moved, "kept": torch.tensor([self._kept])}
-        state |= {"history": torch.tensor(self.history, dtype=torch.float64), "generator": self._generator.get_state()}
-        return {name: t.clone() for name, t in state.items()}
-
-    def _load(self, state: Mapping[str, Tensor]) -> None:
-        found = {name: state[f"now.{name}"] for name in ("tags", "heads", "log_p")}
-        self._now = replace(self._sentences(), **found)
-        parts: dict[str, dict[str, Tensor]] = {"block": {}, "arcs": {}}
-        for name, tensor in state.items():
-            kind, _, own = name.partition(".")
-            if kind in parts:
-                parts[kind][own] = tensor
-        self._block, self._arcs = parts["block"], {int(i): t for i, t in parts["arcs"].items()}
-        self._accepted, self._moved, self._kept = state["accepted"], state["moved"], int(state["kept"])
-        self.history = state["history"].tolist()
-        self._generator.set_state(state["generator"])

@@ -141,9 +141,18 @@ class Together:
     def begin(self, given: Sentences, generator: torch.Generator) -> None:
         """Seat all sentences, unless they are."""
         if not self.seated:
-            for site, e in self.grammar.events_of(given.tags, given.words, given.cases, given.heads).items():
+            for site, e in self._events(given).items():
                 self._trials[site].seat(e.keys, e.values, generator)
         self.seated = True
+
+    def end(self, given: Sentences, generator: torch.Generator) -> None:
+        """Unseat all sentences."""
+        for site, e in self._events(given).items():
+            self._trials[site].take_out(e.keys, e.values, generator)
+        self.seated = False
+
+    def _events(self, given: Sentences) -> dict[str, Events]:
+        return self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
 
     def sweep(self, given: Sentences, generator: torch.Generator) -> tuple[Sentences, Tensor]:
         """Propose a tree for every sentence in turn, given all others; which were accepted, bool (N,)."""
@@ -174,7 +183,7 @@ class Together:
             for site in ("tags", "words")
         )
 
-    def log_p(self, given: Sentences) -> Tensor:
+    def log_p(self, given: Sentences, generator: torch.Generator) -> Tensor:
         """Of each sentence given all others is known only after a sweep: NaN."""
         return torch.full((len(given.tags),), float("nan"), dtype=torch.float64)
 

@@ -11,17 +11,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 from typing_extensions import Self
 
 from pyrogram.charts import topic_gibbs
 from pyrogram.charts.topic_tokens import check_states, count, tokens
 
-from .checkpoint import load_state, save_state
+from .chain import Chain, generator_of
 from .topic_sampler_predictive import SyntacticTopics
 
+_LEAST, _MOST = 1e-12, 1e12  # of Dirichlet parameters: sweeps multiply them with one another in single precision
 
-class TopicGibbs:
+
+class TopicGibbs(Chain):
     """A chain over the states of all words, P(s | w, t, α m, β), with θ and φ integrated out: exact Gibbs sampling.
 
     The model is Wallach, Sutton and McCallum (2008), Eq. 12-14, :func:`pyrogram.models.syntactic_topics`::
@@ -64,16 +65,17 @@ class TopicGibbs:
                 f"need num_states >= 1, num_words >= 1, optimize_every >= 0 and optimize_after >= 0, not {num_states}, "
                 f"{num_words}, {optimize_every}, {optimize_after}"
             )
-        if base.shape not in ((), (num_states,)) or not bool(((base > 0) & (base < torch.inf)).all()):
-            raise ValueError(f"concentration must be positive, one number or {num_states}, not {concentration}")
-        if not 0 < word_concentration < float("inf"):
-            raise ValueError(f"word_concentration must be positive, not {word_concentration}")
+        if base.shape not in ((), (num_states,)) or not bool(((base >= _LEAST) & (base <= _MOST)).all()):
+            raise ValueError(
+                f"concentration must be from {_LEAST:g} to {_MOST:g}, one number or {num_states}, not {concentration}"
+            )
+        if not _LEAST <= word_concentration <= _MOST:
+            raise ValueError(f"word_concentration must be from {_LEAST:g} to {_MOST:g}, not {word_concentration}")
         self.num_states, self.num_words = num_states, num_words
         self.optimize_every, self.optimize_after, self.learn_beta = optimize_every, optimize_after, learn_beta
         self.history: list[float] = []  #: log P(s, w | t) before each sweep, in nats
         self._base, self._b = base.expand(num_states).clone(), float(word_concentration)
-        seed = int(torch.randint(2**62, ())) if seed is None else seed
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = generator_of(seed)
         self._corpus: tuple[Tensor, Tensor] | None = None
         self._parents, self._words, self._states = (torch.empty(0, dtype=torch.int32) for _ in range(3))
         self._counts: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
@@ -108,27 +110,8 @@ class TopicGibbs:
             replaced atomically, and a chain resumed from it is the same to the last bit.
         :param resume: go on from ``checkpoint`` if it exists.
         """
-        if num_steps < 0 or checkpoint_every < 1:
-            raise ValueError(f"need num_steps >= 0 and checkpoint_every >= 1, not {num_steps}, {checkpoint_every}")
         self._read(words, heads)
-        last = len(self.history) + num_steps
-        path = None if checkpoint is None else Path(checkpoint)
-        if path is not None and resume and path.exists():
-            self.load_state_dict(load_state(path, self._fingerprint()))
-        try:
-            with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
-                while len(self.history) < last:
-                    joint = self._step()
-                    bar.update()
-                    bar.set_postfix(log_joint=f"{joint:.1f}", refresh=False)
-                    if path is not None and len(self.history) % checkpoint_every == 0:
-                        save_state(path, self.state_dict(), self._fingerprint())
-                    if callback is not None and callback(self) is True:
-                        break
-        finally:
-            if path is not None and self.history:
-                save_state(path, self.state_dict(), self._fingerprint())
-        return self
+        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
 
     @property
     def concentration(self) -> Tensor:
@@ -212,12 +195,12 @@ class TopicGibbs:
         if before is not None and before[0] is words and before[1] is heads:
             return
         parents, children = tokens(words, heads, self.num_words)
+        if before is None and len(self._states) not in (0, len(children)):
+            raise ValueError(f"the state is that of a chain over {len(self._states)} words, not {len(children)}")
         same = torch.equal(parents, self._parents) and torch.equal(children, self._words)
         if before is not None and not same:
             self._states, self.history = torch.empty(0, dtype=torch.int32), []
         self._corpus, self._parents, self._words = (words, heads), parents, children
-        if before is None and len(self._states) not in (0, len(children)):
-            raise ValueError(f"the state is that of a chain over {len(self._states)} words, not {len(children)}")
         if before is None and len(self._states):
             self._recount()
 

@@ -4,23 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import numpy as np
 import torch
-from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 from torch import Tensor
 
 from pyrogram.charts import projective, topic_trees
 from pyrogram.charts.topic_tokens import batches, check_states, check_words, tokens
 
+from .chain import Kernel, generator_of
 from .topic_sampler_predictive import SyntacticTopics
 
 _PROPOSED = 2**22  # words whose proposals are drawn at a time: one chart serves many
 
 
-class TopicTrees(MCMCKernel):
+class TopicTrees(Kernel):
     """A chain over the tree and the states of each new sentence: exact for P(s, t | w, D), D the training sentences.
 
     P(s, w, t | D) is Eq. 12 of Wallach, Sutton and McCallum (2008) with θ and φ integrated out: the words' predictive
@@ -36,15 +33,12 @@ class TopicTrees(MCMCKernel):
     :param seed: of the chain; by default from torch's global generator.
     """
 
-    transforms: ClassVar[dict[str, Any]] = {}  # Pyro's MCMC: samples are in their own space already
-
     def __init__(self, topics: SyntacticTopics, *, correct: bool = True, seed: int | None = None):
         self.topics, self.correct, self.seed = topics, correct, seed
         self._clear()
 
     def _clear(self) -> None:
-        seed = int(torch.randint(2**62, ())) if self.seed is None else self.seed
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = generator_of(self.seed)
         self._words = torch.empty(0, 0, dtype=torch.long)
         self._seen: Tensor | None = None
         self._arcs: list[tuple[Tensor, Tensor]] = []  # sentences of about the same length, and their scores
@@ -109,33 +103,14 @@ class TopicTrees(MCMCKernel):
     def setup(self, warmup_steps: int, words: Tensor, states: Tensor | None = None) -> None:
         """Start a new chain: a kernel may serve several, one after the other."""
         self._clear()
-        # Several chains must differ, whatever the seed that this kernel has for itself.
-        self._generator.manual_seed(int(torch.randint(2**62, ())))
+        self._reseed()
         self._begin(words, states)
 
-    @property
-    def initial_params(self) -> dict[str, Tensor]:
-        """The present trees and states, as floating-point numbers, for Pyro's MCMC computes statistics of them."""
+    def _samples(self) -> dict[str, Tensor]:
         return {name: value.to(torch.get_default_dtype()) for name, value in self._params.items()}
 
-    @initial_params.setter
-    def initial_params(self, params: Mapping[str, Tensor]) -> None:
-        """Not used: a chain begins at a proposal."""
-
-    def sample(self, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """One step for every sentence; what was there before is the kernel's own state, not ``params``."""
+    def _step(self) -> None:
         self._accept(*(proposed[0] for proposed in self._propose(1)))
-        return self.initial_params
-
-    def logging(self) -> dict[str, Any]:
-        return {"acc. rate": f"{self.acceptance:.3f}"} if self._proposals else {}
-
-    def diagnostics(self) -> dict[str, Any]:
-        """For Pyro's ``MCMC.diagnostics``."""
-        return {"divergences": [], "acceptance rate": self.acceptance}
-
-    def cleanup(self) -> None:
-        """Nothing to do: the present trees stay here until the next chain."""
 
     # ------------------------------------------------------------------ inside
 

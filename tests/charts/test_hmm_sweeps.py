@@ -56,10 +56,10 @@ def random_words(num_words, count, longest):
     return torch.where(torch.arange(longest) < lengths[:, None], torch.randint(num_words, (count, longest)), -1)
 
 
-@pytest.mark.parametrize("num_states", [1, 4, 9])
+@pytest.mark.parametrize("num_states", [1, 4, 8, 9, 17, 33])
 @pytest.mark.parametrize("fixed", [[], ["transition"]])
-def test_eight_at_a_time_are_those_of_plain_torch(num_states, fixed):
-    """Blocks that are full and that are not, sentences of different lengths, batches of several blocks."""
+def test_any_number_of_states_in_any_batches_is_that_of_plain_torch(num_states, fixed):
+    """States that fill the lanes and that do not, odd and even numbers of cells, sentences of different lengths."""
     torch.set_default_dtype(torch.float64)
     grammar = HMM(num_states, 6)
     words = random_words(6, 21, 12)
@@ -108,6 +108,37 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms():
     field = Field(sweeps.counts(states), alpha, weights)
     accepted = sweeps.hastings(field, states, torch.arange(10), 8, generator=torch.Generator().manual_seed(0))
     assert float(accepted.double().mean()) > 0.5
+    torch.testing.assert_close(field.counts, sweeps.counts(states))
+
+
+def test_what_vanishes_on_the_way_and_matters_in_the_end_is_noticed():
+    """The only possible states of three sentences are beyond any double until their last words make up for the first.
+
+    Others of the same block are fine.
+    """
+    grammar = HMM(2, 2)
+    words = torch.tensor([[0, 0, 1, 1, 1], [1, 0, -1, -1, -1], [0, 0, 1, 1, 1], [0, -1, -1, -1, -1]])
+    fixed = {
+        "transition": torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]),
+        "emission": torch.tensor([[1.0, 1e-200], [1e-200, 1.0]]),
+    }
+    start, alpha = {"initial": torch.full((2,), 0.5), **fixed}, {"initial": torch.full((2,), 0.4)}
+    results = []
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        _, _, own = sweeps.expect(start)
+        field = Field(sweeps.total(own), alpha, fixed)
+        found = []
+        for batch_size in (1, 3, 4):
+            entropies, own = sweeps.collapsed_vb(field, own, torch.arange(4), batch_size)
+            found += [entropies, {n: c.clone() for n, c in field.counts.items()}, sweeps.total(own)]
+        results.append(found)
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+    sweeps = grammar.sweeps(words)
+    states = torch.where(words >= 0, 0, -1)
+    field = Field(sweeps.counts(states), alpha, fixed)
+    sweeps.hastings(field, states, torch.arange(4), 8, generator=torch.Generator().manual_seed(0))
+    assert states[[0, 2]].tolist() == [[1] * 5] * 2
     torch.testing.assert_close(field.counts, sweeps.counts(states))
 
 

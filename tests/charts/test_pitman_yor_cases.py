@@ -144,6 +144,15 @@ def test_at_the_least_concentration_there_is_but_one_draw() -> None:
     assert float(two.log_joint(-e, e)) == -math.inf
 
 
+@pytest.mark.parametrize("number", [2, 20, 60])
+def test_joint_at_the_least_concentration_of_many_draws(number: int) -> None:
+    """Of different values, which cannot come from one draw: the probability is zero, however many there are."""
+    restaurants = Restaurants(1, 100, "minimal")
+    restaurants.add([torch.zeros(number, dtype=torch.long)], torch.arange(number), torch.ones(1), torch.zeros(1))
+    for epsilon in (0.0, 0.3):
+        assert restaurants.log_joint(torch.tensor([-epsilon]), torch.tensor([epsilon])) == -math.inf
+
+
 @pytest.mark.parametrize("paths", ["minimal", "maximal"])
 def test_one_after_the_other(paths: Any) -> None:
     """The recorded sequence gives what adding gives, for other parameters as well; its gradient is right."""

@@ -103,7 +103,7 @@ def test_broken_folders_are_refused(refused: Callable[..., str], run: Path, file
     whole = load_file(weights)
     bad = {**whole, "tags.seats.parents": whole["tags.seats.parents"] + 10**6}
     save_file(bad, weights, {"format": "pyrogram-run-1"})
-    assert "the counts of tags do not fit together" in refused("parse", run, files[1])
+    assert "of tags, the counts of these restaurants do not fit together" in refused("parse", run, files[1])
     save_file({n: t for n, t in whole.items() if n != "words.discount"}, weights)
     assert "it lacks 'words.discount'" in refused("parse", run, files[1])
     weights.write_bytes(b"nonsense")

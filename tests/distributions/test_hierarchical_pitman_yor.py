@@ -167,3 +167,12 @@ def test_nuts_agrees_with_quadrature(likelihood: Any, one_thread: None) -> None:
     samples = chain.get_samples()
     for name, mean in zip(("discount", "strength"), wanted, strict=True):
         assert abs(float(samples[name].mean() - mean)) < 0.25 * float(samples[name].std())
+
+
+def test_in_inference_mode() -> None:
+    """Whose tensors know no versions."""
+    law, expected = process(), process().log_prob(ALL[5])
+    with torch.inference_mode():
+        for base in (BASE.clone(), BASE.clone(), BASE.float()):
+            found = HierarchicalPitmanYor(law.contexts, ALPHA, EPSILON, 3, base=base).log_prob(ALL[5])
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)

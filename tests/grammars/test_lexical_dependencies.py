@@ -89,9 +89,9 @@ def test_a_padded_batch_is_its_sentences_one_after_the_other() -> None:
     for i, n in enumerate(lengths):
         alone = grammar.events(*padded[:, i, :n])
         for site in SITES:
-            ours = events[site].sentence(i)
-            assert torch.equal(ours.values, alone[site].values)
-            assert all(torch.equal(a, b) for a, b in zip(ours.keys, alone[site].keys, strict=True))
+            ours = slice(*events[site].starts[i : i + 2].tolist())
+            assert torch.equal(events[site].values[ours], alone[site].values)
+            assert all(torch.equal(a[ours], b) for a, b in zip(events[site].keys, alone[site].keys, strict=True))
     assert [len(events[site]) for site in SITES] == [33, 11, 11]
 
 

@@ -160,7 +160,7 @@ def test_exact_seats_belong_to_the_state() -> None:
             states[key] = states.get(key, 0.0) + share * p
     keys, weights = list(states), torch.tensor(list(states.values()))
     assert len(keys) > 20
-    number = 20000
+    number = 10000
     start = torch.multinomial(weights, number, replacement=True)
     heads = trees[torch.tensor([keys[k][0] for k in start])]
     sampler = SiblingHastings(GRAMMAR, franchises, seed=1)
@@ -223,6 +223,50 @@ def test_what_is_taken_out_goes_back_to_its_table() -> None:
             trials.take_back(other.keys, other.values, places)
             trials.put_back(events.keys, events.values, notes)
     assert state_of(franchises) == before
+
+
+def test_what_is_not_there_cannot_be_taken_out() -> None:
+    franchises = ours("exact")
+    before = state_of(franchises)
+    f = franchises["words"]
+    events = GRAMMAR.events(*map(torch.tensor, (*SENTENCE, [2, 0, 2])))["words"]
+    with pytest.raises(ValueError, match="cannot be removed"):
+        often = [k.repeat(9) for k in events.keys], events.values.repeat(9)
+        Trials(f.restaurants, f.concentration, f.discount).take_out(*often)
+    assert state_of(franchises) == before
+
+
+def test_sentences_that_are_judged_together_leave_the_tables_with_their_chain() -> None:
+    franchises = ours("exact")
+    before = {site: f.restaurants.num_observations for site, f in franchises.items()}
+    sampler = SiblingHastings(GRAMMAR, franchises, together=True, seed=4)
+    sampler.run(*copies(SENTENCE, torch.zeros(2, 3)), num_steps=3, progress=False)
+    assert franchises["tags"].restaurants.num_observations == before["tags"] + 18
+    assert bool(sampler.log_probs.isfinite().all())
+    sampler.run(*copies(([1], [0], [1]), torch.zeros(1, 1)), num_steps=1, progress=False)
+    after = {site: f.restaurants.num_observations for site, f in franchises.items()}
+    assert after == {"tags": before["tags"] + 3, "words": before["words"] + 1, "cases": before["cases"] + 1}
+
+
+def test_an_interrupted_step_is_none() -> None:
+    sampler = SiblingHastings(GRAMMAR, ours("minimal"), seed=7)
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    sampler.run(*sentences, num_steps=2, progress=False)
+    whole = copy.deepcopy(sampler.state_dict())
+    log_q, sampler.moves.parser.sample = sampler.moves.log_q, None  # type: ignore[union-attr, assignment, method-assign]
+    sampler._block = {}
+
+    def interrupted(given: Any) -> Tensor:
+        raise KeyboardInterrupt
+
+    sampler.moves.log_q = interrupted  # type: ignore[union-attr, method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        sampler.step()
+    sampler.moves.log_q = log_q  # type: ignore[union-attr, method-assign]
+    assert len(sampler.history) == 2
+    for name, x in sampler.state_dict().items():
+        if not name.startswith("block."):
+            assert torch.equal(x, whole[name]), name
 
 
 def test_averages_and_resuming(tmp_path: Path) -> None:

@@ -162,21 +162,42 @@ def test_states_that_are_seen():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="num_states >= 1"):
         TopicGibbs(0, V)
-    with pytest.raises(ValueError, match="concentration must be positive, one number or 2"):
-        TopicGibbs(2, V, concentration=torch.ones(3))
+    for wrong in (torch.ones(3), 0.0, math.nan, math.inf, 1e-50):  # the last is zero in single precision
+        with pytest.raises(ValueError, match="concentration must be from 1e-12 to 1e[+]12, one number or 2"):
+            TopicGibbs(2, V, concentration=wrong)
+    for wrong in (-1.0, math.nan, 1e-50):
+        with pytest.raises(ValueError, match="word_concentration must be from 1e-12"):
+            TopicGibbs(2, V, word_concentration=wrong)
     sampler = TopicGibbs(2, V)
     with pytest.raises(RuntimeError, match="call step or run"):
         sampler.states()
     with pytest.raises(ValueError, match="ids from 0 to 2"):
         sampler.step(WORDS + 1, HEADS)
-    with pytest.raises(ValueError, match="heads must have a number from 0 to the sentence's length"):
+    with pytest.raises(ValueError, match="heads must be integers, from 0 to the sentence's length"):
         sampler.step(WORDS, HEADS[:, :2])
     wrong = HEADS.clone()
     wrong[2, 0] = 3
-    with pytest.raises(ValueError, match="heads must have"):
-        sampler.step(WORDS, wrong)
-    with pytest.raises(ValueError, match="states must be numbers from 0 to 1"):
+    for heads in (wrong, HEADS.double()):
+        with pytest.raises(ValueError, match="heads must be"):
+            sampler.step(WORDS, heads)
+    with pytest.raises(ValueError, match="states must be integers, from 0 to 1"):
         sampler.set_states(WORDS, HEADS, spread([0, 1, 2, 0, 0, 0]))
+
+
+def test_least_and_greatest_parameters():
+    for number in (1e-12, 1e12):
+        sampler = TopicGibbs(20, V, concentration=number, word_concentration=number, seed=0)
+        sampler.run(WORDS, HEADS, num_steps=30, progress=False)
+        assert torch.equal(sampler.states() >= 0, MASK) and int(sampler.states().max()) < 20
+
+
+def test_the_state_of_another_corpus_is_refused_again_and_again():
+    other = TopicGibbs(2, V, seed=0).run(WORDS[:1], HEADS[:1], num_steps=1, progress=False)
+    sampler = TopicGibbs(2, V)
+    sampler.load_state_dict(other.state_dict())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the state is that of a chain over"):
+            sampler.step(WORDS, HEADS)
 
 
 @pytest.mark.slow

@@ -165,6 +165,21 @@ def test_bad_arguments(topics):
         kernel.run(torch.tensor([[1, 2]]), num_samples=0)
     with pytest.raises(ValueError, match="decoder"):
         topics.parse(torch.tensor([[1]]), decoder="best")
+    for use in (topics.parse, topics.trees, topics.arc_scores):
+        for wrong in ([[0, V]], [[0, -1, 1]], [[-1, 0, 1]], [[0, 1], [-1, -1]]):
+            with pytest.raises(ValueError, match="words must be ids from 0 to 2"):
+                use(torch.tensor(wrong))
+        with pytest.raises(ValueError, match="words must be integers"):
+            use(torch.tensor([0, 1]))
+        for states in ([[0, 2]], [[0, -1]], [[0]]):
+            with pytest.raises(ValueError, match="states must be integers, from 0 to 1"):
+                use(torch.tensor([[0, 1]]), torch.tensor(states))
+
+
+def test_narrow_integers(topics):
+    words, states = torch.tensor([[1, 0, 1, 2], [2, 1, 0, -1]]), torch.tensor([[1, 0, 1, 1], [0, 1, 0, -1]])
+    assert torch.equal(topics.parse(words.int()), topics.parse(words))
+    assert torch.equal(topics.parse(words.int(), states.int()), topics.parse(words, states))
 
 
 def test_single_precision_elsewhere_changes_nothing(topics):

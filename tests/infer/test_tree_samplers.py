@@ -270,57 +270,6 @@ def test_errors():
         chain.marginals()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
-def test_geweke(sampler):
-    """weights ~ prior, then sentences and trees, a few sweeps, weights given trees: these have the prior again."""
-    grammar = DMV(2)
-    alpha = {n: torch.full(b.shape, 0.5) for n, b in grammar.blocks.items()}
-    alpha["stop"] = torch.tensor([1.0, 12.0]).expand(2, 2, 2, 2)
-    kernel = sampler(models.dirichlet, seed=0, initial_weights="random")
-    before, after = [], []
-    for _ in range(2000):
-        prior = {n: torch.distributions.Dirichlet(a).sample() for n, a in alpha.items()}
-        words, heads = grammar.sample_trees(prior, (4,), max_length=60)
-        width = int((words >= 0).sum(1).max())
-        kernel.setup(0, words[:, :width], grammar, concentration=alpha)
-        kernel._trees["words"] = heads[:, :width].contiguous()
-        kernel._recount(kernel._reading)
-        for _ in range(2):
-            kernel.sample({})
-        before.append([float(prior["root"][0]), float(prior["attach"][0, 1, 0]), float(prior["stop"][1, 0, 0, 0])])
-        drawn = kernel._params()
-        after.append([float(drawn["root"][0]), float(drawn["attach"][0, 1, 0]), float(drawn["stop"][1, 0, 0, 0])])
-    from scipy.stats import ks_2samp
-
-    for b, a in zip(np.array(before).T, np.array(after).T, strict=True):
-        assert ks_2samp(b, a).pvalue > 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
-def test_simulation_based_calibration(sampler):
-    """The rank of the true weights among draws given the sentences is uniform (Talts et al. 2018)."""
-    grammar = DMV(2)
-    alpha = {n: torch.full(b.shape, 1.0) for n, b in grammar.blocks.items()}
-    alpha["stop"] = torch.tensor([2.0, 12.0]).expand(2, 2, 2, 2)
-    ranks = []
-    for replicate in range(240):
-        prior = {n: torch.distributions.Dirichlet(a).sample() for n, a in alpha.items()}
-        words = grammar.sample(prior, (6,), max_length=60)
-        words = words[:, : int((words >= 0).sum(1).max())]
-        kernel = sampler(models.dirichlet, seed=replicate, initial_weights="random")
-        kernel.setup(0, words, grammar, concentration=alpha)
-        draws = []
-        for k in range(380):
-            params = kernel.sample({})
-            if k % 20 == 0:
-                draws.append(float(params["attach"][0, 1, 0]))
-        ranks.append(sum(d < float(prior["attach"][0, 1, 0]) for d in draws))
-    observed = np.bincount(np.array(ranks) // 4, minlength=5).astype(float)
-    assert p_value(observed, np.full(5, 0.2)) > 1e-3
-
-
 def test_states_are_all_tuples():
     corpus = tiny("dmv")
     assert len(corpus.states) == 7 * 2 * 2 == len(list(itertools.product(range(7), range(2), range(2))))

@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 _DATA, _START, _STOP, _NORMAL = "Sentences", "Where starts begin", "When they stop", "Logistic normals"
 STARTS, DEMO_STARTS = 10, 2
 STEPS, TREE_STEPS = 500, 100
+CHAIN_STEPS, DEMO_CHAIN_STEPS = 50, 10
 
 
 class WhichTable(str, Enum):
     lognormal = "lognormal"
     shared = "shared"
     cvb = "cvb"
+    pitman_yor = "pitman-yor"
     topics = "topics"
 
 
 def reproduce(
     table: Annotated[
-        WhichTable, typer.Argument(metavar="TABLE", help="lognormal, shared, cvb or topics.", show_default=False)
+        WhichTable,
+        typer.Argument(metavar="TABLE", help="lognormal, shared, cvb, pitman-yor or topics.", show_default=False),
     ],
     train: Annotated[
         Path | None,
@@ -96,7 +99,10 @@ def reproduce(
     steps: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Most iterations of a run.", show_default="500; 100 with brackets", rich_help_panel=_STOP
+            min=1,
+            help="Most iterations of a run.",
+            show_default="500; 100 with brackets; 50 of pitman-yor",
+            rich_help_panel=_STOP,
         ),
     ] = None,
     tolerance: Annotated[
@@ -116,7 +122,7 @@ def reproduce(
     states: Annotated[str, typer.Option(help="Of topics: numbers of states, separated by commas.")] = "50,100,150,200",
     unseen: Annotated[
         Unseen,
-        typer.Option(help="Of topics: which words have no id; test, as in the paper, looks at --test."),
+        typer.Option(help="Of pitman-yor and topics: which words have no id; test, as in the paper, looks at --test."),
     ] = Unseen.rare,
     covariance: Annotated[
         Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
@@ -143,8 +149,12 @@ def reproduce(
     and em, vb, cvb and variable-cvb for every number of subtypes (em-2, ...). All else: Figure 6, with attach-right,
     em, vb-1, cvb-1, hastings-1, vb-0.1, cvb-0.1, hastings-0.1 and supervised.
 
-    topics is Tables 3 and 4 of Wallach, Sutton and McCallum (2008), from TRAIN and --test, words of CoNLL-U with their
-    trees: pos, whose states are the tags (xpos unless --tags upos), and states-50, ... for every number of --states.
+    pitman-yor is Table 2 of Wallach, Sutton and McCallum (2008), from TRAIN and --test, words of CoNLL-U with tags
+    (xpos unless --tags upos) and trees. Rows are dirichlet-fixed, dirichlet-sampled, pitman-yor-fixed and
+    pitman-yor-sampled, each with -maximal, -minimal and -exact.
+
+    topics is Tables 3 and 4 of the same paper, from the same: pos, whose states are the tags, and states-50, ... for
+    every number of --states.
 
     Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
     """
@@ -162,11 +172,12 @@ def reproduce(
         options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha}
         _trials(experiment, given, options, rows, starts or STARTS, seed, jobs, out, resume)
         return
-    if table == WhichTable.topics:
+    if table in (WhichTable.topics, WhichTable.pitman_yor):
         options = {"sweeps": sweeps, "states": states, "unseen": unseen.value, "format": format.value}
         options |= {"tags": None if tags is None else tags.value}
+        options["steps"] = steps or (DEMO_CHAIN_STEPS if train is None else CHAIN_STEPS)
         chains = starts or (DEMO_STARTS if train is None else STARTS)
-        _trials("topics", given, options, rows, chains, seed, jobs, out, resume)
+        _trials(table.value, given, options, rows, chains, seed, jobs, out, resume)
         return
     _check_files(table, given)
     if init == Init.supervised:
@@ -225,17 +236,19 @@ def _trials(
     from pyrogram.cli.output import console
     from pyrogram.cli.reproduce import morphology, trial_tables
     from pyrogram.cli.reproduce.annotations import read_experiment as read_annotations
+    from pyrogram.cli.reproduce.pitman_yor import read_experiment as read_pitman_yor
     from pyrogram.cli.reproduce.settings import TrialSettings, chosen_rows, default_jobs
     from pyrogram.cli.reproduce.topics import read_experiment as read_topics
     from pyrogram.cli.reproduce.trials import TrialStudy
 
     readers: dict[str, Callable[..., tuple[Experiment, dict[str, Any]]]]
-    readers = {"morphology": morphology.read_experiment, "annotations": read_annotations, "topics": read_topics}
+    readers = {"morphology": morphology.read_experiment, "annotations": read_annotations}
+    readers |= {"pitman-yor": read_pitman_yor, "topics": read_topics}
     read_experiment = readers[experiment]
     files = {name: path for name, path in given.items() if path is not None}
     read, used = read_experiment(files, options, seed)
     wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))
-    table = experiment if experiment == "topics" else f"cvb, {experiment}"
+    table = experiment if experiment in ("pitman-yor", "topics") else f"cvb, {experiment}"
     settings = TrialSettings(table, used, _digests(given), starts, seed, wanted, jobs or default_jobs())
     study = TrialStudy(settings, read)
     results = _finished(study, out, resume)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrogram.cli.reproduce.annotated_trees import LONGEST, THRESHOLD, annotated, short, treebank_of
+from pyrogram.cli.reproduce.lab import Learnt
 from pyrogram.cli.reproduce.store import Key, Result
 from pyrogram.cli.reproduce.trial_tables import mean_and_spread, values
 from pyrogram.grammars.annotations import LatentAnnotations
@@ -99,7 +100,7 @@ def _about_scores(study: Annotations) -> tuple[str, ...]:
     )
 
 
-def figure_7(study: Annotations, results: Mapping[Key, Result]) -> Figure | None:
+def figure_7(study: Annotations, results: Mapping[Key, Learnt]) -> Figure | None:
     """F1 against the number of subtypes: means over starts with standard deviations; None if there is no F1."""
     from matplotlib.figure import Figure
 

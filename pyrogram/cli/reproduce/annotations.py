@@ -22,7 +22,7 @@ from pyrogram.cli.reading import digest
 from pyrogram.cli.reproduce.annotated_trees import LONGEST, Files, annotated, scores, short, treebank_of
 from pyrogram.cli.reproduce.annotation_notes import BASE, METHODS, NOISE, SURE, all_notes, figure_7
 from pyrogram.cli.reproduce.lab import Learnt, best_held_out
-from pyrogram.cli.reproduce.store import Key, Result
+from pyrogram.cli.reproduce.store import Key
 from pyrogram.cli.reproduce.trials import Curve, Measure, Trial
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
@@ -185,9 +185,9 @@ class Annotations:
         """Footnotes."""
         return all_notes(self, results)
 
-    def pictures(self, results: Mapping[Key, Result]) -> Mapping[str, Figure]:
+    def pictures(self, learnt: Mapping[Key, Learnt]) -> Mapping[str, Figure]:
         """Figure 7: F1 against the number of subtypes."""
-        figure = figure_7(self, results)
+        figure = figure_7(self, learnt)
         return {} if figure is None else {"subtypes": figure}
 
 

@@ -8,6 +8,8 @@
     covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
     subtypes.svg                  F1 against the number of subtypes
     topics.md, topics.svg         words of the latent states of syntactic topics
+    traces.svg                    hyperparameters of Pitman-Yor processes, step by step
+    draws.svg, contexts.svg       their internal draws: of all contexts, and of one with its reductions
     results.csv                   all scores of all starts
     table.csv, table.md           means and spreads beside the papers' figures
 
@@ -35,7 +37,9 @@ from pyrogram.cli.run_folder import write_file
 
 FORMAT = "pyrogram-reproduce-1"
 CONFIG, STARTS = "config.json", "starts"
-_PICTURES = ("curves.svg", "covariance.svg", "experts.svg", "subtypes.svg", "topics.svg")
+_PICTURES = tuple(
+    f"{name}.svg" for name in ("curves", "covariance", "experts", "subtypes", "topics", "traces", "draws", "contexts")
+)
 OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "topics.md", *_PICTURES)
 
 

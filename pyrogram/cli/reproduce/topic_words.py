@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.cli.reproduce.lab import Learnt
+from pyrogram.cli.reproduce.lexical import SAMPLES, about_data
 from pyrogram.cli.reproduce.store import Key
 from pyrogram.infer import align_states
 from pyrogram.viz import draw_topics
@@ -134,21 +135,10 @@ def all_notes(study: Topics, results: Mapping[Key, Any]) -> tuple[str, ...]:
 
 
 def _about_paper(study: Topics) -> tuple[str, ...]:
-    train, test = study.train, study.test
     return (
         "paper: Table 4, Wall Street Journal, sections 2-21 (39,832 sentences) for training and 23 for test, one "
         "chain. Compare the rows with one another first.",
-        f"learnt from {len(train.words):,} sentences of {train.name}, {int((train.words >= 0).sum()):,} tokens, with "
-        f"their trees; tested on {len(test.words):,} of {test.name}, {int(test.is_scored.sum()):,} tokens without "
-        f"punctuation, which is parsed, too, but not scored, nor counted in lengths.",
-        f"{len(study.lexicon):,} words, in lower case. "
-        + (
-            "Those that occur once in training, and unknown ones, are classes by digits, hyphens and endings; the "
-            "paper's rule looks at the words of the test sentences (--unseen test)."
-            if study.unseen == "rare"
-            else "Classes by digits, hyphens and endings stand for words of the test sentences that training lacks, "
-            "and for those once in training and never in the test sentences, as in the paper."
-        ),
+        *about_data(study.train, study.test, len(study.lexicon), study.unseen),
     )
 
 
@@ -163,7 +153,7 @@ def _about_learning(study: Topics, results: Mapping[Key, Any]) -> tuple[str, ...
 
 
 def _about_scores(study: Topics, results: Mapping[Key, Any]) -> tuple[str, ...]:
-    from pyrogram.cli.reproduce.topics import BURN_IN, SAMPLES, THIN
+    from pyrogram.cli.reproduce.topics import BURN_IN, THIN
 
     rates = [result.metrics["acceptance"] for result in results.values() if "acceptance" in result.metrics]
     rate = f" ({100 * statistics.fmean(rates):.0f} % of the proposals accepted)" if rates else ""

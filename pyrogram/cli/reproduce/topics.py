@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,37 +13,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pyrogram.cli.errors import CommandError, note
-from pyrogram.cli.reading import note_unknown, read_corpus
+from pyrogram.cli.errors import CommandError
 from pyrogram.cli.reproduce.lab import Learnt
+from pyrogram.cli.reproduce.lexical import BINS, SAMPLES, Part, accuracies, check_files, read_treebanks
 from pyrogram.cli.reproduce.store import Key
 from pyrogram.cli.reproduce.topic_words import POS, all_notes, states_of, topic_files, v_measure
 from pyrogram.cli.reproduce.trials import Curve, Measure, Trial
-from pyrogram.data import Corpus
-from pyrogram.data.lexical import LexicalCorpus
 from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
-from pyrogram.metrics import accuracy_by_length
 
-SAMPLES, BURN_IN, THIN = 10, 50, 5  # of trees of test sentences
-BINS = (10, 20, 40, None)
-_DEMO_SENTENCES, _DEMO_TEST_SEED = 400, 1
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Sentences as tensors, see :class:`pyrogram.data.lexical.LexicalCorpus`."""
-
-    name: str
-    words: Tensor
-    tags: Tensor
-    heads: Tensor
-    is_scored: Tensor
-
-    @staticmethod
-    def of(name: str, corpus: LexicalCorpus) -> Part:
-        """What the experiment needs of a corpus."""
-        assert corpus.tags is not None and corpus.heads is not None
-        return Part(name, corpus.words, corpus.tags, corpus.heads, corpus.is_scored)
+BURN_IN, THIN = 50, 5  # of trees of test sentences
 
 
 def read_experiment(files: Mapping[str, Path], options: Mapping[str, Any], seed: int) -> tuple[Topics, dict[str, Any]]:
@@ -54,37 +31,16 @@ def read_experiment(files: Mapping[str, Path], options: Mapping[str, Any], seed:
     :param seed: with the number of a start added, of its chain.
     :raises CommandError: if a file is missing or there is one too many, or for numbers of states that are none.
     """
-    others = [f"--{name}" if name != "train2" else "TRAIN2" for name in files if name not in ("train", "test")]
-    if others:
-        raise CommandError(f"reproduce topics learns from TRAIN and stops by itself; leave out {' and '.join(others)}")
-    if "test" in files and "train" not in files:
-        raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --test")
-    if "train" in files and "test" not in files:
-        raise CommandError("give --test, a treebank that trees are compared with")
+    check_files("topics", files)
     if options["tags"] == "form":
         raise CommandError("--tags form would compare states with words; give upos or xpos")
     if options["sweeps"] < 2:
         raise CommandError(f"--sweeps must be at least 2, not {options['sweeps']}")
     numbers = _numbers(options["states"])
     used = {"sweeps": options["sweeps"], "tags": options["tags"] or "xpos", "unseen": options["unseen"]}
-    train, test = _corpora(files, used["tags"], options["format"])
-    ours = LexicalCorpus.from_corpus(train, unseen=used["unseen"], test=test if used["unseen"] == "test" else None)
-    theirs = LexicalCorpus.from_corpus(test, like=ours)
-    names = (files["train"].name, files["test"].name) if files else ("the built-in corpus", "another sample of it")
-    parts = Part.of(names[0], ours), Part.of(names[1], theirs)
-    symbols = tuple(ours.lexicon.vocab.symbols), tuple(ours.tag_vocab.symbols)
-    return Topics(*parts, *symbols, numbers, seed, used["sweeps"], used["unseen"]), used
-
-
-def _corpora(files: Mapping[str, Path], tags: str, format: str) -> tuple[Corpus, Corpus]:
-    if not files:
-        note("no TRAIN was given: this is the built-in corpus, made up by a grammar")
-        train = Corpus.builtin(_DEMO_SENTENCES)
-        return train, Corpus.builtin(_DEMO_SENTENCES // 4, seed=_DEMO_TEST_SEED, vocab=train.vocab)
-    train = read_corpus(files["train"], format=format, tags=tags, heads="required", punctuation="keep")
-    test = read_corpus(files["test"], format=format, tags=tags, vocab=train.vocab, heads="required", punctuation="keep")
-    note_unknown(test, files["test"])
-    return train, test
+    banks = read_treebanks(files, used["tags"], used["unseen"], options["format"])
+    parts = banks.train, banks.test, banks.lexicon, banks.tag_names
+    return Topics(*parts, numbers, seed, used["sweeps"], used["unseen"]), used
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -189,12 +145,7 @@ class Topics:
         found["mbr"] = topics.parse(words, seen, decoder="mbr")[None]
         scores = {"acceptance": kernel.acceptance}
         for name, trees in found.items():
-            bins = [accuracy_by_length(heads, self.test.heads, BINS, self.test.is_scored) for heads in trees]
-            for i, bound in enumerate(BINS):
-                shares = [b[i].directed for b in bins]
-                known = [share for share in shares if share is not None]
-                key = name if bound is None else f"{name}_{bound}"
-                scores[key] = sum(known) / len(known) if known else math.nan
+            scores |= accuracies(name, trees, self.test)
         return scores
 
     def notes(self, results: Mapping[Key, Any]) -> Sequence[str]:

@@ -26,13 +26,13 @@ from pyrogram.cli.run_folder import write_file
 _LARGE = 1e6
 
 
-def values(results: Mapping[Key, Result], row: str, measure: Measure) -> list[float]:
+def values(results: Mapping[Key, Result | Learnt], row: str, measure: Measure) -> list[float]:
     """A metric of all starts of a row, as it is shown; starts without it are left out."""
     found = [_number(result, measure.name) for key, result in results.items() if key.row == row]
     return [100 * v if measure.percent else v for v in found if not math.isnan(v)]
 
 
-def _number(result: Result, name: str) -> float:
+def _number(result: Result | Learnt, name: str) -> float:
     return result.iterations if name == "iterations" else result.metrics.get(name, math.nan)
 
 
@@ -71,15 +71,16 @@ def differences(study: TrialStudy, results: Mapping[Key, Result]) -> list[tuple[
     found = []
     for trial in study.trials:
         ours = values(results, trial.name, measure)
-        theirs = values(results, trial.above, measure) if trial.above else []
-        if len(theirs) == 1:
-            theirs = theirs * len(ours)
-        if not ours or len(ours) != len(theirs):
-            continue
-        gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
-        spread = f" ± {statistics.stdev(gaps):.{measure.digits}f}" if len(gaps) > 1 else ""
-        text = f"{statistics.fmean(gaps):+.{measure.digits}f}{spread}"
-        found.append((f"{trial.name} − {trial.above}", text, f"{sum(g > 0 for g in gaps)}/{len(gaps)}"))
+        for other in (*([trial.above] if trial.above else []), *trial.also):
+            theirs = values(results, other, measure)
+            if len(theirs) == 1:
+                theirs = theirs * len(ours)
+            if not ours or len(ours) != len(theirs):
+                continue
+            gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
+            spread = f" ± {statistics.stdev(gaps):.{measure.digits}f}" if len(gaps) > 1 else ""
+            text = f"{statistics.fmean(gaps):+.{measure.digits}f}{spread}"
+            found.append((f"{trial.name} − {other}", text, f"{sum(g > 0 for g in gaps)}/{len(gaps)}"))
     return found
 
 
@@ -144,7 +145,7 @@ def write_trials(out: Path, study: TrialStudy, results: Mapping[Key, Result]) ->
         if picture is not None:
             write_file(out / "curves.svg", picture)
         if isinstance(study.experiment, Pictured):
-            for name, figure in study.experiment.pictures(results).items():
+            for name, figure in study.experiment.pictures(learnt).items():
                 write_file(out / f"{name}.svg", _svg(figure))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from pyrogram.cli.experiment import double_precision
 from pyrogram.cli.reproduce.lab import Learnt
 from pyrogram.cli.reproduce.settings import TrialSettings
-from pyrogram.cli.reproduce.store import Key, Result, pack
+from pyrogram.cli.reproduce.store import Key, pack
 from pyrogram.cli.reproduce.study import one_thread
 
 if TYPE_CHECKING:
@@ -47,12 +47,14 @@ class Trial:
     :param label: in the table.
     :param above: the row that it is compared with, start by start.
     :param many: whether another start gives other numbers.
+    :param also: other rows that it is compared with.
     """
 
     name: str
     label: str
     above: str | None = None
     many: bool = True
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Experiment(Protocol):
 class Pictured(Protocol):
     """An experiment with pictures of its own."""
 
-    def pictures(self, results: Mapping[Key, Result]) -> Mapping[str, Figure]:
+    def pictures(self, learnt: Mapping[Key, Learnt]) -> Mapping[str, Figure]:
         """By the file's name; called only where there is matplotlib."""
 
 
