@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""All benchmarks in one run: ``python3 benchmarks/run.py [--quick] [--write]``; see README.md beside it.
+"""All benchmarks in one run: ``python3 benchmarks/run.py [--quick] [--write] [--seconds S]``; see README.md beside it.
 
 It makes its own environment, ``.venv-bench``, with pinned peers from PyPI, and starts itself again in there.
 """
@@ -43,8 +43,8 @@ def prepare() -> Path:
     return python
 
 
-def measure(quick: bool) -> str:
-    """Everything, as markdown."""
+def measure(quick: bool, seconds: float) -> str:
+    """Everything, as markdown; each comparison takes about so many seconds."""
     import collapsed
     import em
     import logistic_normal
@@ -60,7 +60,7 @@ def measure(quick: bool) -> str:
 
     warnings.filterwarnings("ignore", category=UserWarning)
     lengths = (10,) if quick else trees.LENGTHS
-    seconds = 0.5 if quick else 3.0
+    seconds = 0.5 if quick else seconds
     start, second = time.time(), timing.second_core()
     threads = (1, 2) if second > 1.6 else (1,)  # with one core to share, two threads measure the other programs
     most = threads[-1]
@@ -151,10 +151,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one length, few repeats: whether all works")
     parser.add_argument("--write", action="store_true", help="put the results into benchmarks/README.md")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each comparison")
     options = parser.parse_args()
     if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
         raise SystemExit(subprocess.run([prepare(), "-W", "ignore", *sys.argv]).returncode)
-    results = measure(options.quick)
+    results = measure(options.quick, options.seconds)
     print(results)
     if options.write:
         _write(results)
