@@ -150,12 +150,13 @@ class Supar:
 
     def __init__(self) -> None:
         # The packages' own __init__ import parsers, and with them transformers and stanza. We need the charts.
-        spec = find_spec("supar")
-        assert spec is not None and spec.submodule_search_locations is not None
-        for name, below in (("supar", ""), ("supar.utils", "/utils")):
-            package = types.ModuleType(name)
-            package.__path__ = [place + below for place in spec.submodule_search_locations]
-            sys.modules.setdefault(name, package)
+        if "supar" not in sys.modules:
+            spec = find_spec("supar")
+            assert spec is not None and spec.submodule_search_locations is not None
+            for name, below in (("supar", ""), ("supar.utils", "/utils")):
+                package = types.ModuleType(name)
+                package.__path__ = [place + below for place in spec.submodule_search_locations]
+                sys.modules.setdefault(name, package)
         from supar.structs.semiring import LogSemiring, MaxSemiring
         from supar.structs.tree import DependencyCRF
 
