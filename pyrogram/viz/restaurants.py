@@ -28,7 +28,7 @@ def plot_draws(
 
     A draw is an observation of the next coarser context. Under a Pitman-Yor process their number grows like a power of
     the observations, C^ε, under a Dirichlet like their logarithm; if concentrations and discounts are given, a line
-    shows the expectation for seats from the process (Pitman 2006, Eq. 3.13).
+    shows the expectation for seats from the process, :func:`expected_draws`.
 
     :param restaurants: what was observed.
     :param concentration: α of each level, shape ``(L,)``.
@@ -67,11 +67,14 @@ def plot_draws(
 def expected_draws(observations: Tensor, concentration: float, discount: float) -> Tensor:
     """E[T] after C observations of a context whose draws are all told apart: the Pitman-Yor process alone.
 
+    Observation C + 1 has a draw of its own with probability (α + ε T) / (α + C), whose recursion this solves.
     With ε > 0 it is α/ε (Γ(C + α + ε) Γ(α) / (Γ(C + α) Γ(α + ε)) - 1), and α (ψ(C + α) - ψ(α)) with ε = 0.
 
     :param observations: C, at least 1.
     :param concentration: α > -ε.
     :param discount: 0 <= ε < 1.
+    :returns: in the shape of C, float64.
+    :raises ValueError: if α or ε is out of range.
     """
     if not (0 <= discount < 1 and concentration > -discount):
         raise ValueError(f"expected 0 <= discount < 1, concentration > -discount, actual {discount}, {concentration}.")
