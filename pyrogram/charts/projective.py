@@ -220,10 +220,11 @@ def scaled(marginals: Tensor, by_log_z: Tensor, in_place: bool) -> Tensor:
     """The product, by numpy where it can: torch would wake its threads, which then spin and get in our way."""
     if choose_engine(by_log_z, None) == "torch":
         return marginals * by_log_z.reshape(-1, *[1] * (marginals.dim() - 1))
-    values, factors = marginals.detach().numpy(), by_log_z.detach().numpy()
-    distinct = factors[:1] if by_log_z.stride() == (0,) else factors  # the gradient of a sum is one number
-    if in_place and (distinct == 1).all():
+    factors = by_log_z.detach().numpy()
+    expanded = factors.size > 0 and factors.strides == (0,)  # the gradient of a sum is one number, mostly 1
+    if in_place and (factors.item(0) == 1 if expanded else (factors == 1).all()):
         return marginals
+    values = marginals.detach().numpy()
     factors = factors.reshape(-1, *[1] * (values.ndim - 1))
     return torch.from_numpy(np.multiply(values, factors, out=values if in_place else None))
 

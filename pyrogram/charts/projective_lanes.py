@@ -41,8 +41,15 @@ def feed_scores(mem, c, arcs, stops, lengths, sentences):
         mem[(c.ends + lengths[sentences[lane]]) * width + lane] = 1
     uniform = _fills_lanes(mem, lengths, sentences) and last == 0
     offsets = sentences * (arcs.shape[1] * arcs.shape[2])
+    flat = uniform and p == arcs.shape[2]
+    if flat:  # rows follow one another here as they do there: one long row
+        for t in range(0, (n + 1) * p, 8):
+            x = min(t, (n + 1) * p - 8)
+            gather_cells(mem, c.a0 + x, arcs, offsets, x)
+            if not c.plain:
+                gather_cells(mem, c.a1 + x, arcs, offsets, x)
     for h in range(n + 1):  # row by row, so that the lanes of a row are written while it is in the cache
-        if uniform:
+        if uniform and not flat:
             for t in range(0, n, 8):
                 x = min(1 + t, n - 7)  # the last eight may overlap those before
                 gather_cells(mem, c.a0 + h * p + x, arcs, offsets, h * arcs.shape[2] + x)
@@ -131,6 +138,13 @@ def drain_posteriors(mem, c, lengths, sentences, arc_out, stop_out):
     if _fills_lanes(mem, lengths, sentences) and c.plain:
         n = lengths[sentences[0]]
         offsets = sentences * (arc_out.shape[1] * arc_out.shape[2])
+        if n + 1 == arc_out.shape[1] == c.pitch:
+            for h in range(n + 1):
+                store(mem, c.a0 + h * c.pitch, fill(mem, mem.dtype.type(0)))
+            for t in range(0, (n + 1) * c.pitch, 8):
+                x = min(t, (n + 1) * c.pitch - 8)
+                scatter_cells(mem, c.a0 + x, arc_out, offsets, x)
+            return
         for b in sentences:
             if n + 1 < arc_out.shape[1]:
                 arc_out[b] = 0

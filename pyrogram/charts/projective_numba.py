@@ -131,7 +131,7 @@ def as_arrays(arcs: Tensor, stops: Tensor | None, lengths: Tensor) -> tuple[Any,
 
 def longest_first(lengths: Any) -> Any:
     """The order in which sentences fill the lanes."""
-    if len(lengths) == 0 or lengths.min() == lengths.max():
+    if len(lengths) == 0 or (lengths == lengths[0]).all():
         return np.arange(len(lengths))
     return np.argsort(-lengths, kind="stable")
 

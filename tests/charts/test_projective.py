@@ -189,6 +189,23 @@ def test_a_batch_is_its_sentences(engine, sizes, multiroot, dtype):
             torch.testing.assert_close(got, expected[0], **EXACT[dtype])
 
 
+@roots
+@both_dtypes
+@valences
+@stopping
+@pytest.mark.parametrize("n", [7, 8, 9, 10])
+def test_many_sentences_of_one_length(n, V, with_stops, multiroot, dtype):
+    """The compiled engine then moves whole rows or tables at once; what is not to be read comes along."""
+    numba = pytest.importorskip("pyrogram.charts.projective_numba")
+    arcs, stops, lengths = problem([n] * 37, V, with_stops, dtype=dtype, multiroot=multiroot, junk=[math.nan, 1e30, 3.0])
+    log_z, *marginals = numba.marginals(arcs, stops, lengths, multiroot)
+    expected, *expected_marginals = projective_torch.marginals(arcs, stops, lengths, multiroot)
+    torch.testing.assert_close(log_z, expected, **EXACT[dtype])
+    torch.testing.assert_close(numba.log_partition(arcs, stops, lengths, multiroot), expected, **EXACT[dtype])
+    for got, wanted in zip(marginals, expected_marginals, strict=True):
+        torch.testing.assert_close(got, wanted, **EXACT[dtype])
+
+
 def impossible_cases(multiroot):
     """Batches with -inf scores: some events, only one tree, no tree."""
     arcs, stops, lengths = problem([4, 3, 1, 4, 2, 4], seed=3)
