@@ -21,7 +21,7 @@ from numba import njit
 from .compiling import kernel
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
-from .lanes import fill, fma, load, maximum, store
+from .lanes import fill, fma, load, maximum, prefetch, store
 from .lanes_log import gather, log
 
 GREATEST = 2.0**900  # see :mod:`.projective_numba`
@@ -175,8 +175,9 @@ def _vb_sweep(
             n = clear_lanes(mem, c, lengths, order, start, size)
             for lane in range(size):
                 b = order[start + lane]
-                _weigh(starts[b], starts[b] + sizes[b], places, seen, alpha, own, number, lane * room)
+                _weigh(A, distinct[b], starts[b], sizes[b], places, seen, alpha, own, number, lane * room)
                 _fill_lane(mem, c, A, local, b, distinct[b], lengths[b], lane, number, lane * room)
+            _announce(start + 8, starts, sizes, places, own, out, order)
             inside(mem, c, n)
             for lane in range(size):
                 b = order[start + lane]
@@ -192,7 +193,7 @@ def _vb_sweep(
                     for i in range(starts[b], starts[b] + sizes[b]):
                         # What rounding leaves of nothing may be below it; whoever reads it sees to that.
                         counts[places[i]] += out[i] - own[i]
-                    score = _score(A, distinct[b], starts[b] // 8, out, number, lane * room // 8, room)
+                    score = _score(starts[b] // 8, sizes[b] // 8, out, number, lane * room // 8, room)
                     entropies[b] = log_z[b] - score
                 else:
                     failed[b] = True
@@ -225,36 +226,49 @@ def clear_lanes(mem, c, lengths, order, start, size):
 
 
 @njit(nogil=True, forceinline=True)
-def _weigh(start, end, places, counts, alpha, own, number, at):
-    """Pseudo-counts f^-i + α of a sentence's events, and their sums; one in the padding, where α is."""
-    zero = fill(own, 0.0)
-    for i in range((end - start) // 8):
+def _announce(first, starts, sizes, places, own, out, order):
+    """Have the counts of the next eight sentences fetched during the charts of these, which need no other memory."""
+    for turn in range(first, min(first + 8, len(order))):
+        b = order[turn]
+        for i in range(starts[b], starts[b] + sizes[b], 8):
+            prefetch(own, i)
+            prefetch(out, i)
+            prefetch(places, i)
+
+
+@njit(nogil=True, forceinline=True)
+def _weigh(A, u, start, size, places, counts, alpha, own, number, at):
+    """Pseudo-counts f^-i + α of a sentence's events, and one over their sums; one in the padding, where α is."""
+    zero, one = fill(own, 0.0), fill(own, 1.0)
+    events = (u * (9 + 2 * A * u) + 7) // 8
+    for i in range(size // 8):
         cell = start // 8 + i
         rest = maximum(gather(counts, places, cell) - load(own, cell), zero)
-        store(number, at // 8 + i, rest + gather(alpha, places, cell))
+        pseudo = rest + gather(alpha, places, cell)
+        store(number, at // 8 + i, pseudo if i < events else one / pseudo)
 
 
 @njit(nogil=True, forceinline=True)
 def _fill_lane(mem, c, A, local, b, u, m, lane, number, at):
-    """Weights of the arcs and stops of a sentence into its lane."""
+    """Weights of the arcs and stops of a sentence into its lane, from what :func:`_weigh` has left."""
     p = c.pitch
     attach = at + u
     stops = attach + 2 * A * u * u
     sums = at + (u * (9 + 2 * A * u) + 7) // 8 * 8
-    root = 1.0 / number[sums]
+    root = number[sums]
     for h in range(1, m + 1):
         l = local[b, h - 1]
         mem[(c.a0 + h) * 8 + lane] = number[at + l] * root
         for d in range(2):
             k = l * 2 + d
-            first = 1.0 / number[sums + 1 + 2 * A * u + 2 * k]
-            later = 1.0 / number[sums + 1 + 2 * A * u + 2 * k + 1]
+            first = number[sums + 1 + 2 * A * u + 2 * k]
+            later = number[sums + 1 + 2 * A * u + 2 * k + 1]
             mem[(c.s + 4 * h + 2 * d) * 8 + lane] = number[stops + 4 * k + 1] * first
             mem[(c.s + 4 * h + 2 * d + 1) * 8 + lane] = number[stops + 4 * k + 3] * later
             first *= number[stops + 4 * k]
             later *= number[stops + 4 * k + 2]
             at0 = attach + k * A * u
-            each = 1.0 / number[sums + 1 + k * A]
+            each = number[sums + 1 + k * A]
             first *= each
             if A == 1:
                 later *= each
@@ -263,7 +277,7 @@ def _fill_lane(mem, c, A, local, b, u, m, lane, number, at):
                     mem[(c.a0 + h * p + x) * 8 + lane] = share * first
                     mem[(c.a1 + h * p + x) * 8 + lane] = share * later
             else:
-                later /= number[sums + 1 + k * A + 1]
+                later *= number[sums + 1 + k * A + 1]
                 for x in range(1 if d == 0 else h + 1, h if d == 0 else m + 1):
                     child = at0 + local[b, x - 1]
                     mem[(c.a0 + h * p + x) * 8 + lane] = number[child] * first
@@ -311,15 +325,11 @@ def _drain_lane(mem, c, A, local, b, u, m, lane, out, start, end):
 
 
 @njit(nogil=True, forceinline=True)
-def _score(A, u, first, out, number, at, room):
+def _score(first, count, out, number, at, room):
     """sum of new own counts times log weights, eight at a time."""
-    events = (u * (9 + 2 * A * u) + 7) // 8
-    sums = (1 + 2 * A * u + 4 * u + 7) // 8
     score = fill(number, 0.0)
-    for i in range(events):
+    for i in range(count):
         score = fma(load(out, first + i), log(load(number, at + i)), score)
-    for i in range(events, events + sums):
-        score = score - load(out, first + i) * log(load(number, at + i))
     store(number, room, score)
     whole = 0.0
     for lane in range(8):
