@@ -3,6 +3,7 @@
 """Compiled sweeps of hidden Markov models: against plain torch, and against lists of all tuples of state sequences."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -140,6 +141,28 @@ def test_what_vanishes_on_the_way_and_matters_in_the_end_is_noticed():
     sweeps.hastings(field, states, torch.arange(4), 8, generator=torch.Generator().manual_seed(0))
     assert states[[0, 2]].tolist() == [[1] * 5] * 2
     torch.testing.assert_close(field.counts, sweeps.counts(states))
+
+
+def test_what_vanishes_beside_what_survives_is_noticed():
+    """After two words state 2 is beyond any double and state 1 is not; eight words later, all of Z is state 2's."""
+    torch.set_default_dtype(torch.float64)
+    grammar = HMM(3, 2)
+    words = torch.tensor([[0] * 2 + [1] * 8] * 3)
+    fixed = {
+        "transition": torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.5, 0.5]]),
+        "emission": torch.tensor([[1.0, 0.0], [1e-150, 1e-7], [1e-165, 1.0]]),
+    }
+    start, alpha = {"initial": torch.full((3,), 1 / 3), **fixed}, {"initial": torch.full((3,), 1e9)}
+    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+        log_z, _, own = sweeps.expect(start)
+        assert log_z.tolist() == pytest.approx([2 * math.log(1e-165) + 10 * math.log(0.5) - math.log(3)] * 3)
+        field = Field(sweeps.total(own), alpha, fixed)
+        sweeps.collapsed_vb(field, own, torch.arange(3), 2)
+        torch.testing.assert_close(field.counts["initial"], torch.tensor([0.0, 0.0, 3.0]))
+        states = torch.full_like(words, 1)
+        field = Field(sweeps.counts(states), alpha, fixed)
+        sweeps.hastings(field, states, torch.arange(3), 3, generator=torch.Generator().manual_seed(0))
+        assert (states == 2).all()
 
 
 def test_a_sweep_writes_into_spare_memory():
