@@ -197,7 +197,9 @@ def test_a_batch_is_its_sentences(engine, sizes, multiroot, dtype):
 def test_many_sentences_of_one_length(n, V, with_stops, multiroot, dtype):
     """The compiled engine then moves whole rows or tables at once; what is not to be read comes along."""
     numba = pytest.importorskip("pyrogram.charts.projective_numba")
-    arcs, stops, lengths = problem([n] * 37, V, with_stops, dtype=dtype, multiroot=multiroot, junk=[math.nan, 1e30, 3.0])
+    arcs, stops, lengths = problem(
+        [n] * 37, V, with_stops, dtype=dtype, multiroot=multiroot, junk=[math.nan, 1e30, 3.0]
+    )
     log_z, *marginals = numba.marginals(arcs, stops, lengths, multiroot)
     expected, *expected_marginals = projective_torch.marginals(arcs, stops, lengths, multiroot)
     torch.testing.assert_close(log_z, expected, **EXACT[dtype])

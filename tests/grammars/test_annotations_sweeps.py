@@ -62,7 +62,7 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("subtypes", [1, 8, 9, {"A": 8, "B": 3}, {"A": 5, "B": 8}])
+@pytest.mark.parametrize("subtypes", [1, 8, 9, 16, {"A": 8, "B": 3}, {"A": 5, "B": 8}])
 @pytest.mark.parametrize("single", [False, True])
 def test_numbers_of_subtypes(subtypes, single, monkeypatch) -> None:
     """Vectors that fill cells and that do not; concentrations that differ; own counts in single precision."""
