@@ -24,7 +24,7 @@ from .cfg_best import RULES, SPANS, WEIGHT
 from .cfg_enumerate import enumerate_derivations
 from .cfg_numba import LOG_Z, ROWS, SUM
 from .cfg_rules import Matches, RuleTable, longest
-from .projective import Engine, choose_engine
+from .projective import Engine, choose_engine, is_traced
 
 __all__ = [
     "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
@@ -233,7 +233,7 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         log_weights, counts = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(weights: Tensor) -> Tensor:
                 return cfg_torch.log_partition(weights, ctx.rules, ctx.matches)

@@ -21,11 +21,10 @@ symbols exclude are skipped; twice that outside.
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .cfg_plan import Plan
 from .compiling import borrowing, inlined
 from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
+from .lanes_memory import aligned
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need only the factors of words
 
@@ -59,10 +58,7 @@ class Chart(NamedTuple):
 def make_chart(n: int, plan: Plan, posteriors: bool) -> tuple[Any, Chart]:
     """Memory for sentences of at most n words, with or without what the outside pass needs, and its layout."""
     chart, cells = _layout(n, plan.S, plan.num_pairs, plan.num_weights, posteriors)
-    width = 8
-    memory = np.zeros((cells + 1) * width)
-    skip = -memory.ctypes.data % 64 // memory.itemsize  # a cell that straddles two cache lines costs twice as much
-    return memory[skip : skip + cells * width], chart
+    return aligned(cells * 8), chart
 
 
 @lru_cache(maxsize=256)

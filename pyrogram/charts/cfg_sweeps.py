@@ -14,12 +14,13 @@ import numpy as np
 
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES, read_rows, sum_by_multinomial, write_rows
-from .cfg_tiles import TileChart, fill_chart, log_z_of, memory_for
+from .cfg_tiles import TileChart, fill_chart, log_z_of
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
 from .compiling import borrowing, kernel
 from .lanes import fill, fma, load, maximum, store
 from .lanes_log import log
+from .lanes_memory import aligned
 
 _GREATEST_WEIGHT = 2.0**300  # of weights that are given; others are at most one
 
@@ -104,28 +105,28 @@ def _run(
     shared = np.ascontiguousarray(table[layout.row].T)  # counts and α of the row, side by side in memory
     scratch = _make_scratch(layout, plan, R)
     arrays = table, shared, sums, own, out, order, batch_size
-    _vb_sweep(memory_for(chart.end), chart, plan, layout, scratch, *arrays, log_z, entropies, failed)
+    _vb_sweep(aligned(chart.end * LANES), chart, plan, layout, scratch, *arrays, log_z, entropies, failed)
     table[layout.row, 0] = shared[0]
     return log_z, entropies, failed
 
 
 def _make_scratch(layout: Layout, plan: TilePlan, R: int) -> _Scratch:
     D, A = len(layout.row), layout.multinomials
-    weights = memory_for(plan.num_weights).reshape(-1, LANES)
+    weights = aligned(plan.num_weights * LANES).reshape(-1, LANES)
     weights[plan.source == R] = 1.0
     events, matches = (-(-size // LANES) * LANES for size in (layout.most_events, layout.most_matches))
     return _Scratch(
-        own=memory_for(D),
-        fresh=memory_for(D),
-        own_sums=memory_for(A),
-        fresh_sums=memory_for(A),
-        inverse=memory_for(A),
-        score=memory_for(2),
+        own=aligned(D * LANES),
+        fresh=aligned(D * LANES),
+        own_sums=aligned(A * LANES),
+        fresh_sums=aligned(A * LANES),
+        inverse=aligned(A * LANES),
+        score=aligned(2 * LANES),
         weights=weights,
         rows=np.zeros(LANES, np.int64),
-        local=memory_for(events),
-        local_fresh=memory_for(events),
-        match=memory_for(matches),
+        local=aligned(events * LANES),
+        local_fresh=aligned(events * LANES),
+        match=aligned(matches * LANES),
         gains=np.zeros(A),
     )
 

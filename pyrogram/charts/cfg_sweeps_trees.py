@@ -18,11 +18,12 @@ from .cfg_rules import RuleTable, longest
 from .cfg_sweeps import table_of
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES
-from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, memory_for, watch
+from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, watch
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
 from .compiling import borrowing, inlined, joined, kernel
 from .eisner_sample import seed_stream, uniform
+from .lanes_memory import aligned
 
 
 class _Scratch(NamedTuple):
@@ -64,7 +65,7 @@ def hastings(
     scratch = _Scratch(
         real=np.concatenate([np.zeros(len(counts)), [1.0, 0.0]]),
         weights=np.zeros(plan.num_weights),
-        match=memory_for(most),
+        match=aligned(most * LANES),
         inverse=np.zeros(layout.multinomials),
         proposed=np.full((members, longest(rules, n)), -1, np.int64),
         log_q=np.zeros((members, 2)),
@@ -72,7 +73,7 @@ def hastings(
         stack=np.zeros((n + 2, 3), np.int64),
     )
     arrays = table, sums, trees, order, batch_size, seed, 1 / temperature
-    mem = memory_for(chart.end)
+    mem = aligned(chart.end * LANES)
     _hastings_sweep(mem, chart, plan, grammar_of(rules), layout, scratch, *arrays, accepted, failed)
     counts[:] = table[:, 0]
     return accepted, failed

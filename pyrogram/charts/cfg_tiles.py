@@ -13,7 +13,7 @@ depends on the factors.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,13 +71,6 @@ def chart_of(n: int, plan: TilePlan) -> TileChart:
         places[name] = end
         end += sizes.get(name, 1)
     return TileChart(S, pitch, **places)
-
-
-def memory_for(cells: int) -> Any:
-    """Zeros for so many cells, none of which straddles two cache lines."""
-    memory = np.zeros((cells + 1) * 8)
-    skip = -memory.ctypes.data % 64 // memory.itemsize
-    return memory[skip : skip + cells * 8]
 
 
 @joined

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from . import dmv, projective_numba
 from .compiling import kernel
-from .eisner_lanes import SCALED_FROM, inside, make_chart
+from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
+from .eisner_scaling import SCALED_FROM
 from .lanes import fill, store
 from .projective_numba import GREATEST, longest_first
 from .threads import run_workers, take

@@ -23,15 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from torch import Tensor
 
 from .compiling import kernel
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .lanes import exp, fill, load, maximum, store
+from .lanes_memory import prefetch_between
 from .projective_lanes import LEAST, add_shift, log_z_of
 from .projective_numba import GREATEST, longest_first
 from .threads import run_workers, take
@@ -154,35 +153,18 @@ def _count_blocks(
                 log_z[b] = 0
 
 
-@intrinsic
-def _prefetch(typingctx, array, i):
-    """Ask for the cache line of element i of a contiguous array."""
-
-    def codegen(context, builder, signature, args):
-        data = context.make_array(array)(context, builder, args[0]).data
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        write, locality, is_data = (ir.Constant(number, k) for k in (1, 3, 1))
-        builder.call(function, [place, write, locality, is_data])
-
-    return types.void(array, types.intp), codegen
-
-
 @njit(nogil=True, forceinline=True)
 def _prefetch_rows(root, attach, stop, starts, sentences):
     for b in sentences:
-        _prefetch_between(root, b, b + 1)
-        _prefetch_between(attach, starts[b], starts[b + 1])
-        _prefetch_between(stop, starts[b], starts[b + 1])
+        _prefetch_blocks(root, b, b + 1)
+        _prefetch_blocks(attach, starts[b], starts[b + 1])
+        _prefetch_blocks(stop, starts[b], starts[b + 1])
 
 
 @njit(nogil=True, forceinline=True)
-def _prefetch_between(table, start, end):
-    numbers, each = table.reshape(-1), table[0].size
-    for i in range(start * each, end * each, 8):  # eight to a cache line
-        _prefetch(numbers, i)
+def _prefetch_blocks(table, start, end):
+    each = table[0].size
+    prefetch_between(table.reshape(-1), start * each, end * each)
 
 
 @njit(nogil=True, forceinline=True)

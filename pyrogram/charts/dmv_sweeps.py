@@ -21,8 +21,9 @@ from numba import njit
 from .compiling import kernel
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
-from .lanes import fill, fma, load, maximum, prefetch, store
+from .lanes import fill, fma, load, maximum, store
 from .lanes_log import gather, log
+from .lanes_memory import prefetch_between
 
 GREATEST = 2.0**900  # see :mod:`.projective_numba`
 LANES = 8
@@ -230,10 +231,10 @@ def _announce(first, starts, sizes, places, own, out, order):
     """Have the counts of the next eight sentences fetched during the charts of these, which need no other memory."""
     for turn in range(first, min(first + 8, len(order))):
         b = order[turn]
-        for i in range(starts[b], starts[b] + sizes[b], 8):
-            prefetch(own, i)
-            prefetch(out, i)
-            prefetch(places, i)
+        start, end = starts[b], starts[b] + sizes[b]
+        prefetch_between(own, start, end)
+        prefetch_between(out, start, end)
+        prefetch_between(places, start, end)
 
 
 @njit(nogil=True, forceinline=True)

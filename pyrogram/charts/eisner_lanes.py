@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
-
-SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need no scaling
+from .eisner_scaling import SCALED_FROM, choose_factor, close, scale
+from .lanes import fill, fma, load, store
+from .lanes_memory import LINE, aligned
 
 
 class Chart(NamedTuple):
@@ -100,11 +100,7 @@ _ALIASES = {"a1": "a0", "RCr": "RO", "LCc": "LO", "SL": "SR", "dRCr": "dRO", "dL
 def make_chart(n: int, dtype: Any, plain: bool, multiroot: bool) -> tuple[Any, Chart]:
     """Memory for sentences of at most n words, and its layout (one array: many would cost reference counts)."""
     chart, cells = _layout(n, plain, multiroot)
-    width = 64 // np.dtype(dtype).itemsize
-    memory = np.zeros((cells + 1) * width, dtype)
-    # A cell that straddles two cache lines costs twice as much to load, and far more to load soon after it was stored.
-    skip = -memory.ctypes.data % 64 // memory.itemsize
-    return memory[skip : skip + cells * width], chart
+    return aligned(cells * LINE // np.dtype(dtype).itemsize, dtype), chart
 
 
 @lru_cache(maxsize=256)
@@ -170,7 +166,7 @@ def inside(mem, c, n):
         if n > SCALED_FROM:
             _scale_column(mem, c, end - 1)
     store(mem, c.bound, top)
-    _close(mem, c, n)
+    close(mem, c, n, c.RO, c.a0)
 
 
 @njit(nogil=True)
@@ -299,49 +295,18 @@ def _inside_wall(mem, c, j, top):
 
 @njit(nogil=True, forceinline=True)
 def _scale_column(mem, c, j):
-    """Multiply column j by a power of two: minus the mean exponent of its half trees, zeros counting as one."""
+    """Multiply column j by its factor."""
     p = c.pitch
-    total = fill(mem, mem.dtype.type(0))
-    for i in range(1, j):
-        total = total + exponent_of(load(mem, c.RO + i * p + j) + load(mem, c.LO + j * p + i))
-    exponent = rounded(total * fill(mem, mem.dtype.type(-1.0 / j)))
-    store(mem, c.exponents, load(mem, c.exponents) + exponent)
-    store(mem, c.grown, load(mem, c.grown) + maximum(exponent, fill(mem, mem.dtype.type(0))))
-    factor = power_of_two(exponent)
-    store(mem, c.factors + j, factor)
+    factor = choose_factor(mem, c, j, c.RO + j, c.LO + j * p, (p, 1))
     jj = j * p + j
-    _scale(mem, c.LO + jj, factor)
-    _scale(mem, c.LCr + jj, factor)
+    scale(mem, c.LO + jj, factor)
+    scale(mem, c.LCr + jj, factor)
     if not c.plain:
-        _scale(mem, c.LCc + jj, factor)
+        scale(mem, c.LCc + jj, factor)
     for i in range(0 if c.multiroot else 1, j):
         ij, ji = i * p + j, j * p + i
         for cell in (c.RO + ij, c.RCc + ji, c.LO + ji, c.LCr + ij, c.IR + ij, c.IL + ji, c.SR + ij):
-            _scale(mem, cell, factor)
+            scale(mem, cell, factor)
         if not c.plain:
             for cell in (c.RCr + ij, c.LCc + ji, c.SL + ij):
-                _scale(mem, cell, factor)
-
-
-@njit(nogil=True, forceinline=True)
-def _scale(mem, cell, factor):
-    store(mem, cell, load(mem, cell) * factor)
-
-
-@njit(nogil=True, forceinline=True)
-def _close(mem, c, n):
-    """Z of every lane, read where its sentence ends."""
-    p = c.pitch
-    z = fill(mem, mem.dtype.type(0))
-    for m in range(1, n + 1):
-        if not any_lane(load(mem, c.ends + m)):
-            continue
-        if c.multiroot:
-            z = fma(load(mem, c.ends + m), load(mem, c.RO + m), z)
-        else:
-            total = fill(mem, mem.dtype.type(0))
-            for r in range(1, m + 1):
-                tree = load(mem, c.LCr + p + r) * load(mem, c.a0 + r)
-                total = fma(tree, load(mem, c.RCc + m * p + r), total)
-            z = fma(load(mem, c.ends + m), total, z)
-    store(mem, c.z, z)
+                scale(mem, cell, factor)

@@ -64,7 +64,7 @@ def _outside_stops(mem, c, j, top):
 
 @njit(nogil=True, forceinline=True)
 def _open(mem, c, n):
-    """Adjoints of :func:`_close`, of log Z."""
+    """Adjoints of :func:`.eisner_scaling.close`, of log Z."""
     p = c.pitch
     width = 64 // mem.itemsize
     for lane in range(width):

@@ -149,7 +149,7 @@ class _LogPartition(torch.autograd.Function):
         (gradient,) = gradients
         initial, transition, emission, words = ctx.saved_tensors
         tables = initial, transition, emission
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(initial: Tensor, transition: Tensor, emission: Tensor) -> Tensor:
                 return hmm_torch.log_partition(initial, transition, emission, words)

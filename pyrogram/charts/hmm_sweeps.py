@@ -15,9 +15,9 @@ import numpy as np
 
 from .compiling import borrowing, kernel
 from .hmm_lanes import WIDTH, pitch_of
-from .hmm_sweeps_cells import aligned
 from .hmm_sweeps_chain import count, forward_backward, make_chain, weigh, weigh_states
 from .lanes import fill, load, store
+from .lanes_memory import aligned
 
 
 class Layout(NamedTuple):

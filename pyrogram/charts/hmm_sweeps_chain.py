@@ -19,10 +19,10 @@ import numpy as np
 
 from .compiling import borrowing
 from .hmm_lanes import WIDTH, pitch_of
-from .hmm_sweeps_cells import aligned, fetch, sums_of_eight
 from .lanes import fill, fma, load, maximum, store
 from .lanes_log import log
-from .lanes_sums import add_up
+from .lanes_memory import aligned, prefetch
+from .lanes_sums import add_up, sums_of_eight
 
 # Real space flushes what is below 2**-1022. With all sums of vectors and of their products within these bounds, what
 # is lost is less than 2**-100 of Z.
@@ -203,10 +203,10 @@ def count(layout, c, own, out, b, later):
     start, after = layout.starts[b] // WIDTH, layout.starts[later] // WIDTH
     score = fill(c.moves, 0.0)
     for j in range(Q):
-        fetch(own, after + j)
-        fetch(own, after + Q + j)
-        fetch(out, after + j)
-        fetch(out, after + Q + j)
+        prefetch(own, WIDTH * (after + j))
+        prefetch(own, WIDTH * (after + Q + j))
+        prefetch(out, WIDTH * (after + j))
+        prefetch(out, WIDTH * (after + Q + j))
         first, last = load(c.backward, j), load(c.backward, (n - 1) * Q + j)
         store(out, start + j, first)
         store(out, start + Q + j, last)
@@ -223,8 +223,8 @@ def count(layout, c, own, out, b, later):
         for j in range(Q):
             store(out, y + j, load(out, y + j) + load(c.backward, t * Q + j))
     for j in range(distinct * Q):  # as many as there are here: it is an advice, and may be wrong
-        fetch(own, after + j)
-        fetch(out, after + j)
+        prefetch(own, WIDTH * (after + j))
+        prefetch(out, WIDTH * (after + j))
         score = fma(load(out, start + j), log(load(c.emission, j)), score)
     return add_up(score)
 
@@ -258,7 +258,7 @@ def _count_moves(c, K, Q, n, own, out, start, later):
             weight = load(c.moves, w)
             moved = load(c.moved, w) * weight
             store(out, start + w, moved)
-            fetch(own, later + w)
-            fetch(out, later + w)
+            prefetch(own, WIDTH * (later + w))
+            prefetch(out, WIDTH * (later + w))
             score = fma(moved, log(weight), score)
     return score

@@ -92,22 +92,6 @@ def fill(typingctx, array, value):
     return Lanes(array.dtype)(array, array.dtype), codegen
 
 
-@intrinsic
-def prefetch(typingctx, array, i):
-    """Ask for element i, which will be wanted soon: a hint that changes nothing, wherever i lies."""
-
-    def codegen(context, builder, signature, args):
-        data = context.make_array(array)(context, builder, args[0]).data
-        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [address.type, *[ir.IntType(32)] * 3])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To be read, kept in the second level of the cache, data.
-        builder.call(function, [address, *(ir.Constant(ir.IntType(32), x) for x in (0, 2, 1))])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), codegen
-
-
 def _llvm_function(name: str, arity: int):
     """An intrinsic of LLVM that works lane by lane."""
 

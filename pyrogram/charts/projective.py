@@ -199,7 +199,12 @@ def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
 
 def is_traced(tensor: Tensor) -> bool:
     """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
-    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    functorch = torch._C._functorch
+    return (
+        torch.compiler.is_compiling()
+        or functorch.is_functorch_wrapped_tensor(tensor)
+        or functorch.is_legacy_batchedtensor(tensor)
+    )
 
 
 def _needs_grad(arcs: Tensor, stops: Tensor | None) -> bool:

@@ -55,7 +55,7 @@ def _drain_row(mem, c, n, h, m, place, out, offsets):
 
 @njit(nogil=True, forceinline=True)
 def _open(mem, c, n, out, offsets):
-    """Adjoints of :func:`_close`, of log Z."""
+    """Adjoints of :func:`.eisner_scaling.close`, of log Z."""
     p = c.pitch
     width = 64 // mem.itemsize
     for lane in range(width):

@@ -225,7 +225,7 @@ class _SharedTables(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         root, attach, stop, words, *counts = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(root: Tensor, attach: Tensor, stop: Tensor) -> Tensor:
                 arcs, stops = chart.scores(root, attach, stop, words)

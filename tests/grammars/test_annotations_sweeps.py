@@ -45,6 +45,22 @@ def test_expect(both) -> None:
     torch.testing.assert_close(compiled.of_sentences(own, chosen), plain.of_sentences(expected, chosen))
 
 
+@pytest.mark.parametrize("subtypes", [2, 8])
+def test_a_tree_too_unlikely_for_one_number(subtypes) -> None:
+    """Six hundred words: the product of their weights is far below the least double."""
+    torch.set_default_dtype(torch.float64)
+    grammar, trees = grammar_and_trees(subtypes)
+    first, long = trees[0], 600
+    trees = torch.cat([first[:1], first[1:2].repeat(long), first[3:4], first[4:5].repeat(long)])[None]
+    weights = grammar.initial_weights(trees, "random", seed=1)
+    weights["rules"] = weights["rules"] * 0.1  # not normalised, and unlikely
+    found = grammar.sweeps(trees).expect(weights)
+    expected = Sweeps(grammar, trees).expect(weights)
+    assert float(expected[0]) < -800
+    torch.testing.assert_close(found[:2], expected[:2], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(grammar.sweeps(trees).total(found[2]), Sweeps(grammar, trees).total(expected[2]))
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
 @pytest.mark.parametrize("alpha", [0.1, 1e-3])
 def test_collapsed_vb(both, batch_size, alpha) -> None:
@@ -62,27 +78,29 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("subtypes", [1, 8, 9, 16, {"A": 8, "B": 3}, {"A": 5, "B": 8}])
+@pytest.mark.parametrize("subtypes", [1, 8, 9, 16, {"A": 8, "B": 3}, {"A": 5, "B": 8}, {"A": 4, "B": 3}])
+@pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("single", [False, True])
-def test_numbers_of_subtypes(subtypes, single, monkeypatch) -> None:
-    """Vectors that fill cells and that do not; concentrations that differ; own counts in single precision."""
+def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
+    """Vectors that fill cells and that do not, in turns; concentrations that differ; own counts in single precision."""
     monkeypatch.setattr("pyrogram.grammars.annotations_sweeps.GREATEST_DOUBLE", 0 if single else 2**26)
     torch.set_default_dtype(torch.float64)
-    cfg = CFG.from_string("S -> A\nA -> A B | B A | B | 'x' | 'y'\nB -> 'z' | 'x'")
+    cfg = CFG.from_string("S -> A\nA -> A A | A B | B A | B | 'x' | 'y'\nB -> 'z' | 'x'")
     grammar = LatentAnnotations(cfg, subtypes)
     number = {f"{lhs} -> {' '.join(rhs)}": i for i, (lhs, rhs) in enumerate(cfg.rules)}
-    trees = [*TREES, ["S -> A", "A -> B A", "B -> x", "A -> B A", "B -> z", "A -> B", "B -> x"], ["S -> A", "A -> y"]]
+    trees = [*TREES, ["S -> A", "A -> B A", "B -> x", "A -> B A", "B -> z", "A -> B", "B -> x"]]
+    trees += [["S -> A", "A -> y"], ["S -> A", "A -> A A", "A -> A A", "A -> x", "A -> y", "A -> x"]]
     rows = [torch.tensor([number[text] for text in tree]) for tree in trees]
     words = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
     start = grammar.initial_weights(words, "random", seed=3)
-    alpha = {"rules": 0.1 + torch.rand(start["rules"].shape)}
+    alpha = {"rules": torch.full(start["rules"].shape, 0.3) if constant else 0.1 + torch.rand(start["rules"].shape)}
     found = []
     for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
         log_z, first, own = sweeps.expect(start)
         field = Field(sweeps.total(own), alpha)
         for batch_size in (1, 3, 8):
-            entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([3, 0, 4, 2, 1]), batch_size)
-        found.append((log_z, first, entropies, field.counts, sweeps.of_sentences(own, torch.arange(5))))
+            entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([5, 3, 0, 4, 2, 1]), batch_size)
+        found.append((log_z, first, entropies, field.counts, sweeps.of_sentences(own, torch.arange(6))))
     tolerance = 1e-5 if single else 1e-10
     for mine, expected in zip(*found, strict=True):
         torch.testing.assert_close(mine, expected, rtol=tolerance, atol=tolerance)
