@@ -48,7 +48,10 @@ def pitman_yor_dependency(
     :param contexts: those that the values were seen in.
     :param num_values: how many values each variable has.
     :param paths: ``"minimal"``, ``"maximal"`` or ``"exact"``.
+    :raises ValueError: if there is no such prior.
     """
+    if prior not in PRIORS:
+        raise ValueError(f"expected a prior from {', '.join(PRIORS)}, actual {prior!r}.")
     for name, observed_values in values.items():
         levels = contexts[name].num_levels
         discount, strength = torch.zeros(levels), torch.full((levels,), EISNER_FINER)

@@ -153,10 +153,10 @@ class LexicalDependencies:
 
         :param tags: integers of shape (N, n), or (n,) for one sentence, like all others; padded with -1.
         :param heads: as in CoNLL, one root for each sentence.
-        :raises ValueError: if shapes or numbers do not fit, or a tree has not exactly one root.
+        :raises ValueError: if shapes or numbers do not fit, or a tree has a cycle or not exactly one root.
         """
         given = [t.unsqueeze(0) if t.dim() == 1 else t for t in (tags, words, cases, heads)]
-        self._check(*given)
+        self.check(*given)
         return self.events_of(*given)
 
     def events_of(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor) -> dict[str, Events]:
@@ -208,7 +208,7 @@ class LexicalDependencies:
         :param tags: shape (n,), as are words and cases; no padding.
         :param predict: probabilities of values in contexts, by "tags", "words", "cases".
         """
-        self._check(tags[None], words[None], cases[None])
+        self.check(tags[None], words[None], cases[None])
         N = len(tags) + 1
         shapes = ((N, N), (N, N, N), (N, 2, N))
         arcs, siblings, stops = (torch.zeros(shape, dtype=torch.float64) for shape in shapes)
@@ -257,7 +257,10 @@ class LexicalDependencies:
         keys = tuple(k.expand(shape).reshape(-1) for k in self.keys(site, features))
         return predict[site](keys, values.expand(shape).reshape(-1)).reshape(tuple(shape))
 
-    def _check(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
+    def check(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
+        """
+        :raises ValueError: if they are no sentences, shape (N, n), of this grammar's tags, words and cases.
+        """
         shape = tuple(tags.shape)
         sizes = (("tags", tags, self.num_tags), ("words", words, self.num_words), ("cases", cases, self.num_cases))
         inside = tags >= 0
@@ -276,12 +279,22 @@ class LexicalDependencies:
         roots = ((heads == 0) & inside).sum(-1)
         own = heads == torch.arange(1, heads.shape[-1] + 1)
         wrong = ((roots != 1) & inside.any(-1)) | ((heads > inside.sum(-1, keepdim=True)) | own).any(-1)
+        if not bool(wrong.any()):
+            wrong = _has_cycle(heads)
         if bool(wrong.any()):
             i = int(wrong.nonzero()[0])
             raise ValueError(
-                "expected heads of other words, from 0 to the number of words, and one root for each sentence, actual "
-                f"{heads[i].tolist()} in sentence {i}."
+                "expected heads of other words, from 0 to the number of words, without cycles, and one root for each "
+                f"sentence, actual {heads[i].tolist()} in sentence {i}."
             )
+
+
+def _has_cycle(heads: Tensor) -> Tensor:
+    """Whether some word of a sentence does not hang on the wall, bool (N,): its ancestors are doubled each time."""
+    ancestor = torch.nn.functional.pad(heads.clamp_min(0), (1, 0))
+    for _ in range(heads.shape[-1].bit_length()):
+        ancestor = ancestor.gather(-1, ancestor)
+    return (ancestor > 0).any(-1)
 
 
 def _check_contexts(site: str, contexts: tuple[tuple[str, ...], ...]) -> None:

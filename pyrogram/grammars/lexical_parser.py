@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -86,7 +86,11 @@ class LexicalParser:
         :param tags: shape (N, n), padded with -1 on the right, as are words and cases.
         :param decoders: ``"viterbi"``: the most probable tree; ``"mbr"``: the tree with the most expected right heads.
         :param callback: called with the number of sentences that are done, now and then.
+        :raises ValueError: if shapes or numbers do not fit, or a decoder has another name.
         """
+        if isinstance(decoders, str) or not set(decoders) <= set(get_args(Decoder)):
+            raise ValueError(f"expected decoders from {', '.join(get_args(Decoder))}, in a list, actual {decoders!r}.")
+        self.grammar.check(tags, words, cases)
         N, n = tags.shape
         heads: dict[str, Tensor] = {name: torch.full((N, n), -1) for name in decoders}
         log_likelihood = torch.zeros(N, dtype=torch.float64)
@@ -111,6 +115,7 @@ class LexicalParser:
         self, tags: Tensor, words: Tensor, cases: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """Independent trees of every sentence from Eq. 10, shape (num_samples, N, n), padded with -1."""
+        self.grammar.check(tags, words, cases)
         heads = torch.full((num_samples, *tags.shape), -1)
         for which, lengths, scores in self.batches(tags, words, cases):
             heads[:, which, : int(lengths.max())] = draw_trees(scores, lengths, num_samples, generator)

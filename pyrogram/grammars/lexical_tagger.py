@@ -34,6 +34,15 @@ class LexicalTagger:
         if triples.dim() != 2 or triples.shape[1] != 4 or moves.dim() != 2 or moves.shape[0] != moves.shape[1]:
             shapes = f"{tuple(triples.shape)} and {tuple(moves.shape)}"
             raise ValueError(f"expected triples of shape (M, 4) and moves of shape (S+1, S+1), actual {shapes}.")
+        if triples.is_floating_point() or moves.is_floating_point() or bool((moves < 0).any()):
+            raise ValueError("expected triples and moves that are counts, integers from 0 on, actual others.")
+        sizes = {"tag": moves.shape[0] - 1, "word": num_words, "case": num_cases}
+        for column, (name, size) in enumerate(sizes.items()):
+            ids = triples[:, column]
+            if bool(((ids < 0) | (ids >= size)).any()) or bool((triples[:, 3] < 0).any()):
+                raise ValueError(
+                    f"expected triples with counts from 0 on and {name}s from 0 to {size - 1}, actual others."
+                )
         if not smoothing > 0:
             raise ValueError(f"expected smoothing greater than 0, actual {smoothing}.")
         self.triples, self.moves = triples, moves
@@ -46,6 +55,8 @@ class LexicalTagger:
     ) -> LexicalTagger:
         """The tagger of tagged sentences, tensors of shape (N, n) padded with -1 on the right."""
         inside = tags >= 0
+        if bool((tags >= num_tags).any()):
+            raise ValueError(f"expected tags from 0 to {num_tags - 1}, actual {int(tags.max())}.")
         rows, counts = torch.stack([tags[inside], words[inside], cases[inside]], -1).unique(dim=0, return_counts=True)
         padded = torch.nn.functional.pad(tags, (1, 1), value=-1)
         padded[:, 0] = num_tags
@@ -84,6 +95,8 @@ class LexicalTagger:
 
         :param decoder: ``"mbr"``: the most probable tag of each word; ``"viterbi"``: the most probable sequence.
         """
+        if decoder not in ("mbr", "viterbi"):
+            raise ValueError(f"expected decoder 'mbr' or 'viterbi', actual {decoder!r}.")
         posterior = self.posterior(words, cases)
         return posterior.mbr() if decoder == "mbr" else posterior.argmax()
 

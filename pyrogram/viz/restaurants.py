@@ -71,17 +71,18 @@ def expected_draws(observations: Tensor, concentration: float, discount: float) 
     With ε > 0 it is α/ε (Γ(C + α + ε) Γ(α) / (Γ(C + α) Γ(α + ε)) - 1), and α (ψ(C + α) - ψ(α)) with ε = 0.
 
     :param observations: C, at least 1.
-    :param concentration: α > -ε.
+    :param concentration: α >= -ε.
     :param discount: 0 <= ε < 1.
     :returns: in the shape of C, float64.
     :raises ValueError: if α or ε is out of range.
     """
-    if not (0 <= discount < 1 and concentration > -discount):
-        raise ValueError(f"expected 0 <= discount < 1, concentration > -discount, actual {discount}, {concentration}.")
+    if not (0 <= discount < 1 and concentration >= -discount):
+        raise ValueError(f"expected 0 <= discount < 1, concentration >= -discount, actual {discount}, {concentration}.")
     C = observations.to(torch.float64)
     alpha = torch.tensor(concentration, dtype=torch.float64)
-    if discount == 0:
-        return alpha * (torch.digamma(C + alpha) - torch.digamma(alpha))
+    if discount < 1e-5:  # the difference of logarithms would lose the digits that ε then takes away: two terms in ε
+        first, second = (torch.polygamma(k, C + alpha) - torch.polygamma(k, alpha + 1) for k in (0, 1))
+        return 1 + alpha * first + discount / 2 * (alpha * (first**2 + second) + 2 * first)
     # With Γ(α + 1) = α Γ(α), the limit for α = 0, and α below zero, need no case of their own.
     growth = torch.lgamma(C + alpha + discount) - torch.lgamma(C + alpha) - torch.lgamma(alpha + discount)
     return ((growth + torch.lgamma(alpha + 1)).exp() - alpha) / discount
@@ -119,6 +120,8 @@ def plot_contexts(
             f"expected {L} keys, {restaurants.num_values} names and {L} titles or None, actual {len(keys)}, "
             f"{len(names)} and {titles if titles is None else len(titles)}."
         )
+    if axes is not None and len(axes) != L:
+        raise ValueError(f"expected one of axes for each of {L} levels, actual {len(axes)}.")
     if axes is None:
         axes = pyplot.subplots(1, L, figsize=(3.4 * L, 0.9 + 0.24 * greatest), layout="constrained", squeeze=False)[1][
             0
@@ -162,6 +165,9 @@ def plot_trace(
     sites = list(chains[0]) if chains else []
     if not sites or any(list(chain) != sites for chain in chains):
         raise ValueError("expected traces of the same sites, at least one, actual none or others.")
+    widths = {site: chains[0][site].detach().reshape(max(1, len(chains[0][site])), -1).shape[1] for site in sites}
+    if level_names is not None and len(level_names) < max(widths.values()):
+        raise ValueError(f"expected level_names for {max(widths.values())} levels, actual for {len(level_names)}.")
     if axes is None:
         columns = min(len(sites), 3)
         rows = -(-len(sites) // columns)
@@ -171,7 +177,7 @@ def plot_trace(
             spare.remove()
     for ax, site in zip(axes, sites, strict=False):
         for number, chain in enumerate(chains):
-            values = chain[site].detach().reshape(len(chain[site]), -1)
+            values = chain[site].detach().reshape(len(chain[site]), widths[site])
             for level in range(values.shape[1]):
                 name = f"level {level}" if level_names is None else level_names[level]
                 label = name if number == 0 and values.shape[1] > 1 else None

@@ -216,9 +216,10 @@ def test_rows_and_other_settings(run, table, call, refused, tmp_path):
     assert "only em, vb, cvb, hastings" in refused("reproduce", "cvb", table, "--rows", "gibbs")
     more = refused("reproduce", "cvb", table, *COMMON, "--sweeps", 30, "--out", run)
     assert f"sweeps {SWEEPS}, not 30" in more
-    # What only the other experiments use changes nothing here.
-    subtypes = call("reproduce", "cvb", table, "--starts", 2, *COMMON, "--subtypes", "2", "--out", run)
-    assert subtypes.status == 0 and "8 of 8" in subtypes.err
+    # What only other experiments use is not passed over in silence.
+    for option in ("--subtypes", "--max-length"):
+        error = refused("reproduce", "cvb", table, *COMMON, option, "2", "--out", run)
+        assert f"{option} plays no part in reproduce cvb with segmented words" in error
 
 
 def test_files_that_cannot_be_used(refused, table, tmp_path):

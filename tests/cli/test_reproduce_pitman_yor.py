@@ -251,6 +251,10 @@ def test_resume(run, command, refused, call, tmp_path):
     assert call(*command, "--out", out).status == 0
     for name, data in before.items():
         assert (out / name).read_bytes() == data, name
+    one = call(*command, "--rows", "dirichlet-sampled-minimal", "--starts", 1, "--out", out)
+    told = " ".join(one.out.split())
+    assert one.status == 0 and "ask for their rows" in told and "dirichlet-sampled-minimal (1)" in told
+    assert call(*command, "--out", out).status == 0 and (out / "results.csv").read_bytes() == before["results.csv"]
     assert "steps 2, not 5" in refused(*command, "--steps", 5, "--out", out)
     assert json.loads((out / "config.json").read_text())["settings"]["table"] == "pitman-yor"
 
@@ -267,6 +271,8 @@ def test_the_builtin_corpus(call):
         (["--tags", "form"], "give upos or xpos"),
         (["--dev", "TEST"], "leave out --dev"),
         (["--rows", "dirichlet-sampled"], "there is no row 'dirichlet-sampled'"),
+        (["--max-length", "5"], "--max-length plays no part in reproduce pitman-yor"),
+        (["--sweeps", "5"], "--sweeps plays no part in reproduce pitman-yor"),
     ],
 )
 def test_bad_options(refused, command, banks, extra, message):

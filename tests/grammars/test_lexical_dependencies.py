@@ -205,6 +205,9 @@ def test_what_does_not_fit_is_refused() -> None:
         grammar.events(one, one, one, one)
     with pytest.raises(ValueError, match="heads of other words"):
         grammar.events(one, one, one, torch.tensor([[0, 2]]))
+    three = torch.zeros(2, 3, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"without cycles.* actual \[0, 3, 2\] in sentence 1"):
+        grammar.events(three, three, three, torch.tensor([[2, 3, 0], [0, 3, 2]]))
     with pytest.raises(ValueError, match="expected words from 0 to 3"):
         grammar.events(one, one + 4, one, torch.tensor([[0, 1]]))
 

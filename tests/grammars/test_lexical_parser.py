@@ -82,6 +82,33 @@ def test_samples_are_from_the_chart() -> None:
     assert drawn[:, 3].unique().tolist() == [-1]
 
 
+def test_bad_arguments_of_the_parser() -> None:
+    parser = LexicalParser(GRAMMAR, franchises())
+    tags, words, cases = SENTENCES
+    for decoders in (("foo",), "mbr"):
+        with pytest.raises(ValueError, match="expected decoders from viterbi, mbr, in a list, actual"):
+            parser.parse(tags, words, cases, decoders)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected tags of shape \(N, n\)"):
+        parser.parse(tags[0], words[0], cases[0])
+    for bad in (words + 5, words[:, 1:]):
+        with pytest.raises(ValueError, match="expected words from 0 to 4"):
+            parser.sample(tags, bad, cases, 2)
+
+
+def test_bad_arguments_of_the_tagger() -> None:
+    tags, words, cases = SENTENCES
+    tagger = LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=W)
+    with pytest.raises(ValueError, match="'mbr' or 'viterbi', actual 'foo'"):
+        tagger.tag(words, cases, "foo")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="words from 0 to 1"):
+        LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=2)
+    with pytest.raises(ValueError, match="tags from 0 to 1, actual 2"):
+        LexicalTagger.learn(tags, words, cases, num_tags=2, num_words=W)
+    for triples, moves in ((tagger.triples.double(), tagger.moves), (tagger.triples, -1 - tagger.moves)):
+        with pytest.raises(ValueError, match="counts, integers from 0 on"):
+            LexicalTagger(triples, moves, W)
+
+
 def test_tagger_against_all_sequences() -> None:
     tags, words, cases = SENTENCES
     tagger = LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=W)

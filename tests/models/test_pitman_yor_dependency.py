@@ -72,3 +72,9 @@ def test_no_parameters_are_left_behind() -> None:
     grammar, events = events_of(LexicalCorpus.from_corpus(treebank(10, 0)))
     PitmanYorSampler(pitman_yor_dependency).run(*observed(events), grammar.num_values, num_steps=1, progress=False)
     assert not dict(pyro.get_param_store().items())
+
+
+def test_a_prior_of_another_name() -> None:
+    grammar, events = events_of(LexicalCorpus.from_corpus(treebank(2, 0)))
+    with pytest.raises(ValueError, match="pitman-yor-sampled, actual 'pitman_yor_sampled'"):
+        pitman_yor_dependency(*observed(events), grammar.num_values, prior="pitman_yor_sampled")  # type: ignore[arg-type]

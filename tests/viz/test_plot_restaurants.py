@@ -27,7 +27,13 @@ def seated(paths="minimal"):
     return restaurants
 
 
-@pytest.mark.parametrize(("alpha", "epsilon"), [(0.5, 0.0), (3.0, 0.4), (0.0, 0.3), (-0.2, 0.5), (1e-9, 0.9)])
+@pytest.mark.parametrize(
+    ("alpha", "epsilon"),
+    [
+        *[(0.5, 0.0), (3.0, 0.4), (0.0, 0.3), (-0.2, 0.5), (1e-9, 0.9), (-0.3, 0.3)],
+        *[(1.0, 1e-15), (1.0, 9e-6), (2.0, 2e-5), (0.0, 1e-7), (-1e-7, 1e-6)],
+    ],
+)
 def test_expected_draws_obey_the_recursion(alpha, epsilon):
     # Observation n + 1 has a draw of its own with probability (α + ε T) / (α + n), linear in T.
     draws, expected = 1.0, []

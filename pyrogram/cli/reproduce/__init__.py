@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ import typer
 
 from pyrogram.cli.choices import Averaging, Covariance, Format, Init, PointEstimate, Stops, Tags, Unknown, Unseen
 from pyrogram.cli.errors import CommandError, Interrupted, note
+from pyrogram.cli.reproduce.options import WhichTable, check_files, experiment_of, refuse_unused
 from pyrogram.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,15 +29,8 @@ STEPS, TREE_STEPS = 500, 100
 CHAIN_STEPS, DEMO_CHAIN_STEPS = 50, 10
 
 
-class WhichTable(str, Enum):
-    lognormal = "lognormal"
-    shared = "shared"
-    cvb = "cvb"
-    pitman_yor = "pitman-yor"
-    topics = "topics"
-
-
 def reproduce(
+    context: typer.Context,
     table: Annotated[
         WhichTable,
         typer.Argument(metavar="TABLE", help="lognormal, shared, cvb, pitman-yor or topics.", show_default=False),
@@ -156,14 +149,17 @@ def reproduce(
     topics is Tables 3 and 4 of the same paper, from the same: pos, whose states are the tags, and states-50, ... for
     every number of --states.
 
-    Killed and called again with the same --out, it goes on; more --starts or other --rows add to what is there.
+    Killed and called again with the same --out, it goes on. Finished starts stay there: with more --starts or other
+    --rows only what is missing is computed, and the tables have the rows that are asked for.
     """
     from pyrogram.cli.reading import default_tags
     from pyrogram.cli.reproduce.rows import TABLES
     from pyrogram.cli.reproduce.settings import NormalOptions, StudySettings, chosen_rows, default_jobs
 
     given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
-    if table == WhichTable.cvb and (experiment := _experiment(train, format.value)) is not None:
+    experiment = experiment_of(table, train, format.value)
+    refuse_unused(context, experiment)
+    if experiment in ("morphology", "annotations"):
         options: dict[str, Any] = {
             "steps": steps or (TREE_STEPS if experiment == "annotations" else STEPS),
             "tolerance": tolerance,
@@ -179,7 +175,7 @@ def reproduce(
         chains = starts or (DEMO_STARTS if train is None else STARTS)
         _trials(table.value, given, options, rows, chains, seed, jobs, out, resume)
         return
-    _check_files(table, given)
+    check_files(table, given)
     if init == Init.supervised:
         raise CommandError("--init supervised would show the learners the trees; give another")
     if tags is None:
@@ -208,17 +204,6 @@ def reproduce(
     how = jobs or default_jobs(), normal, sweeps if table == WhichTable.cvb else None
     settings = StudySettings(table.value, common, wanted, dev_max_length, *how)
     _run(_study(settings, given, format.value), out, resume)
-
-
-def _experiment(train: Path | None, format: str) -> str | None:
-    """Which experiment without a treebank of heads a file is for, if it is for one."""
-    from pyrogram.cli.reading import format_of
-
-    if train is None or format not in ("auto", "brackets"):
-        return None
-    if train.suffix.lower() == ".tsv" and format == "auto":
-        return "morphology"
-    return "annotations" if format_of(train, format) == "brackets" else None
 
 
 def _trials(
@@ -257,21 +242,7 @@ def _trials(
     screen = console()
     for part in trial_tables.terminal(study, results):
         screen.print(part)
-    _tell(out)
-
-
-def _check_files(table: WhichTable, given: dict[str, Path | None]) -> None:
-    train, train2 = given["train"], given["train2"]
-    if train is None and any(path is not None for path in given.values()):
-        raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --dev and --test")
-    if train is not None and given["dev"] is None:
-        raise CommandError("give --dev: training stops, and α is chosen, by the likelihood of held-out sentences")
-    if train2 is not None and table != WhichTable.shared:
-        raise CommandError(f"reproduce {table.value} takes one corpus; TRAIN2 is for reproduce shared")
-    if train2 is not None and given["dev2"] is None:
-        raise CommandError("give --dev2, held-out sentences of the language of TRAIN2")
-    if train2 is None and (given["dev2"] is not None or given["test2"] is not None):
-        raise CommandError("--dev2 and --test2 are for a second corpus; give TRAIN2, too")
+    _tell(out, results)
 
 
 def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
@@ -312,7 +283,7 @@ def _run(study: Study, out: Path | None, resume: bool) -> None:
     screen = console()
     for part in terminal(report):
         screen.print(part)
-    _tell(out)
+    _tell(out, results)
 
 
 def _finished(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Result]:
@@ -327,9 +298,10 @@ def _finished(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Resu
         raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
 
 
-def _tell(out: Path | None) -> None:
-    """Where everything is."""
+def _tell(out: Path | None, results: Mapping[Key, Result]) -> None:
+    """Where everything is, and what else is there."""
     from pyrogram.cli.output import console
+    from pyrogram.cli.reproduce.store import other_rows
 
     screen = console()
     if out is None:
@@ -337,3 +309,9 @@ def _tell(out: Path | None) -> None:
     else:
         names = sorted(path.name for path in out.iterdir() if path.is_file())
         screen.print(f"\nWritten to {out}: {', '.join(names)}.", markup=False)
+        others = other_rows(out, results)
+        if others:
+            told = (
+                f"Finished starts of other rows are kept there, too; to have them in the tables, name them: {others}."
+            )
+            screen.print(told, markup=False)

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,14 @@ def read_start(path: Path, key: Key, settings: StudySettings | TrialSettings) ->
 def write_start(path: Path, key: Key, data: bytes) -> None:
     """Keep a finished start."""
     write_file(path / STARTS / key.file_name(), data)
+
+
+def other_rows(path: Path, keys: Iterable[Key]) -> str:
+    """Rows of which there are finished starts beside those of some keys, and how many of each."""
+    named = {key.file_name() for key in keys}
+    rest = [file.name for file in sorted((path / STARTS).glob("*.safetensors")) if file.name not in named]
+    counts = Counter(name.removesuffix(".safetensors").rpartition("-")[0] for name in rest)
+    return ", ".join(f"{row} ({count})" for row, count in counts.items())
 
 
 def _is_draft(path: Path) -> bool:
