@@ -311,7 +311,5 @@ def _tell(out: Path | None, results: Mapping[Key, Result]) -> None:
         screen.print(f"\nWritten to {out}: {', '.join(names)}.", markup=False)
         others = other_rows(out, results)
         if others:
-            told = (
-                f"Finished starts of other rows are kept there, too; to have them in the tables, name them: {others}."
-            )
+            told = f"More finished starts are kept there; to have them in the tables, ask for their rows: {others}."
             screen.print(told, markup=False)
