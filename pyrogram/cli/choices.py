@@ -20,6 +20,11 @@ class Model(str, Enum):
     pcfg = "pcfg"
 
 
+class Score(str, Enum):
+    heads = "heads"
+    brackets = "brackets"
+
+
 class TrainModel(str, Enum):
     pitman_yor = "pitman-yor"
 

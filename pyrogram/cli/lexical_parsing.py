@@ -20,21 +20,22 @@ from pyrogram.grammars.lexical_parser import Decoder, LexicalParser
 
 
 def parse_file(run: Path, file: Path, decoder: str, format: str, unknown: str, retag: str) -> str:
-    """CoNLL-U of a file with predicted heads, and with the tagger's tags where it gave them.
+    """CoNLL-U of a file with predicted heads and the tags that they go with, the file's or the tagger's.
 
     :param retag: ``"no"``, ``"missing"``: if no token of the file has a tag of the model's kind; ``"all"``.
     :raises CommandError: for files that are not as they should be, and without tags under ``"no"``.
     """
     with double_precision():
         loaded = load_lexical(run)
-        words = read_corpus(file, format=format, tags="form", heads="ignore", punctuation="keep")
+        forms = "give a file that has it, for the model generates words"
+        words = read_corpus(file, format=format, tags="form", heads="ignore", punctuation="keep", no_tags_option=forms)
         untagged = all(tag == MISSING for record in words.sentences for tag in _tags(record, loaded.tags, file, format))
         if untagged and retag == "no":
             raise CommandError(
                 f"{file} has no {loaded.tags.upper()}, which the model in {run} needs; try --retag missing"
             )
         if retag == "all" or untagged:
-            corpus = _tagged(loaded, words, write=untagged)
+            corpus = _tagged(loaded, words)
             note(f"note: {file}: {loaded.tags} tags are those of the model's tagger")
         else:
             whole = read_corpus(
@@ -48,6 +49,11 @@ def parse_file(run: Path, file: Path, decoder: str, format: str, unknown: str, r
                 no_tags_option=f"give a file that has it, for the model in {run} was learnt with --tags {loaded.tags}; "
                 "or --retag all",
             )
+            if 2 * whole.num_unknown > int(whole.lengths.sum()):
+                raise CommandError(
+                    f"{file}: {whole.num_unknown} of {int(whole.lengths.sum())} words have tags that the model's "
+                    f"{loaded.tags.upper()} tags do not include; give --retag all for those of its tagger"
+                )
             note_unknown(whole, file)
             corpus = LexicalCorpus.with_vocabularies(whole, loaded.lexicon, loaded.tag_vocab)
         assert corpus.tags is not None
@@ -64,12 +70,10 @@ def _tags(record: SentenceRecord, kind: str, file: Path, format: str) -> Sequenc
     return record.xpos if format_of(file, format) != "conllu" else found
 
 
-def _tagged(loaded: LexicalRun, words: Corpus, write: bool) -> LexicalCorpus:
-    """Sentences with the tagger's tags, which with ``write`` also stand in what is written."""
+def _tagged(loaded: LexicalRun, words: Corpus) -> LexicalCorpus:
+    """Sentences with the tagger's tags, in the place of any that they had."""
     corpus = LexicalCorpus.with_vocabularies(words, loaded.lexicon, loaded.tag_vocab, tagged=False)
     tags = loaded.tagger.tag(corpus.words, corpus.cases)
-    if not write:
-        return corpus.with_tags(tags)
     records = []
     for record, row in zip(words.sentences, tags, strict=True):
         column: dict[str, Any] = {loaded.tags: tuple(loaded.tag_vocab.decode(row))}

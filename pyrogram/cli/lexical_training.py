@@ -183,13 +183,17 @@ def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> li
     rule = "words once in training and those it lacks are classes of their shape"
     if settings.unseen == "test":
         rule = "words that training lacks, and those once in training and never in test, are classes of their shape"
+    sampled = settings.prior.endswith("sampled") or settings.paths == "exact"
+    how = f"in {settings.steps} steps of sampling" if sampled else "with nothing to be sampled"
     return [
         f"{settings.prior}, {settings.paths} paths: learnt from {len(corpus):,} trees, {corpus.num_tokens:,} tokens "
-        f"with punctuation, gold {settings.tags} tags, in {settings.steps} steps of slice sampling.",
+        f"with punctuation, gold {settings.tags} tags, {how}.",
         f"{rule}: {unknown:,} of {part.lexical.num_tokens:,} tokens here.",
         f"tags of the sentences parsed are the gold {settings.tags} tags; pyrogram parse --retag takes a tagger's.",
         "punctuation is parsed and left out of scores, and of lengths; a head that is punctuation counts as wrong, "
         "while pyrogram evaluate takes its nearest ancestor. The others are learnt and applied without punctuation.",
+        "log-likelihoods are not to be compared: the DMV's is of tags alone, without punctuation, the other of tags, "
+        "words and cases with it.",
     ]
 
 

@@ -34,6 +34,7 @@ def parse(
 ) -> None:
     """Parse FILE and write CoNLL-U with predicted heads; with a pcfg, bracketed trees, () for none.
 
+    What comes out has forms, tags and heads; other columns, comments and multiword tokens are left out.
     Punctuation is removed before parsing and is not in what comes out, so words are numbered without it; but with a
     model that train has learnt, it stays. Symbols that the training sentences lacked are taken for the most frequent
     one; stderr says which.
@@ -45,6 +46,10 @@ def parse(
     from pyrogram.cli.reading import note_unknown, read_corpus
     from pyrogram.cli.run_folder import KIND_LEXICAL, PcfgRun, check_writable, kind_of, load_any, write_file
 
+    if out is not None and out.exists() and file.exists() and out.samefile(file):
+        raise CommandError(
+            f"--out {out} is the file to parse, whose heads and other columns would be lost; give another"
+        )
     if kind_of(run) == KIND_LEXICAL:
         from pyrogram.cli.lexical_parsing import parse_file
 

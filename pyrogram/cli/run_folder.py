@@ -80,11 +80,7 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
     :returns: how many starts it has checkpoints of.
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
-    try:
-        (path / STARTS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
-    others = [p.name for p in path.iterdir() if p.name != STARTS and not _is_draft(p)]
+    others = [p.name for p in entries(path) if p.name != STARTS and not _is_draft(p)]
     if others and CONFIG not in others:
         raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
     if others:
@@ -93,11 +89,23 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
         if told and resume:
             advice = "give another --out, or --no-resume to replace it"
             raise CommandError(f"--out {path} holds a run with other settings ({'; '.join(told)}); {advice}")
+    try:
+        (path / STARTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
     drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
     old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
     for leftover in drafts + old:
         leftover.unlink(missing_ok=True)
     return len(list((path / STARTS).glob("*.safetensors")))
+
+
+def entries(path: Path) -> list[Path]:
+    """What is in a folder; nothing, if it is not there yet."""
+    try:
+        return list(path.iterdir()) if path.exists() else []
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be read: {error.strerror}") from None
 
 
 def checkpoint_path(path: Path, number: int) -> Path:
@@ -247,7 +255,7 @@ def _is_draft(path: Path) -> bool:
 def _config(path: Path) -> dict[str, Any]:
     if not (path / CONFIG).is_file():
         reason = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
-        raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce ... --out makes one")
+        raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # the latter for a thousand brackets

@@ -61,7 +61,7 @@ def train(
 
     if unseen is Unseen.test and test is None:
         raise CommandError("--unseen test looks at the words of --test; give a file")
-    if format_of(train, format.value) == "tags":
+    if format_of(train, format.value) == "tags" and not train.is_dir():
         raise CommandError(f"{train} is read as tagged text, which has no trees; give CoNLL-U or .mrg, or say --format")
     named = {"train": train, "dev": dev, "test": test}
     files = {name: path for name, path in named.items() if path is not None}

@@ -28,18 +28,22 @@ UNKNOWN = "UNK"
 SUFFIXES = ("ing", "ion", "ity", "est", "ed", "er", "ly", "al", "y", "s")
 
 
-def read_trees(path: str | Path) -> list[Any]:
+def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
     """The trees of a file of brackets, as ``nltk.Tree``.
 
     Traces and phrases of nothing else are left out, function tags and indices are cut off labels (``NP-SBJ-1`` is
     ``NP``), and the bracket without a label around a tree is removed.
 
+    :param unparsed: whether ``()`` stands for a sentence without a parse, which becomes None.
     :raises CorpusError: for brackets that do not close, words without tags, phrases without words.
     """
     from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
 
-    trees = []
+    trees: list[Any] = []
     for line, text in _split_trees(str(path), read_lines(str(path))):
+        if unparsed and "".join(text.split()) == "()":
+            trees.append(None)
+            continue
         try:
             tree = _cleaned(Tree.fromstring(text, remove_empty_top_bracketing=True), Tree, str(path), line)
         except ValueError as e:

@@ -111,6 +111,19 @@ def test_evaluate(call, file):
     assert table["<=20"] == table["all"] == ["2", "13", f"{1000 / 13:.1f}", f"{1100 / 13:.1f}", "50.0"]
 
 
+def test_evaluate_brackets(call, refused, file):
+    gold = file("(S (NP (DT the) (NN dog)) (VP (VB barks)) (. .))\n(S (NP (NN it)) (VP (VB is)))\n", "gold.mrg")
+    predicted = file("(S (NP (DT the) (NN dog)) (VP (VB barks) (. .)))\n()\n", "predicted.mrg")
+    done = call("evaluate", gold, predicted, "--score", "brackets")
+    # of the 6 gold brackets 3 are found, and nothing else: the full stop is left out
+    assert done.out.splitlines()[-1].split()[:5] == ["all", "2", "100.0", "50.0", "66.7"]
+    other = file("(S (NP (DT a) (NN dog)) (VP (VB barks)) (. .))\n()\n", "other.mrg")
+    assert "sentence 1 differs: it is 'the dog barks .' in" in refused("evaluate", gold, other, "--score", "brackets")
+    short = file("()\n", "short.mrg")
+    assert "has 2 sentences and" in refused("evaluate", gold, short, "--score", "brackets")
+    assert "gold.mrg, line 1: " in refused("evaluate", file("()", "gold.mrg"), short, "--score", "brackets")
+
+
 def test_evaluate_without_punctuation(call, file):
     gold = file(conllu([("a", "A", 3), (",", ",", 1), ("b", "B", 0), (".", ".", 3)]), "gold.conllu")
     done = call("evaluate", gold, file(conllu([("a", "A", 2), ("b", "B", 0)])))

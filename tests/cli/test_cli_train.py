@@ -64,9 +64,12 @@ def test_tags_of_the_tagger(call: Call, run: Path, tmp_path: Path, files: tuple[
     assert "\t_\tDT\t" in done.out
     assert "has no XPOS" in call("parse", run, plain, "--retag", "no").err
     whole = call("parse", run, files[1], "--retag", "all")
-    column = [line.split("\t")[4] for line in whole.out.splitlines() if "\t" in line]
-    gold = [line.split("\t")[4] for line in files[1].read_text().splitlines() if "\t" in line]
-    assert column == gold  # the tagger's are not written where the file has tags
+    untagged = tmp_path / "untagged.conllu"
+    lines = [line.split("\t") for line in files[1].read_text().splitlines()]
+    cleared = ("\t".join([*line[:3], "_", "_", *line[5:]]) if len(line) > 1 else line[0] for line in lines)
+    untagged.write_text("\n".join(cleared) + "\n\n")
+    assert whole.out == call("parse", run, untagged).out  # what the trees go with, whatever the file has
+    assert "the tagger's tags" in whole.out.splitlines()[0]
 
 
 def test_a_finished_run_goes_on_to_the_same(call: Call, run: Path, files: tuple[Path, Path]) -> None:
@@ -98,6 +101,24 @@ def test_what_is_refused(refused: Callable[..., str], files: tuple[Path, Path], 
     assert "no such file" in refused("train", tmp_path / "none.conllu").lower()
 
 
+def test_parsing_refuses_what_would_mislead(
+    call: Call, refused: Callable[..., str], run: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    own = tmp_path / "own.conllu"
+    own.write_bytes(files[1].read_bytes())
+    assert "is the file to parse" in refused("parse", run, own, "--out", own)
+    assert own.read_bytes() == files[1].read_bytes()
+    other = tmp_path / "other.txt"
+    other.write_text("the/D dog/N\n\na/DT cat/N\n")
+    assert "3 of 4 words have tags that the model's XPOS tags do not include" in refused("parse", run, other)
+    assert call("parse", run, other, "--retag", "all").status == 0
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "notes.txt").write_text("mine")
+    assert "holds files but no run (notes.txt)" in refused("train", files[0], "--tags", "xpos", "--out", foreign)
+    assert [path.name for path in foreign.iterdir()] == ["notes.txt"]
+
+
 def test_broken_folders_are_refused(refused: Callable[..., str], run: Path, files: tuple[Path, Path]) -> None:
     weights = run / "weights.safetensors"
     whole = load_file(weights)
@@ -106,6 +127,8 @@ def test_broken_folders_are_refused(refused: Callable[..., str], run: Path, file
     assert "of tags, the counts of these restaurants do not fit together" in refused("parse", run, files[1])
     save_file({n: t for n, t in whole.items() if n != "words.discount"}, weights)
     assert "it lacks 'words.discount'" in refused("parse", run, files[1])
+    save_file({**whole, "tagger.triples": whole["tagger.triples"] + 1000}, weights)
+    assert "weights.safetensors is not as pyrogram wrote it: expected triples" in refused("parse", run, files[1])
     weights.write_bytes(b"nonsense")
     assert "not a safetensors file" in refused("parse", run, files[1])
     assert "which pyrogram parse takes" in refused("sample", run)

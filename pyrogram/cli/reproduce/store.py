@@ -34,7 +34,7 @@ from torch import Tensor
 from pyrogram.cli.errors import CommandError
 from pyrogram.cli.reproduce.lab import Learnt, Score
 from pyrogram.cli.reproduce.settings import StudySettings, TrialSettings
-from pyrogram.cli.run_folder import write_file
+from pyrogram.cli.run_folder import entries, write_file
 
 FORMAT = "pyrogram-reproduce-1"
 CONFIG, STARTS = "config.json", "starts"
@@ -155,11 +155,7 @@ def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: boo
     :param resume: False removes the files of an earlier study.
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
-    try:
-        (path / STARTS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
-    others = sorted(p.name for p in path.iterdir() if p.name != STARTS and not _is_draft(p))
+    others = sorted(p.name for p in entries(path) if p.name != STARTS and not _is_draft(p))
     if others and (CONFIG not in others or _config(path).get("format") != FORMAT):
         raise CommandError(f"--out {path} holds files but no reproduction ({others[0]}); give another folder")
     if others and resume:
@@ -168,6 +164,10 @@ def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: boo
         if told:
             advice = "give another --out, or --no-resume to replace it"
             raise CommandError(f"--out {path} holds a reproduction with other settings ({'; '.join(told)}); {advice}")
+    try:
+        (path / STARTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
     drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
     old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
     for leftover in drafts + old:

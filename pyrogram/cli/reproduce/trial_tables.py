@@ -96,7 +96,10 @@ def terminal(study: TrialStudy, results: Mapping[Key, Result]) -> Iterator[Rende
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("", no_wrap=True)
     for measure in study.experiment.measures:
-        grid.add_column(measure.label + (" %" if measure.percent else ""), justify="right")
+        label = measure.label + (" %" if measure.percent else "")
+        # Words and figures are not cut off, however narrow the terminal.
+        texts = [*label.split(), *(cell(study, results, trial.name, measure) for trial in study.trials)]
+        grid.add_column(label, justify="right", min_width=max(map(len, texts)))
     for trial in study.trials:
         grid.add_row(Text(trial.label), *(cell(study, results, trial.name, m) for m in study.experiment.measures))
     yield grid
