@@ -277,7 +277,8 @@ class Restaurants:
         :raises ValueError: if it is the state of others, or no such state.
         """
         kind = [self.num_levels, self.num_values, self._paths]
-        if "kind" not in state or state["kind"].tolist() != kind:
+        found = state.get("kind")
+        if not isinstance(found, Tensor) or found.tolist() != kind:
             raise ValueError(f"this is not the state of {self!r}")
         self._arrays = unpacked(state, self.num_levels, self.num_values, self.paths == "exact")
         self._histogram = None

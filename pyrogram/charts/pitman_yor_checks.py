@@ -12,8 +12,25 @@ import torch
 from torch import Tensor
 
 
-def stacked(keys: Sequence[Tensor]) -> Any:
-    """Keys as an array of shape (L, M), int64."""
+def as_tensor(name: str, given: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor, as it is but for the type, and one made of a number, of nested lists of numbers, or of an array.
+
+    :raises TypeError: for anything else, also for lists of tensors, which would lose their gradient.
+    """
+    if isinstance(given, Tensor):
+        return given.to(dtype)
+    try:
+        if not (isinstance(given, (list, tuple)) and any(isinstance(x, Tensor) for x in given)):
+            return torch.as_tensor(given, dtype=dtype)
+        reason = "a list of tensors, which torch.stack makes one of"
+    except (TypeError, ValueError, RuntimeError):
+        reason = repr(given)[:80]
+    raise TypeError(f"{name} must be a tensor or numbers, not {reason}")
+
+
+def stacked(keys: Sequence[Any]) -> Any:
+    """Keys, tensors or lists, as an array of shape (L, M), int64."""
+    keys = [as_tensor("keys", key) for key in keys]
     for l, key in enumerate(keys):
         if key.dim() != 1 or key.is_floating_point() or key.is_complex() or len(key) != len(keys[0]):
             raise ValueError(
@@ -23,8 +40,9 @@ def stacked(keys: Sequence[Tensor]) -> Any:
     return np.stack([key.detach().cpu().numpy().astype(np.int64, copy=False) for key in keys])
 
 
-def checked_values(values: Tensor, number: int, num_values: int) -> Any:
+def checked_values(values: Any, number: int, num_values: int) -> Any:
     """Values as an array of shape (M,), int32."""
+    values = as_tensor("values", values)
     if values.shape != (number,) or values.is_floating_point() or values.is_complex():
         raise ValueError(
             f"values must be integers of shape ({number},), like the keys, not of shape {tuple(values.shape)} and "
@@ -36,11 +54,12 @@ def checked_values(values: Tensor, number: int, num_values: int) -> Any:
     return found.astype(np.int32)
 
 
-def parameters(concentration: Tensor, discount: Tensor, num_levels: int) -> tuple[Any, Any]:
+def parameters(concentration: Any, discount: Any, num_levels: int) -> tuple[Any, Any]:
     """α and ε as arrays of shape (L,), float64.
 
     :raises ValueError: unless 0 <= ε < 1 and α >= -ε.
     """
+    concentration, discount = as_tensor("concentration", concentration), as_tensor("discount", discount)
     alpha, epsilon = (np.ascontiguousarray(x.detach().numpy()) for x in (vector(concentration), vector(discount)))
     if alpha.shape != (num_levels,) or epsilon.shape != (num_levels,):
         raise ValueError(
@@ -59,10 +78,12 @@ def vector(x: Tensor) -> Tensor:
     return torch.as_tensor(x).to("cpu", torch.float64)
 
 
-def base_measure(base: Tensor | None, num_values: int) -> Any:
-    """Probabilities as an array of shape (V,), float64."""
+def base_measure(base: Any, num_values: int) -> Any:
+    """Probabilities as an array of shape (V,), float64; uniform for None."""
     if base is None:
         return np.full(num_values, 1 / num_values)
+    if not isinstance(base, Tensor):
+        base = as_tensor("base", base, torch.float64)
     if base.requires_grad:
         raise ValueError("the base measure is taken as given: detach it")
     found: Any = base.cpu().numpy().astype(np.float64)

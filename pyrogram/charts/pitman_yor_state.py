@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .pitman_yor_checks import base_measure
 from .pitman_yor_tables import BUCKETS, CONTEXTS, DISHES, FREE, NUM_FREE, Arrays, rebuilt
 
 _OF_CONTEXTS = ("keys", "levels", "parents")
@@ -39,22 +40,38 @@ def unpacked(state: Mapping[str, Tensor], num_levels: int, num_values: int, exac
     :raises ValueError: where tensors are missing or do not fit together: compiled code would follow their numbers out
         of the arrays, or in circles.
     """
-    missing = [name for name in (*_OF_CONTEXTS, *_OF_DISHES, *_OF_TABLES[1:], "used", "base") if name not in state]
+    names = (*_OF_CONTEXTS, *_OF_DISHES, *_OF_TABLES[1:], "used")
+    missing = [name for name in (*names, "base") if name not in state]
     if missing:
         raise ValueError(f"this is not the state of restaurants: it has no {missing[0]!r}")
-    found: dict[str, Any] = {name: state[name].numpy() for name in state if name != "kind"}
-    found = {name: x.astype(np.int64 if name in ("keys", "used") else np.int32) for name, x in found.items()}
-    used, base = found.pop("used"), state["base"].numpy().astype(np.float64)
-    del found["base"]
-    found.setdefault("buckets", np.full(len(found["c"]), -1, np.int32))
-    if not _fits(used, found, num_levels, num_values, exact) or base.shape != (num_values,):
+    found = {name: _integers(name, state[name]) for name in (*names, "buckets") if name in state}
+    used = found.pop("used")
+    found.setdefault("buckets", np.full(found["c"].shape, -1, np.int32))
+    if not _fits(used, found, num_levels, num_values, exact):
         raise ValueError("the counts of these restaurants do not fit together")
+    if not isinstance(state["base"], Tensor):
+        raise ValueError(f"'base' of the state of restaurants must be a tensor, not {repr(state['base'])[:80]}")
+    base_measure(state["base"], num_values)  # checks; what is kept is the same to the last bit
+    base = state["base"].numpy().astype(np.float64)
     X, E = len(found["keys"]), len(found["c"])
     for total, own in (("customers", "c"), ("tables", "t")):
         found[total] = np.bincount(found["contexts"], found[own], X).astype(np.int32)
     found |= {"first": np.full(X, -1, np.int32)}
     found |= {name: np.full(E, -1, np.int32) for name in ("following", "ups")}
     return rebuilt(used, base, found)
+
+
+def _integers(name: str, tensor: Any) -> Any:
+    """A tensor of a state as an array, int64 or, but for keys and ``used``, int32."""
+    wrong = not isinstance(tensor, Tensor) or tensor.is_floating_point() or tensor.is_complex()
+    if wrong or tensor.dtype == torch.bool:
+        what = tensor.dtype if isinstance(tensor, Tensor) else repr(tensor)[:80]
+        raise ValueError(f"{name!r} of the state of restaurants must be a tensor of integers, not {what}")
+    wide = tensor.numpy().astype(np.int64)
+    narrow = wide if name in ("keys", "used") else wide.astype(np.int32)
+    if (narrow != wide).any():
+        raise ValueError(f"{name!r} of the state of restaurants must be integers of 32 bits, not {wide.max()}")
+    return narrow
 
 
 def _fits(used: Any, found: Mapping[str, Any], num_levels: int, num_values: int, exact: bool) -> bool:
@@ -68,6 +85,9 @@ def _fits(used: Any, found: Mapping[str, Any], num_levels: int, num_values: int,
     ranges = {"levels": num_levels, "contexts": X, "values": num_values}
     if any(((found[name] < 0) | (found[name] >= most)).any() for name, most in ranges.items()):
         return False
+    # A context stands for its key at its level, a dish for its value in its context: hash tables find but the first.
+    if _repeats(found["levels"], found["keys"]) or _repeats(found["contexts"], found["values"]):
+        return False
     levels, parents, c, t = (found[name] for name in ("levels", "parents", "c", "t"))
     top = levels == 0
     if (parents >= X).any() or (parents[top] != -1).any() or (parents[~top] < 0).any():
@@ -76,6 +96,13 @@ def _fits(used: Any, found: Mapping[str, Any], num_levels: int, num_values: int,
     if (levels[parents[~top]] != levels[~top] - 1).any() or ((t < 0) | (t > c) | ((c > 0) & (t == 0))).any():
         return False
     return _tables_fit(used, found) if exact else B == 0
+
+
+def _repeats(*columns: Any) -> bool:
+    """Whether a row of columns of integers occurs more than once."""
+    order = np.lexsort(columns)
+    equal = [column[order][1:] == column[order][:-1] for column in columns]
+    return bool(np.all(equal, axis=0).any())
 
 
 def _tables_fit(used: Any, found: Mapping[str, Any]) -> bool:

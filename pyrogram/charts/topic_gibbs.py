@@ -48,7 +48,10 @@ def _weigh(by_parent, by_word, base, inverse, b, weights, sums):  # pragma: no c
 
 @njit(nogil=True)
 def _chosen(weights, sums, target):  # pragma: no cover
-    """Where a number from 0 to the total of the weights falls; rounding never leads to a weight of zero."""
+    """Where a number from 0 to the total of the weights falls; rounding never leads to a weight of zero.
+
+    :returns: -1 if no weight is positive.
+    """
     g = 0
     while g < sums.shape[0] - 1 and target >= sums[g]:
         target -= sums[g]
@@ -60,7 +63,7 @@ def _chosen(weights, sums, target):  # pragma: no cover
             if target < weights[k]:
                 return found
             target -= weights[k]
-    while found < 0:  # a whole vector of zeros, behind all others: the last one that is not
+    while found < 0 and g > 0:  # a whole vector of zeros, behind all others: the last one that is not
         g -= 1
         for k in range(g * LANES, g * LANES + LANES):
             if weights[k] > 0:
@@ -76,7 +79,7 @@ def sweep(parents, words, states, uniforms, by_parent, by_word, totals, base, b)
     :param states: (T,) int32, and ``uniforms`` (T,) from 0 to 1.
     :param by_parent: (V + 1, K) int32, counts N_pk; ``by_word`` (V, K), N_wk; ``totals`` (K,) int64, N_k.
     :param base: (K,) float32, a_k; zero for states that pad, and ``b`` = β / V.
-    :returns: how many states have changed.
+    :returns: how many states have changed; -1 if a word had no state of positive weight, after which nothing was done.
     """
     K = base.shape[0]
     V = by_word.shape[0]
@@ -96,6 +99,9 @@ def sweep(parents, words, states, uniforms, by_parent, by_word, totals, base, b)
             inverse[old] = 1.0 / (totals[old] + V * b)
         total = _weigh(at_parent, at_word, base, inverse, small, weights, sums)
         new = _chosen(weights, sums, np.float32(uniforms[n]) * total)
+        if new < 0:  # weights are not numbers; the word is in no count
+            states[n] = -1
+            return -1
         at_parent[new] += 1
         at_word[new] += 1
         totals[new] += 1

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.charts.pitman_yor import PATHS, Paths, Restaurants, check_nested
-from pyrogram.charts.pitman_yor_checks import base_measure, parameters, stacked
+from pyrogram.charts.pitman_yor_checks import as_tensor, base_measure, parameters, stacked
 
 Likelihood = Literal["joint", "predictive"]
 Density = Callable[[Tensor, Tensor], Tensor]
@@ -30,11 +30,13 @@ class Contexts:
     reduction is ``keys[-2][i]``, and so on. Make it once, outside of the model: it keeps the counts of the values that
     were seen last.
 
-    :param keys: L tensors of shape ``(N,)``, the coarsest level first.
+    :param keys: L tensors, or lists, of shape ``(N,)``, the coarsest level first.
     :raises ValueError: if shapes differ, or if equal keys at a level have different keys at a coarser one.
     """
 
-    def __init__(self, keys: Sequence[Tensor]):
+    def __init__(self, keys: Sequence[Any]):
+        if not hasattr(keys, "__len__"):
+            raise TypeError(f"keys must be a sequence of tensors, one for each level, not {keys!r}")
         if len(keys) == 0:
             raise ValueError("contexts need at least one level of keys")
         check_nested(keys)
@@ -117,7 +119,8 @@ class HierarchicalPitmanYor(TorchDistribution):
     ``sample`` draws ancestrally from the process itself or, with ``likelihood="predictive"``, from that distribution.
 
     :param contexts: of the N observations.
-    :param concentration: α of each level, coarsest first, at least -ε; shape ``(*batch, L)``.
+    :param concentration: α of each level, coarsest first, at least -ε; shape ``(*batch, L)``. As of the discount,
+        a number alone is that of all levels, and integers become floating-point numbers.
     :param discount: ε of each level, from 0 (a Dirichlet) to below 1; shape ``(*batch, L)``.
     :param num_values: V; values are 0 .. V-1.
     :param paths: ``"minimal"``, ``"maximal"`` or ``"exact"``.
@@ -131,13 +134,13 @@ class HierarchicalPitmanYor(TorchDistribution):
     def __init__(
         self,
         contexts: Contexts,
-        concentration: Tensor,
-        discount: Tensor,
+        concentration: Any,
+        discount: Any,
         num_values: int,
         *,
         paths: Paths = "minimal",
         likelihood: Likelihood | None = None,
-        base: Tensor | None = None,
+        base: Any = None,
         validate_args: bool | None = None,
     ):
         if paths not in PATHS or num_values < 1:
@@ -151,16 +154,21 @@ class HierarchicalPitmanYor(TorchDistribution):
                 "likelihood must be 'joint' or, unless paths='exact', 'predictive', not "
                 f"{likelihood!r} with paths={paths!r}"
             )
+        if not isinstance(contexts, Contexts):
+            raise TypeError(f"contexts must be Contexts, made once and outside of the model, not {contexts!r}")
         L = contexts.num_levels
-        shape = torch.broadcast_shapes(concentration.shape, discount.shape)
+        alpha, epsilon = _parameters(concentration, discount)
+        shape = torch.broadcast_shapes(alpha.shape, epsilon.shape) or torch.Size([L])
         if shape[-1:] != (L,):
             raise ValueError(
-                f"concentration and discount must have shape (*batch, {L}), one number for each level, not "
-                f"{tuple(concentration.shape)} and {tuple(discount.shape)}"
+                f"concentration and discount must be numbers or have shape (*batch, {L}), one for each level, not "
+                f"{tuple(alpha.shape)} and {tuple(epsilon.shape)}"
             )
+        if base is not None and not isinstance(base, Tensor):
+            base = as_tensor("base", base, torch.float64)
         self.contexts, self.num_values, self.base = contexts, num_values, base
         self.paths, self.likelihood = paths, likelihood
-        self.concentration, self.discount = concentration.expand(shape), discount.expand(shape)
+        self.concentration, self.discount = alpha.expand(shape), epsilon.expand(shape)
         super().__init__(shape[:-1], torch.Size([len(contexts)]), validate_args=validate_args)
         if self._validate_args:
             for alpha, epsilon in self._rows():
@@ -194,10 +202,14 @@ class HierarchicalPitmanYor(TorchDistribution):
                 "the probability of values with all seatings summed out is intractable: sample the seats with "
                 "PitmanYorSampler, or use paths='minimal' or 'maximal'"
             )
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"values must be a tensor of integers of shape (*batch, {len(self.contexts)}), not {value!r}"
+            )
         if self._validate_args:
             self._validate_sample(value)
         shape = torch.broadcast_shapes(self.batch_shape, value.shape[:-1])
-        values = value.expand(shape + value.shape[-1:]).reshape(-1, len(self.contexts))
+        values = value.expand(shape + value.shape[-1:]).reshape(shape.numel(), len(self.contexts))
         L = self.contexts.num_levels
         alphas, epsilons = (x.expand(shape + (L,)).reshape(-1, L) for x in (self.concentration, self.discount))
         rows = [
@@ -248,3 +260,18 @@ class HierarchicalPitmanYor(TorchDistribution):
         """Parameters of each element of the batch."""
         L = self.contexts.num_levels
         return list(zip(self.concentration.reshape(-1, L), self.discount.reshape(-1, L), strict=True))
+
+
+def _parameters(concentration: Any, discount: Any) -> tuple[Tensor, Tensor]:
+    """Both as floating-point tensors: what is none is made one like the other or, if both are none, the default."""
+    given = (concentration, discount)
+    like = [x for x in given if isinstance(x, Tensor)]
+    dtype = next((x.dtype for x in like if x.is_floating_point()), torch.get_default_dtype())
+    device = like[0].device if like else None
+    found = []
+    for name, x in zip(("concentration", "discount"), given, strict=True):
+        if isinstance(x, Tensor) and x.is_complex():
+            raise ValueError(f"{name} must be real numbers, not {x.dtype}")
+        real = isinstance(x, Tensor) and x.is_floating_point()
+        found.append(x if real else as_tensor(name, x, dtype).to(device))
+    return found[0], found[1]

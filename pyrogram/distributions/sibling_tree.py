@@ -41,6 +41,7 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         the head itself if there is none], or None. Row 0, the wall's, is not read.
     :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
     :param multiroot: whether the wall may have several children.
+    :raises TypeError: if one of them is no tensor.
     :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
 
     **References:**
@@ -62,6 +63,11 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
+        given = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
+        optional = {"stop_scores": stop_scores, "lengths": lengths}
+        for name, x in (given | {name: x for name, x in optional.items() if x is not None}).items():
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name} must be a tensor, not {x!r}")
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         shape = tuple(arc_scores.shape)
@@ -69,7 +75,7 @@ class SiblingDependencyTree(DependencyTreeDistribution):
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
         N = shape[-1]
         for name, scores, event in (("sibling", sibling_scores, (N, N, N)), ("stop", stop_scores, (N, 2, N))):
-            if scores is None:
+            if scores is None:  # stops
                 continue
             if tuple(scores.shape[-3:]) != event:
                 expected = ", ".join(map(str, event))

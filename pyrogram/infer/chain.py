@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +21,16 @@ from .checkpoint import load_state, save_state
 
 def generator_of(seed: int | None) -> torch.Generator:
     """A chain's own generator; without a seed, of one from torch's global generator."""
-    return torch.Generator().manual_seed(int(torch.randint(2**62, ())) if seed is None else seed)
+    if seed is not None and not isinstance(seed, Integral):
+        raise TypeError(f"seed must be an integer or None, not {seed!r}")
+    return torch.Generator().manual_seed(int(torch.randint(2**62, ()) if seed is None else seed))
+
+
+def same_tensors(old: Sequence[Tensor], new: Sequence[Tensor]) -> bool:
+    """Whether tensors have the same elements of the same types; ``old`` are copies, as users may change theirs."""
+    return len(old) == len(new) and all(
+        (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a, b) for a, b in zip(old, new, strict=True)
+    )
 
 
 class Chain(ABC):
@@ -62,14 +72,20 @@ class Chain(ABC):
         checkpoint: str | Path | None,
         checkpoint_every: int,
         resume: bool,
+        ready: Callable[[], object] | None = None,
     ) -> Self:
-        """Many steps; those of the checkpoint that it resumes count."""
+        """Many steps; those of the checkpoint that it resumes count.
+
+        :param ready: called when the checkpoint is taken over, before the first step: what it raises ends the run.
+        """
         if num_steps < 0 or checkpoint_every < 1:
             raise ValueError(f"need num_steps >= 0 and checkpoint_every >= 1, not {num_steps}, {checkpoint_every}")
         last = len(self.history) + num_steps
         path, name = (None, "") if checkpoint is None else (Path(checkpoint), self._fingerprint())
         if path is not None and resume and path.exists():
             self.load_state_dict(load_state(path, name))
+        if ready is not None:
+            ready()
         try:
             with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
                 while len(self.history) < last:

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from pyro import poutine
-from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from typing_extensions import Self
@@ -24,8 +23,9 @@ from pyrogram.charts.pitman_yor import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
 
-from .chain import Chain
+from .chain import Chain, generator_of, same_tensors
 from .loop import _same
+from .pitman_yor_reading import Processes, at_start, check_process, is_process, tensors_in
 from .reading import depends, kind_of, unwrapped
 from .sources import ModelError
 from .tree_hypers import HyperPrior, SliceHypers, _Given
@@ -56,8 +56,9 @@ class PitmanYorSampler(Chain):
         self.restaurants: dict[str, Restaurants] = {}  #: counts and seats by site
         self.concentration: Weights = {}  #: α by site, shape (L,)
         self.discount: Weights = {}  #: ε by site, shape (L,)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = generator_of(seed)
         self._args: tuple[Any, Any] | None = None
+        self._tensors: list[Tensor] = []  # copies of those in the arguments, which may be changed in place
         self._reading = ""  # the fingerprint of what was read
         self._point: Weights = {}  # latent sites in unconstrained coordinates
         self._traces: dict[str, list[Tensor]] = {}
@@ -180,7 +181,7 @@ class PitmanYorSampler(Chain):
 
     def _run_at(self, point: Mapping[str, Tensor]) -> tuple[_Given, dict[str, HierarchicalPitmanYor]]:
         assert self._args is not None
-        given, seen = _Given(point), _Processes()
+        given, seen = _Given(point), Processes()
         with given, seen:
             self.model(*self._args[0], **self._args[1])
         return given, seen.sites
@@ -193,7 +194,8 @@ class PitmanYorSampler(Chain):
 
     def _read(self, args: Any, kwargs: Any) -> None:
         """Look at the model, once for the same arguments; other values start a new chain where the last one ended."""
-        if self._args is not None and _same(self._args, (args, kwargs)):
+        tensors = list(tensors_in((args, kwargs)))
+        if self._args is not None and _same(self._args, (args, kwargs)) and same_tensors(self._tensors, tensors):
             return
         old_args, self._args = self._args, (args, kwargs)
         try:
@@ -202,6 +204,7 @@ class PitmanYorSampler(Chain):
         except BaseException:
             self._args = old_args
             raise
+        self._tensors = [t.detach().clone() for t in tensors]
         if reading == self._reading:
             return
         self._reading, self.history = reading, []
@@ -222,16 +225,17 @@ class PitmanYorSampler(Chain):
     def _check(self, args: Any, kwargs: Any) -> tuple[Weights, Weights]:
         """Where latent sites start, and the values of observed ones."""
         loop = type(self).__name__
-        start = HyperPrior(self.model, loop, args, kwargs).start
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            trace = poutine.trace(self.model).get_trace(*args, **kwargs)
+        with at_start(loop):
+            start = HyperPrior(self.model, loop, args, kwargs).start
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                trace = poutine.trace(self.model).get_trace(*args, **kwargs)
         values: Weights = {}
         nodes: dict[str, Any] = dict(trace.nodes)
         for name, site in nodes.items():
             if site["type"] != "sample" or site["infer"].get("_deterministic", False):
                 continue
-            if _is_process(site):
-                _check_process(name, site, loop)
+            if is_process(site):
+                check_process(name, site, loop)
                 values[name] = site["value"]
             elif name not in start and not site_is_subsample(site):
                 kind = "observed" if site["is_observed"] else "latent"
@@ -262,7 +266,7 @@ class PitmanYorSampler(Chain):
         return self._reading
 
     def _hash(self, start: Weights, values: Weights) -> str:
-        """A hash of the latent sites and their prior, and of contexts and values."""
+        """A hash of the latent sites and their prior, of contexts and values, and of where parameters start."""
         with torch.no_grad():
             given, sites = self._run_at(start)
         digest = hashlib.sha256(f"{type(self).__name__} {float(given.log_prior):.8e}".encode())
@@ -270,6 +274,8 @@ class PitmanYorSampler(Chain):
             digest.update(f"{name}{tuple(u.shape)}".encode())
         for name, site in sites.items():
             digest.update(f"{name}{site.num_values}{site.paths}{site.likelihood}{site.contexts.num_levels}".encode())
+            for numbers in (site.concentration, site.discount):  # rounded: machines differ in the last bit of exp
+                digest.update(" ".join(f"{x:.8e}" for x in numbers.tolist()).encode() + b";")
             tensors = [*site.contexts.keys, values[name].long(), *([] if site.base is None else [site.base.double()])]
             for tensor in tensors:
                 digest.update(tensor.cpu().contiguous().numpy().tobytes())
@@ -295,29 +301,3 @@ class PitmanYorSampler(Chain):
         self.history = state["history"].tolist()
         self._generator.set_state(state["generator"].cpu())
         self._settle()
-
-
-class _Processes(Messenger):
-    """Collect the observed hierarchical Pitman-Yor processes of a model that runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sites: dict[str, HierarchicalPitmanYor] = {}
-
-    def _pyro_post_sample(self, msg: Any) -> None:
-        if _is_process(msg):
-            self.sites[msg["name"]] = unwrapped(msg["fn"])
-
-
-def _is_process(site: Any) -> bool:
-    return bool(site["is_observed"]) and isinstance(unwrapped(site["fn"]), HierarchicalPitmanYor)
-
-
-def _check_process(name: str, site: Any, loop: str) -> None:
-    process = unwrapped(site["fn"])
-    scaled = bool((torch.as_tensor(site["scale"]) != 1).any()) or site["mask"] is not None
-    if scaled or process.batch_shape or site["value"].dim() != 1:
-        raise ModelError(
-            f"{loop} cannot handle site {name!r} with batch shape {tuple(process.batch_shape)} and values of shape "
-            f"{tuple(site['value'].shape)}, or in a subsampled plate, scaled or masked: values must have shape (N,)"
-        )

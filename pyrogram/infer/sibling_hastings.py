@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
+from pyrogram.grammars.lexical_dependencies import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 
-from .chain import Chain, Kernel, generator_of
+from .chain import Chain, Kernel, generator_of, same_tensors
 from .sibling_hastings_averages import Averages
-from .sibling_hastings_moves import Alone, Sentences, Together
+from .sibling_hastings_moves import Alone, Sentences, Together, tensors_of
 
 #: Proposals of a tree that are drawn from one chart.
 _BLOCK = 16
@@ -74,6 +75,7 @@ class SiblingHastings(Chain, Kernel):
         self._generator = generator_of(self.seed)
         self.history: list[float] = []  #: the sum of log P(tags, words, cases, tree | D) after each step, in nats
         self._given: tuple[Tensor, ...] = ()  # what the chain is over
+        self._begun: Tensor | None = None  # heads that it was told to begin with
         self._now: Sentences | None = None
         self._block: dict[str, Tensor] = {}  # proposals to come
         self._averages = Averages(torch.zeros(0, dtype=torch.long), 0)
@@ -99,21 +101,25 @@ class SiblingHastings(Chain, Kernel):
         """Propose a tree for every sentence, again and again.
 
         :param tags: shape (N, n), padded with -1, as are words and cases; those that the chain starts with.
-        :param heads: trees to start from; by default proposals.
+        :param heads: trees to start from; by default proposals. A chain that goes on over the same sentences is where
+            it is: it takes none but those that it began with.
         :param num_steps: steps of this run, burn-in included; those of the checkpoint that it resumes count.
-        :param burn_in: steps, from the start of the chain, that averages leave out.
+        :param burn_in: steps, from the start of the chain, that averages leave out. Steps that are averaged already
+            cannot be left out one by one: in a later run, a greater one must leave out all that are done. A smaller
+            one brings none back.
         :param callback: called after every step with this sampler; stops the run by returning True.
         :param checkpoint: file to save to every ``checkpoint_every`` steps, at the end, and when interrupted; it is
             replaced atomically, and a chain resumed from it is the same to the last bit. Not with ``together``.
         :param resume: go on from ``checkpoint`` if it exists.
+        :raises ValueError: if sentences or heads do not fit, or if ``burn_in`` would leave out some averaged steps.
         """
         if burn_in < 0:
             raise ValueError(f"expected burn_in of at least 0, actual {burn_in}.")
         if checkpoint is not None and isinstance(self.moves, Together):
             raise ValueError("expected no checkpoint with together=True, whose seats are not saved, actual one.")
-        self.burn_in = burn_in
         self._read(tags, words, cases, heads)
-        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
+        ready = partial(self._leave_out, burn_in)
+        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume, ready)
 
     @property
     def heads(self) -> Tensor:
@@ -228,23 +234,36 @@ class SiblingHastings(Chain, Kernel):
     def _read(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
         """Begin with these sentences, unless the chain is over them already."""
         tags, words, cases = given = tuple(t.detach().cpu().long().clone() for t in (tags, words, cases))
-        if len(self._given) and all(torch.equal(a, b) for a, b in zip(self._given, given, strict=True)):
+        heads = None if heads is None else heads.detach().cpu().long().clone()
+        if same_tensors(self._given, given):
+            if heads is not None and (self._begun is None or not torch.equal(heads, self._begun)):
+                raise ValueError(
+                    "expected no heads, or those that the chain began with, in a later run over the same sentences, "
+                    "actual others: another sampler can start there."
+                )
             return
+        if heads is not None:
+            self.grammar.events(tags, words, cases, heads)  # refuses what does not fit
         self._end()
+        begun = heads
         if heads is None:
             if isinstance(self.moves, Together) and self.moves.seated:
                 raise ValueError("expected heads of sentences that are at the tables already, actual None.")
             heads = self.moves.parser.sample(tags, words, cases, 1, self._generator)[0]
-        heads = heads.detach().cpu().long().clone()
-        self.grammar.events(tags, words, cases, heads)  # refuses what does not fit
+            self.grammar.events(tags, words, cases, heads)
         start = Sentences(tags, words, cases, heads, torch.zeros(len(heads), dtype=torch.float64))
         if isinstance(self.moves, Together):
             self.moves.begin(start, self._generator)
         start = replace(start, log_p=self.moves.log_p(start, self._generator))
-        self._now, self._given = start, given
+        self._now, self._given, self._begun = start, given, begun
         self._averages = Averages(start.lengths, heads.shape[1])
         if self.tagger is not None:
             self._posterior = self.tagger.posterior(words, cases).marginals()
+
+    def _leave_out(self, burn_in: int) -> None:
+        """Let averages leave out so many steps from the start of the chain."""
+        self._averages = self._averages.beginning(burn_in, len(self.history))
+        self.burn_in = burn_in
 
     def _end(self) -> None:
         """No chain, and no sentences of the last one at the tables."""
@@ -282,13 +301,19 @@ class SiblingHastings(Chain, Kernel):
         return now.where(accepted, proposed), accepted
 
     def _fingerprint(self) -> str:
-        """A hash of the training data's counts, parameters and sentences."""
-        digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts} {self.tagger is None}".encode())
-        for site in SITES:
-            f = self.moves.franchises[site]
-            for tensor in (f.concentration, f.discount, *f.restaurants.table(-1)):
-                digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        """A hash of the training data's counts, parameters and sentences, and of the tagger."""
+        digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts}".encode())
         now = self._sentences()
-        for tensor in (now.words, now.cases, *(() if self.tagger is not None else (now.tags,))):
-            digest.update(tensor.contiguous().numpy().tobytes())
+        tensors = [now.words, now.cases]
+        for f in self.moves.franchises.values():
+            digest.update(f"{f.restaurants.num_values} {f.restaurants.paths}".encode())
+            tensors += tensors_of(f)
+        if self.tagger is None:
+            tensors.append(now.tags)
+        else:
+            digest.update(f"{self.tagger.num_words} {self.tagger.num_cases} {self.tagger.smoothing}".encode())
+            tensors += self.tagger.tensors().values()
+        for tensor in tensors:
+            digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()

@@ -27,6 +27,21 @@ class Averages:
         self._starts = sizes.cumsum(0) - sizes
         self._arcs = torch.zeros(int(sizes.sum()), dtype=torch.int32)
 
+    def beginning(self, burn_in: int, done: int) -> Averages:
+        """These, or none yet if all steps that were kept are among the first ``burn_in`` of a chain's ``done`` ones.
+
+        :raises ValueError: if only some of them are, for they cannot be taken out.
+        """
+        first = done - self.kept
+        if burn_in <= first or not self.kept:
+            return self
+        if burn_in < done:
+            raise ValueError(
+                f"expected burn_in of at most {first}, or of at least {done}, which begins averages anew, after {done} "
+                f"steps of which all but the first {first} are averaged already, actual {burn_in}."
+            )
+        return Averages(self.lengths, self.longest)
+
     def add(self, heads: Tensor, accepted: Tensor, moved: Tensor) -> None:
         """One step: trees of shape (N, n), padded with -1; which were accepted; how many words changed their tag."""
         self.accepted = self.accepted + accepted
@@ -38,6 +53,7 @@ class Averages:
 
     def marginals(self) -> Tensor:
         """The share of steps in which each arc was in the tree, shape (N, n+1, n+1) [head, dependent]."""
+        self._need_steps()
         found = torch.zeros(len(self.lengths), self.longest + 1, self.longest + 1, dtype=torch.float64)
         for i, n in enumerate(self.lengths.tolist()):
             found[i, : n + 1, 1 : n + 1] = self._share(i, n)
@@ -45,8 +61,7 @@ class Averages:
 
     def mbr(self) -> Tensor:
         """The trees with the most expected right heads, shape (N, n), padded with -1."""
-        if not self.kept:
-            raise RuntimeError("no steps were kept: run more of them than burn_in")
+        self._need_steps()
         heads = torch.full((len(self.lengths), self.longest), -1)
         for i, n in enumerate(self.lengths.tolist()):
             if n:
@@ -54,9 +69,13 @@ class Averages:
                 heads[i, :n] = projective.mbr(square[None], torch.tensor([n]))[0]
         return heads
 
+    def _need_steps(self) -> None:
+        if not self.kept:
+            raise RuntimeError("no steps were kept: run more of them than burn_in")
+
     def _share(self, i: int, n: int) -> Tensor:
         first = int(self._starts[i])
-        return self._arcs[first : first + (n + 1) * n].reshape(n + 1, n).double() / max(1, self.kept)
+        return self._arcs[first : first + (n + 1) * n].reshape(n + 1, n).double() / self.kept
 
     @property
     def acceptance(self) -> float:

@@ -188,6 +188,13 @@ class Together:
         return torch.full((len(given.tags),), float("nan"), dtype=torch.float64)
 
 
+def tensors_of(franchise: Franchise) -> list[Tensor]:
+    """What predictive probabilities follow from: parameters, base measure, and the counts of all levels."""
+    made = franchise.restaurants
+    counts = [column for level in range(made.num_levels) for column in made.table(level)]
+    return [franchise.concentration, franchise.discount, made.base, *counts]
+
+
 def _each(franchise: Franchise, events: Events) -> Tensor:
     """The sum of log predictive probabilities of each sentence's events, (N,)."""
     log_p = franchise(events.keys, events.values).log()

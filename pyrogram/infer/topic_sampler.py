@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from pyrogram.charts import topic_gibbs
+from pyrogram.charts.pitman_yor_checks import as_tensor
 from pyrogram.charts.topic_tokens import check_states, count, tokens
 
-from .chain import Chain, generator_of
+from .chain import Chain, generator_of, same_tensors
 from .topic_sampler_predictive import SyntacticTopics
 
 _LEAST, _MOST = 1e-12, 1e12  # of Dirichlet parameters: sweeps multiply them with one another in single precision
@@ -59,7 +61,13 @@ class TopicGibbs(Chain):
         learn_beta: bool = True,
         seed: int | None = None,
     ):
-        base = torch.as_tensor(concentration, dtype=torch.float64)
+        counts = {"num_states": num_states, "num_words": num_words}
+        counts |= {"optimize_every": optimize_every, "optimize_after": optimize_after}
+        for name, number in counts.items():
+            if not isinstance(number, Integral):
+                raise TypeError(f"{name} must be an integer, not {number!r}")
+        base = as_tensor("concentration", concentration, torch.float64)
+        b = as_tensor("word_concentration", word_concentration, torch.float64)
         if num_states < 1 or num_words < 1 or optimize_every < 0 or optimize_after < 0:
             raise ValueError(
                 f"need num_states >= 1, num_words >= 1, optimize_every >= 0 and optimize_after >= 0, not {num_states}, "
@@ -69,12 +77,15 @@ class TopicGibbs(Chain):
             raise ValueError(
                 f"concentration must be from {_LEAST:g} to {_MOST:g}, one number or {num_states}, not {concentration}"
             )
-        if not _LEAST <= word_concentration <= _MOST:
-            raise ValueError(f"word_concentration must be from {_LEAST:g} to {_MOST:g}, not {word_concentration}")
+        if b.numel() != 1 or not _LEAST <= float(b) <= _MOST:
+            raise ValueError(
+                f"word_concentration must be from {_LEAST:g} to {_MOST:g}, one number, not {word_concentration}"
+            )
         self.num_states, self.num_words = num_states, num_words
         self.optimize_every, self.optimize_after, self.learn_beta = optimize_every, optimize_after, learn_beta
         self.history: list[float] = []  #: log P(s, w | t) before each sweep, in nats
-        self._base, self._b = base.expand(num_states).clone(), float(word_concentration)
+        self._base, self._b = base.expand(num_states).clone(), float(b)
+        self._start = self._base.tolist(), self._b
         self._generator = generator_of(seed)
         self._corpus: tuple[Tensor, Tensor] | None = None
         self._parents, self._words, self._states = (torch.empty(0, dtype=torch.int32) for _ in range(3))
@@ -176,11 +187,13 @@ class TopicGibbs(Chain):
         :raises ValueError: if it is not the state of such a chain.
         """
         names = {"states", "base", "b", "generator", "history"}
-        if set(state) != names or state["base"].shape != (self.num_states,):
+        tensors = set(state) == names and all(isinstance(x, Tensor) for x in state.values())
+        if not tensors or state["base"].shape != (self.num_states,):
             raise ValueError(f"this is not the state of {type(self).__name__} with {self.num_states} states")
+        _check_state(state, self.num_states)
         if self._corpus is not None and len(state["states"]) not in (0, len(self._words)):
             raise ValueError(f"this is the state of a chain over {len(state['states'])} words, not {len(self._words)}")
-        self._states, self._base = state["states"].clone(), state["base"].clone()
+        self._states, self._base = state["states"].int().clone(), state["base"].double().clone()
         self._b = float(state["b"])
         self._generator.set_state(state["generator"].clone())
         self.history = state["history"].tolist()
@@ -192,7 +205,7 @@ class TopicGibbs(Chain):
     def _read(self, words: Tensor, heads: Tensor) -> None:
         """Take over sentences; other ones than before end the chain."""
         before = self._corpus
-        if before is not None and before[0] is words and before[1] is heads:
+        if before is not None and same_tensors(before, (words, heads)):
             return
         parents, children = tokens(words, heads, self.num_words)
         if before is None and len(self._states) not in (0, len(children)):
@@ -200,7 +213,8 @@ class TopicGibbs(Chain):
         same = torch.equal(parents, self._parents) and torch.equal(children, self._words)
         if before is not None and not same:
             self._states, self.history = torch.empty(0, dtype=torch.int32), []
-        self._corpus, self._parents, self._words = (words, heads), parents, children
+        # Copies: the user's own may be changed in place.
+        self._corpus, self._parents, self._words = (words.clone(), heads.clone()), parents, children
         if before is None and len(self._states):
             self._recount()
 
@@ -224,7 +238,7 @@ class TopicGibbs(Chain):
     def _sweep(self, states: Tensor) -> None:
         by_parent, by_word = self._counts
         uniforms = torch.rand(len(states), generator=self._generator, dtype=torch.float64)
-        topic_gibbs.sweep(
+        changed = topic_gibbs.sweep(
             self._parents.numpy(),
             self._words.numpy(),
             states.numpy(),
@@ -235,6 +249,11 @@ class TopicGibbs(Chain):
             self._padded_base().float().numpy(),
             self._b,
         )
+        if changed < 0:
+            raise ArithmeticError(
+                f"no state of a word has a positive probability with concentrations from {float(self._base.min()):g} "
+                f"to {float(self._base.max()):g} and word_concentration {self._b:g}; start from others"
+            )
 
     def _step(self) -> float:
         """A sweep, wholly or not at all."""
@@ -263,8 +282,23 @@ class TopicGibbs(Chain):
 
     def _fingerprint(self) -> str:
         """A hash of the sentences, and of what the chain depends on."""
-        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta
+        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta, self._start
         digest = hashlib.sha256(f"{type(self).__name__}{own}".encode())
         for part in (self._parents, self._words):
             digest.update(part.numpy().tobytes())
         return digest.hexdigest()
+
+
+def _check_state(state: Mapping[str, Tensor], num_states: int) -> None:
+    """
+    :raises ValueError: for numbers that compiled code would follow out of its tables, or never come back from.
+    """
+    states, base, b = state["states"], state["base"], state["b"]
+    fits = states.dim() == 1 and not states.is_floating_point() and not states.is_complex()
+    if not fits or bool(((states < 0) | (states >= num_states)).any()):
+        raise ValueError(
+            f"'states' must be integers from 0 to {num_states - 1} in shape (T,), not others ({states.dtype}) in shape "
+            f"{tuple(states.shape)}"
+        )
+    if b.numel() != 1 or not all(bool(((x > 0) & (x < torch.inf)).all()) for x in (base, b)):
+        raise ValueError(f"'base' and 'b' must be finite and greater than 0, not {base.tolist()[:10]} and {b.tolist()}")

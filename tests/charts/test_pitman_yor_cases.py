@@ -260,3 +260,30 @@ def test_what_is_refused() -> None:
     for level in range(2):  # and so is what was refused as a whole
         assert len(made.table(level).c) == (1, 2)[level]
     made.add([torch.tensor([6]), torch.tensor([9])], values[:1], a, e)  # key 9 was never seen with another
+
+
+def test_lists_and_numbers_are_tensors_and_nothing_else_is() -> None:
+    def seated(*arguments: Any, base: Any) -> Restaurants:
+        made = Restaurants(2, 3, "minimal", base=base)
+        made.add(*arguments)
+        return made
+
+    keys, values, alpha, epsilon, base = [[1, 1], [3, 4]], [0, 2], [1.0, 2.0], [0.5, 0.25], [0.2, 0.3, 0.5]
+    tensors = [torch.tensor(x) for x in (values, alpha, epsilon)]
+    by_tensors = seated([torch.tensor(key) for key in keys], *tensors, base=torch.tensor(base))
+    by_lists = seated(keys, values, alpha, epsilon, base=base)
+    assert torch.equal(by_lists.log_joint(alpha, epsilon), by_tensors.log_joint(*tensors[1:]))  # type: ignore[arg-type]
+    made = Restaurants(2, 3, "minimal")
+    for arguments, message in [
+        ((keys, values, None, None), "concentration must be a tensor or numbers, not None"),
+        ((keys, values, alpha, None), "discount must be a tensor or numbers, not None"),
+        ((keys, None, alpha, epsilon), "values must be a tensor or numbers, not None"),
+        (([None, None], values, alpha, epsilon), "keys must be a tensor or numbers, not None"),
+        ((keys, values, [[1.0], [1.0, 2.0]], epsilon), "concentration must be a tensor or numbers, not .*2.0"),
+        ((keys, values, [tensors[1][0], tensors[1][1]], epsilon), "which torch.stack makes one of"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            made.add(*arguments)  # type: ignore[arg-type]
+    assert made.num_observations == 0
+    with pytest.raises(TypeError, match="base must be a tensor or numbers, not 'uniform'"):
+        Restaurants(2, 3, "minimal", base="uniform")  # type: ignore[arg-type]

@@ -93,3 +93,50 @@ def test_what_is_missing_is_named() -> None:
     del state["parents"]
     with pytest.raises(ValueError, match="it has no 'parents'"):
         Restaurants(2, 7, "minimal").load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "message"),
+    [
+        ("base", lambda t: t * torch.nan, "base must be probabilities"),
+        ("base", lambda t: t * 0, "base must be probabilities"),
+        ("base", lambda t: t[:-1], "base must be probabilities"),
+        ("base", lambda t: None, "'base' .* must be a tensor, not None"),
+        ("c", lambda t: t + 0.5, "'c' of the state of restaurants must be a tensor of integers, not torch.float64"),
+        ("keys", lambda t: t.double(), "'keys' .* must be a tensor of integers, not torch.float64"),
+        ("used", lambda t: t.double(), "'used' .* must be a tensor of integers, not torch.float64"),
+        ("t", lambda t: t > 0, "'t' .* must be a tensor of integers, not torch.bool"),
+        ("values", lambda t: t.tolist(), "'values' .* must be a tensor of integers, not \\["),
+        ("c", lambda t: t.long() + 2**32, "'c' .* must be integers of 32 bits"),
+        ("kind", lambda t: None, "this is not the state of Restaurants"),
+    ],
+)
+@pytest.mark.parametrize("paths", ["minimal", "exact"])
+def test_tensors_of_another_kind_are_refused(paths: Any, name: str, to: Any, message: str) -> None:
+    state = made(paths)[0].state_dict()
+    with pytest.raises(ValueError, match=message):
+        Restaurants(2, 7, paths).load_state_dict({**state, name: to(state[name])})
+    state["more"] = torch.zeros(1)  # nothing that anybody asks for
+    Restaurants(2, 7, paths).load_state_dict(state)
+
+
+@pytest.mark.parametrize("paths", PATHS)
+@pytest.mark.parametrize(("of", "within"), [("keys", "levels"), ("values", "contexts")])
+def test_what_occurs_twice_is_refused(paths: Any, of: str, within: str) -> None:
+    """Two contexts with one key at one level, two dishes with one value in one context."""
+    state = made(paths)[0].state_dict()
+    groups = state[within].tolist()
+    second = next(i for i in range(len(groups)) if groups[i] in groups[:i])
+    first = groups.index(groups[second])
+    twice = changed(state, of, second, int(state[of][first]))
+    with pytest.raises(ValueError, match="do not fit together"):
+        Restaurants(2, 7, paths).load_state_dict(twice)
+
+
+def test_the_base_measure_is_kept_to_the_last_bit() -> None:
+    base = torch.tensor([0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1]).float()
+    old = Restaurants(2, 7, "minimal", base=base)
+    state = old.state_dict()
+    new = Restaurants(2, 7, "minimal").load_state_dict(state)
+    state["base"].fill_(9.0)
+    assert torch.equal(new.base, old.base)

@@ -115,3 +115,20 @@ def test_repeats_make_the_predictive_product_exact():
             W[w, k] += 1
         assert out[i] == pytest.approx(expected, abs=1e-10)
     assert out[0] == 0 != out[1]
+
+
+@pytest.mark.parametrize("K", [3, 40])
+def test_without_a_state_of_positive_weight_a_sweep_stops(K):
+    by_parent, by_word, totals, base = tables(np.random.default_rng(0), K)
+    states = np.array([1, -1], np.int32)
+    for counts, at in ((by_parent, 5), (by_word, 2), (totals, None)):
+        counts[(1 if at is None else (at, 1))] += 1
+    before = by_parent.copy(), by_word.copy(), totals.copy()
+    parents, words = np.array([5, 0], np.int32), np.array([2, 0], np.int32)
+    found = topic_gibbs.sweep(parents, words, states, np.full(2, 0.5), by_parent, by_word, totals, base * np.nan, 0.1)
+    assert found == -1 and states.tolist() == [-1, -1]
+    before[0][5, 1] -= 1
+    before[1][2, 1] -= 1
+    before[2][1] -= 1
+    for now, was in zip((by_parent, by_word, totals), before, strict=True):
+        assert (now == was).all()

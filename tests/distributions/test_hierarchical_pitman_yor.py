@@ -176,3 +176,62 @@ def test_in_inference_mode() -> None:
         for base in (BASE.clone(), BASE.clone(), BASE.float()):
             found = HierarchicalPitmanYor(law.contexts, ALPHA, EPSILON, 3, base=base).log_prob(ALL[5])
             torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)
+
+
+def test_integers_are_floating_point_numbers() -> None:
+    """As parameters: probabilities are none."""
+    whole, none = torch.tensor([1, 2]), torch.tensor([0, 0])
+    law = HierarchicalPitmanYor(contexts(), whole, none, 3)
+    expected = HierarchicalPitmanYor(contexts(), whole.double(), none.double(), 3)
+    found = law.log_prob(ALL)
+    assert found.dtype == torch.float64 and float(found.exp().sum()) == pytest.approx(1)
+    assert torch.equal(found, expected.log_prob(ALL)) and law.concentration.dtype == torch.float64
+    mixed = HierarchicalPitmanYor(contexts(), whole, EPSILON.float(), 3)
+    assert mixed.log_prob(ALL[0]).dtype == torch.float32 == mixed.concentration.dtype
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon"),
+    [(1.0, 0.25), (1, 0.25), (torch.tensor(1), 0.25), ([1.0, 1.0], 0.25), (ALPHA / ALPHA, [0.25, 0.25])],
+)
+def test_numbers_and_lists_are_parameters(alpha: Any, epsilon: Any) -> None:
+    expected = HierarchicalPitmanYor(contexts(), torch.ones(2), torch.full((2,), 0.25), 3, base=BASE)
+    law = HierarchicalPitmanYor(contexts(), alpha, epsilon, 3, base=BASE.tolist())
+    assert law.batch_shape == () and torch.equal(law.log_prob(ALL), expected.log_prob(ALL))
+    assert law.sample((2,)).shape == (2, 4) and law.expand([3]).log_prob(ALL[0]).shape == (3,)
+    lists = Contexts([list(level) for level in zip(*KEYS, strict=True)])
+    assert torch.equal(HierarchicalPitmanYor(lists, alpha, epsilon, 3, base=BASE).log_prob(ALL), law.log_prob(ALL))
+    single = HierarchicalPitmanYor(contexts(), torch.ones(2).float(), 0.25, 3)
+    assert single.log_prob(ALL[0]).dtype == torch.float32
+
+
+@pytest.mark.parametrize("paths", ["minimal", "maximal"])
+@pytest.mark.parametrize("likelihood", ["joint", "predictive"])
+def test_no_observations(paths: Any, likelihood: Any) -> None:
+    nothing = torch.zeros(0).long()
+    law = HierarchicalPitmanYor(Contexts([nothing, nothing]), ALPHA, EPSILON, 3, paths=paths, likelihood=likelihood)
+    assert law.log_prob(nothing).tolist() == 0.0 and law.sample((2,)).shape == (2, 0)
+    assert law.expand([2]).log_prob(nothing).tolist() == [0.0, 0.0]
+    assert law.log_prob(nothing.expand(3, 0)).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: HierarchicalPitmanYor(contexts(), None, 0.1, 3), "concentration must be a tensor or numbers, not "),
+        (lambda: HierarchicalPitmanYor(contexts(), 1.0, "no", 3), "discount must be a tensor or numbers, not 'no'"),
+        (lambda: HierarchicalPitmanYor(contexts(), torch.ones(2) * 1j, 0.1, 3), "must be real numbers, not torch"),
+        (lambda: HierarchicalPitmanYor(contexts(), [1.0] * 3, 0.1, 3), r"shape \(\*batch, 2\).*, not \(3,\) and \(\)"),
+        (lambda: HierarchicalPitmanYor(contexts(), 1.0, 0.1, 3, base="no"), "base must be a tensor or numbers, "),
+        (lambda: HierarchicalPitmanYor(contexts(), 1.0, 0.1, 3, base=[0.5, 0.5]), r"probabilities of shape \(3,\)"),
+        (lambda: HierarchicalPitmanYor(None, 1.0, 0.1, 3), "contexts must be Contexts"),  # type: ignore[arg-type]
+        (lambda: process().log_prob(None), r"values must be a tensor of integers of shape \(\*batch, 4\), not None"),
+        (lambda: Contexts(None), "keys must be a sequence of tensors"),  # type: ignore[arg-type]
+        (lambda: Contexts([None]), "keys must be a tensor or numbers, not None"),
+        (lambda: Contexts([[0.5]]), r"keys must be integers, .* of level 0 have shape \(1,\)"),
+    ],
+)
+def test_what_is_no_number_is_named(wrong: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        wrong()
+    assert "\n" not in str(caught.value)

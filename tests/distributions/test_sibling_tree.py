@@ -151,3 +151,18 @@ def test_enumerated_site_learns():
     assert losses[-1] < losses[0]
     d = SiblingDependencyTree(torch.zeros(5, 5), pyro.param("siblings").detach())
     assert {tuple(row) for row in d.top_k(2)[0].tolist()} == {tuple(row) for row in target.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arc_scores": None}, "arc_scores must be a tensor, not None"),
+        ({"sibling_scores": None}, "sibling_scores must be a tensor, not None"),
+        ({"stop_scores": 0.0}, "stop_scores must be a tensor, not 0.0"),
+        ({"lengths": [3]}, r"lengths must be a tensor, not \[3\]"),
+    ],
+)
+def test_what_is_no_tensor_is_named(arguments, message):
+    arcs, siblings = zeros(3)
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        SiblingDependencyTree(**({"arc_scores": arcs, "sibling_scores": siblings} | arguments))

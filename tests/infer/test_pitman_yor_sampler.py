@@ -199,3 +199,98 @@ def test_models_that_it_cannot_handle() -> None:
         PitmanYorSampler(one_strength).hyperparameters()
     with pytest.raises(ValueError, match="no 'history'"):
         PitmanYorSampler(one_strength).load_state_dict({})
+
+
+def fixed(values: Tensor, alpha: Any, epsilon: Any) -> None:
+    law = HierarchicalPitmanYor(SEEN, torch.tensor(alpha), torch.tensor(epsilon), 2, paths="exact")
+    pyro.sample("values", law, obs=values)
+
+
+@pytest.mark.parametrize("other", [([1.0, 2.5], [0.1, 0.2]), ([1.0, 2.0], [0.1, 0.3])])
+def test_the_checkpoint_of_other_constants_is_refused(other: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"num_steps": 2, "progress": False, "checkpoint": tmp_path / "state"}
+    PitmanYorSampler(fixed).run(VALUES, [1.0, 2.0], [0.1, 0.2], **options)
+    again = PitmanYorSampler(fixed).run(VALUES, [1.0, 2.0], [0.1, 0.2], **{**options, "num_steps": 3})
+    assert len(again.history) == 3
+    with pytest.raises(ValueError, match="checkpoint of another run"):
+        PitmanYorSampler(fixed).run(VALUES, *other, **options)
+
+
+def test_the_checkpoint_of_another_use_of_the_same_sites_is_refused(tmp_path: Path) -> None:
+    def scaled(factor: float) -> Callable[[Tensor], None]:
+        def model(values: Tensor) -> None:
+            strength = pyro.sample("strength", dist.Gamma(1.5, 0.5))
+            pyro.sample("values", HierarchicalPitmanYor(SEEN, factor * strength, 0.0, 2), obs=values)
+
+        return model
+
+    options: dict[str, Any] = {"num_steps": 2, "progress": False, "checkpoint": tmp_path / "state"}
+    PitmanYorSampler(scaled(1.0)).run(VALUES, **options)
+    with pytest.raises(ValueError, match="checkpoint of another run"):
+        PitmanYorSampler(scaled(2.0)).run(VALUES, **options)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_values_changed_in_place_start_another_chain(nested: bool) -> None:
+    def model(given: Any) -> None:
+        one_strength(given["values"][0] if nested else given, paths="minimal")
+
+    values = VALUES.clone()
+    given: Any = {"values": [values]} if nested else values
+    sampler = PitmanYorSampler(model, seed=2).run(given, num_steps=3, progress=False)
+    sampler.run(given, num_steps=1, progress=False)
+    assert len(sampler.history) == 4
+    values.numpy()[3] = 0  # of which torch counts no version
+    sampler.run(given, num_steps=2, progress=False)
+    assert len(sampler.history) == 2
+    assert sampler.restaurants["values"].table(1).values.tolist() == [0, 0, 0]
+    strength = sampler.hyperparameters()["strength"]
+    epsilon = torch.tensor([0.3, 0.6])
+    law = HierarchicalPitmanYor(SEEN, strength - epsilon, epsilon, 2)
+    expected = dist.Gamma(1.5, 0.5).log_prob(strength) + law.log_prob(torch.zeros(5).long())
+    assert sampler.history[-1] == pytest.approx(float(expected))
+
+
+def wide_discount(values: Tensor, most: float) -> None:
+    epsilon = pyro.sample("epsilon", dist.Uniform(0.0, most))
+    pyro.sample("values", HierarchicalPitmanYor(SEEN, 1.0, epsilon, 2), obs=values)
+
+
+def wide_concentration(values: Tensor, mean: float) -> None:
+    alpha = pyro.sample("alpha", dist.Normal(mean, 2.0))
+    pyro.sample("values", HierarchicalPitmanYor(SEEN, alpha, 0.2, 2), obs=values)
+
+
+def test_a_prior_beyond_what_a_process_allows() -> None:
+    """Points where no process can be have density zero; draws from the prior, many of which are, do not matter."""
+    x = (torch.arange(200) + 0.5) / 200
+    for seed in range(5):
+        pyro.set_rng_seed(seed)
+        PitmanYorSampler(wide_discount, seed=seed).run(VALUES, 1.6, num_steps=1, progress=False)
+        PitmanYorSampler(wide_concentration, seed=seed).run(VALUES, 0.0, num_steps=1, progress=False)
+    law = HierarchicalPitmanYor(SEEN, torch.ones(2), x[:, None].expand(-1, 2), 2)
+    sampler = PitmanYorSampler(wide_discount).run(VALUES, 1.6, num_steps=450, progress=False)
+    assert_mean(sampler.trace()["epsilon"], x, law.log_prob(VALUES))
+    x = (torch.arange(1000) + 0.5) / 100 - 0.2
+    law = HierarchicalPitmanYor(SEEN, x[:, None].expand(-1, 2), torch.full((2,), 0.2), 2)
+    sampler = PitmanYorSampler(wide_concentration).run(VALUES, 0.0, num_steps=450, progress=False)
+    assert_mean(sampler.trace()["alpha"], x, law.log_prob(VALUES) + dist.Normal(0.0, 2.0).log_prob(x))
+
+
+def test_a_start_beyond_what_a_process_allows_is_one_sentence() -> None:
+    def constant(values: Tensor) -> None:
+        pyro.sample("values", HierarchicalPitmanYor(SEEN, 1.0, 1.0, 2), obs=values)
+
+    for model, arguments, message in [
+        (wide_discount, (2.0,), r"latent sites \['epsilon'\] at 0 .*: discount must be .* below 1, not \[1.0, 1.0\]"),
+        (constant, (), r"cannot run the model: discount must be .* below 1, not \[1.0, 1.0\]"),
+    ]:
+        sampler = PitmanYorSampler(model)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=message) as caught:
+            sampler.run(VALUES, *arguments, num_steps=1, progress=False)
+        assert "\n" not in str(caught.value) and "Trace Shapes" not in str(caught.value)
+
+
+def test_a_seed_that_is_none() -> None:
+    with pytest.raises(TypeError, match="seed must be an integer or None, not 1.5"):
+        PitmanYorSampler(one_strength, seed=1.5)  # type: ignore[arg-type]

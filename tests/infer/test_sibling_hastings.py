@@ -313,3 +313,99 @@ def test_what_is_refused() -> None:
         sampler.run(*copies(SENTENCE, torch.zeros(2, 3)), progress=False)
     with pytest.raises(RuntimeError, match="no trees yet"):
         _ = SiblingHastings(GRAMMAR, ours("exact")).heads
+
+
+def averaged(steps: int, burn_in: int = 0) -> SiblingHastings:
+    sampler = SiblingHastings(GRAMMAR, ours("minimal"), seed=3)
+    return sampler.run(*copies(SENTENCE, torch.zeros(3, 3)), num_steps=steps, burn_in=burn_in, progress=False)
+
+
+def test_burn_in_counts_from_the_start_of_the_chain(tmp_path: Path) -> None:
+    """In one run, in two, and through a checkpoint: five steps of thirty are averaged, and the same ones."""
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    whole, parts = averaged(30, 25), averaged(20)
+    parts.run(*sentences, num_steps=10, burn_in=25, progress=False)
+    options: dict[str, Any] = {"progress": False, "checkpoint": tmp_path / "chain"}
+    SiblingHastings(GRAMMAR, ours("minimal"), seed=3).run(*sentences, num_steps=20, **options)
+    resumed = SiblingHastings(GRAMMAR, ours("minimal"), seed=9)
+    resumed.run(*sentences, num_steps=30, burn_in=25, **options)
+    for sampler in (parts, resumed):
+        assert sampler.history == whole.history
+        assert sampler._averages.kept == whole._averages.kept == 5
+        assert torch.equal(sampler.marginals(), whole.marginals()) and sampler.acceptance == whole.acceptance
+
+
+def test_a_burn_in_that_averages_cannot_leave_out_is_refused(tmp_path: Path) -> None:
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    sampler = averaged(20, 5)
+    message = "burn_in of at most 5, or of at least 20, .* 20 steps of which all but the first 5 .* actual 6"
+    with pytest.raises(ValueError, match=message):
+        sampler.run(*sentences, num_steps=10, burn_in=6, progress=False)
+    assert len(sampler.history) == 20 and sampler._averages.kept == 15
+    sampler.run(*sentences, num_steps=10, burn_in=5, progress=False)
+    assert sampler._averages.kept == 25
+    options: dict[str, Any] = {"progress": False, "checkpoint": tmp_path / "chain"}
+    SiblingHastings(GRAMMAR, ours("minimal"), seed=3).run(*sentences, num_steps=20, **options)
+    saved = options["checkpoint"].read_bytes()
+    with pytest.raises(ValueError, match="burn_in of at most 0, or of at least 20"):
+        SiblingHastings(GRAMMAR, ours("minimal"), seed=3).run(*sentences, num_steps=30, burn_in=10, **options)
+    assert options["checkpoint"].read_bytes() == saved
+
+
+def test_heads_of_a_later_run() -> None:
+    """Those that the chain began with say nothing new; others would be ignored."""
+    start, other = torch.tensor([[0, 1, 2], [2, 0, 2]]), torch.tensor([[2, 3, 0], [2, 0, 2]])
+    sentences = copies(SENTENCE, start)
+    sampler = SiblingHastings(GRAMMAR, ours("minimal"), seed=0)
+    for _ in range(2):
+        sampler.run(*sentences, heads=start, num_steps=2, progress=False)
+    assert len(sampler.history) == 4
+    for wrong in (other, torch.full((5, 7), 99)):
+        with pytest.raises(ValueError, match="expected no heads, or those that the chain began with"):
+            sampler.run(*sentences, heads=wrong, num_steps=2, progress=False)
+    with pytest.raises(ValueError, match="expected no heads"):
+        averaged(2).run(*copies(SENTENCE, torch.zeros(3, 3)), heads=torch.zeros(3, 3).long(), progress=False)
+
+
+def test_heads_with_a_cycle_are_refused_and_leave_the_chain() -> None:
+    sampler = averaged(2)
+    before = sampler.heads
+    for cycle in ([0, 3, 2], [0, 2, 1]):
+        with pytest.raises(ValueError, match="without cycles.* in sentence 1"):
+            heads = torch.tensor([[0, 1, 2], cycle])
+            sampler.run(*copies(SENTENCE, heads), heads=heads, num_steps=1, progress=False)
+    assert torch.equal(sampler.heads, before)
+
+
+def test_averages_of_no_steps_are_refused() -> None:
+    for sampler in (averaged(3, 5), averaged(0), SiblingHastings(GRAMMAR, ours("minimal"))):
+        for wanted in (sampler.marginals, sampler.mbr):
+            with pytest.raises(RuntimeError, match="no steps were kept"):
+                wanted()
+
+
+def test_the_checkpoint_of_another_tagger_is_refused(tmp_path: Path) -> None:
+    padded = [torch.tensor([s[i] + [-1] * (3 - len(s[i])) for s in TRAINING]) for i in range(3)]
+    learnt = LexicalTagger.learn(*padded, num_tags=S, num_words=W, num_cases=C)
+    smoother = LexicalTagger(learnt.triples, learnt.moves, W, C, smoothing=3.0)
+    moved = LexicalTagger(learnt.triples, learnt.moves + 1, W, C)
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    options: dict[str, Any] = {"num_steps": 3, "progress": False, "checkpoint": tmp_path / "chain"}
+    SiblingHastings(GRAMMAR, ours("minimal"), tagger=learnt, seed=3).run(*sentences, **options)
+    for tagger in (smoother, moved, None):
+        with pytest.raises(ValueError, match="the checkpoint of another run"):
+            SiblingHastings(GRAMMAR, ours("minimal"), tagger=tagger, seed=3).run(*sentences, **options)
+
+
+def test_the_checkpoint_of_another_base_measure_is_refused(tmp_path: Path) -> None:
+    sentences = copies(SENTENCE, torch.zeros(3, 3))
+    options: dict[str, Any] = {"num_steps": 3, "progress": False, "checkpoint": tmp_path / "chain"}
+    SiblingHastings(GRAMMAR, ours("minimal"), seed=3).run(*sentences, **options)
+    other = ours("minimal")
+    f = other["cases"]
+    made = Restaurants(2, C, "minimal").load_state_dict(
+        {**f.restaurants.state_dict(), "base": torch.tensor([0.9, 0.1])}
+    )
+    other["cases"] = replace(f, restaurants=made)
+    with pytest.raises(ValueError, match="the checkpoint of another run"):
+        SiblingHastings(GRAMMAR, other, seed=3).run(*sentences, **options)

@@ -235,3 +235,108 @@ def test_calibration():
             ranks[name].append((less + g.integers(0, ties + 1) + g.random()) / (length + 1))
     for name, found in ranks.items():
         assert kstest(found, "uniform").pvalue > 1e-3, name
+
+
+@pytest.mark.parametrize("cycle", [[1, 0, 2], [2, 1, 0], [2, 3, 1]])
+def test_heads_with_a_cycle_are_refused(cycle):
+    """A word that heads itself, and cycles of two and three."""
+    heads = torch.tensor([[0, 1, 1], cycle])
+    message = rf"from every word, but those of sentence 1, \[{', '.join(map(str, cycle))}\], have a cycle"
+    words = torch.zeros_like(heads)
+    for refused in (
+        lambda: TopicGibbs(2, V).step(words, heads),
+        lambda: SyntacticTopics.from_states(words, heads, words, V, 2),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refused()
+
+
+def test_several_roots_crossing_arcs_and_long_chains_are_no_cycles():
+    for heads in ([[0, 0, 0]], [[3, 0, 2]], [[0, 4, 1, 1]], [[2, 3, 4, 5, 6, 7, 8, 9, 0]], [[0, *range(1, 9)]]):
+        heads = torch.tensor(heads)
+        TopicGibbs(2, V).step(torch.zeros_like(heads), heads)
+
+
+@pytest.mark.parametrize("which", ["words", "heads"])
+def test_sentences_changed_in_place_end_the_chain(which):
+    words, heads = WORDS.clone(), HEADS.clone()
+    sampler = TopicGibbs(2, V, seed=0, **FIXED).run(words, heads, num_steps=3, progress=False)
+    sampler.run(words, heads, num_steps=1, progress=False)
+    assert len(sampler.history) == 4
+    {"words": words, "heads": heads}[which][0, 0] = {"words": 2, "heads": 3}[which]
+    heads[0, 2] = 2
+    sampler.run(words, heads, num_steps=1, progress=False)
+    assert len(sampler.history) == 1
+    expected = log_urns(pairs(words, heads), sampler.states()[MASK].tolist(), BASE, B)
+    assert sampler.log_joint() == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_checkpoint_of_other_starting_parameters_is_refused(tmp_path):
+    options = {"num_steps": 2, "progress": False, "checkpoint": tmp_path / "chain"}
+    TopicGibbs(2, V, concentration=0.2, word_concentration=0.3).run(WORDS, HEADS, **options)
+    TopicGibbs(2, V, concentration=torch.full((2,), 0.2), word_concentration=0.3).run(WORDS, HEADS, **options)
+    for other in ({"concentration": 0.25}, {"word_concentration": 0.25}):
+        with pytest.raises(ValueError, match="another run"):
+            TopicGibbs(2, V, **{"concentration": 0.2, "word_concentration": 0.3, **other}).run(WORDS, HEADS, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("states", lambda t: t + 1, "'states' must be integers from 0 to 1"),
+        ("states", lambda t: t - 1, "'states' must be integers from 0 to 1"),
+        ("states", lambda t: t.double(), "'states' must be integers from 0 to 1"),
+        ("states", lambda t: t[None], "'states' must be integers from 0 to 1"),
+        ("base", lambda t: t * math.nan, "'base' and 'b' must be finite and greater than 0, not "),
+        ("base", lambda t: t * math.inf, "'base' and 'b' must be finite and greater than 0, not "),
+        ("base", lambda t: t * 0, "'base' and 'b' must be finite and greater than 0, not "),
+        ("b", lambda t: -t, "'base' and 'b' must be finite and greater than 0, not .* and -0.1"),
+        ("b", lambda t: t * math.nan, "'base' and 'b' must be finite and greater than 0, not "),
+        ("b", lambda t: t.expand(2), "'base' and 'b' must be finite and greater than 0, not "),
+        ("base", lambda t: None, "not the state of TopicGibbs"),
+    ],
+)
+def test_states_that_are_none(name, change, message):
+    sampler = TopicGibbs(2, V, seed=0)
+    sampler.set_states(WORDS, HEADS, spread([0, 1, 0, 1, 0, 1]))
+    state = sampler.state_dict()
+    new = TopicGibbs(2, V, seed=0)
+    with pytest.raises(ValueError, match=message):
+        new.load_state_dict({**state, name: change(state[name])})
+    new.load_state_dict({**state, "states": state["states"].long()})
+    new.step(WORDS, HEADS)
+
+
+def test_parameters_without_a_possible_state_end_the_sweep():
+    sampler = TopicGibbs(2, V, seed=0).run(WORDS, HEADS, num_steps=2, progress=False)
+    before = sampler.states()
+    sampler._base = sampler._base * math.nan
+    with pytest.raises(ArithmeticError, match="no state of a word has a positive probability"):
+        sampler.step(WORDS, HEADS)
+    assert torch.equal(sampler.states(), before) and len(sampler.history) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_states": 3.5}, "num_states must be an integer, not 3.5"),
+        ({"num_words": None}, "num_words must be an integer, not None"),
+        ({"optimize_every": "often"}, "optimize_every must be an integer, not 'often'"),
+        ({"optimize_after": 1.0}, "optimize_after must be an integer, not 1.0"),
+        ({"concentration": None}, "concentration must be a tensor or numbers, not None"),
+        ({"word_concentration": None}, "word_concentration must be a tensor or numbers, not None"),
+        ({"seed": 1.5}, "seed must be an integer or None, not 1.5"),
+    ],
+)
+def test_arguments_of_other_types(arguments, message):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        TopicGibbs(**{"num_states": 3, "num_words": 3, **arguments})
+
+
+def test_numbers_are_taken_in_double_precision():
+    torch.set_default_dtype(torch.float32)
+    try:
+        sampler = TopicGibbs(2, V, concentration=[0.1, 0.3], word_concentration=0.7)
+    finally:
+        torch.set_default_dtype(torch.float64)
+    assert sampler.concentration.tolist() == [0.1, 0.3] and sampler.word_concentration == 0.7
