@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from .trees import has_cycle
+
 _CELLS = 2**22  # numbers that are held at a time while sentences are parsed
 
 
@@ -27,26 +29,16 @@ def tokens(words: Tensor, heads: Tensor, num_words: int) -> tuple[Tensor, Tensor
             f"heads must be integers, from 0 to the sentence's length for every word and -1 as padding, in shape "
             f"{tuple(words.shape)}, not others ({heads.dtype}) in shape {tuple(heads.shape)}"
         )
-    _check_acyclic(heads)
-    ids = torch.cat([words.new_full((len(words), 1), num_words), words], 1)
-    parents = ids.gather(1, heads.clamp_min(0).long())
-    return parents[real].int().contiguous(), words[real].int().contiguous()
-
-
-def _check_acyclic(heads: Tensor) -> None:
-    """
-    :raises ValueError: if the wall is not reached from every word; trees may have several roots and crossing arcs.
-    """
-    up = torch.nn.functional.pad(heads.clamp_min(0).long(), (1, 0))
-    for _ in range(heads.shape[1].bit_length()):  # twice as many steps at a time, n at least in all
-        up = up.gather(1, up)
-    lost = (up > 0).any(1).nonzero()
+    lost = has_cycle(heads).nonzero()  # trees may have several roots and crossing arcs
     if len(lost):
         i = int(lost[0])
         raise ValueError(
             f"heads must lead to the wall (0) from every word, but those of sentence {i}, "
             f"{heads[i].tolist()}, have a cycle; mend or leave out that sentence"
         )
+    ids = torch.cat([words.new_full((len(words), 1), num_words), words], 1)
+    parents = ids.gather(1, heads.clamp_min(0).long())
+    return parents[real].int().contiguous(), words[real].int().contiguous()
 
 
 def check_words(words: Tensor, num_words: int) -> None:

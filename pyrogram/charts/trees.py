@@ -99,6 +99,14 @@ def tree_scores(
     return score
 
 
+def has_cycle(heads: Int[Tensor, "*batch n"]) -> Bool[Tensor, "*batch"]:
+    """Whether some word's head, its head's head and so on never come to the wall; heads in 0..n, -1 where padded."""
+    ancestor = torch.nn.functional.pad(heads.clamp_min(0).long(), (1, 0))
+    for _ in range(heads.shape[-1].bit_length()):  # twice as many steps at a time, n at least in all
+        ancestor = ancestor.gather(-1, ancestor)
+    return (ancestor > 0).any(-1)
+
+
 def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Tensor, "*batch"]:
     """Whether heads form a projective tree over the words before the padding.
 
@@ -114,11 +122,7 @@ def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Ten
     h = torch.where(real, heads, 0).clamp(0, n)
     roots = (real & (h == 0)).sum(-1)
     ok = ok & ((roots >= 1) if multiroot else (roots == 1))
-    # No cycle: the wall is reached from every word by following heads, doubling the steps.
-    up = torch.cat([h.new_zeros(h.shape[:-1] + (1,)), h], -1)
-    for _ in range(max(n, 1).bit_length()):
-        up = up.gather(-1, up)
-    ok = ok & (up == 0).all(-1)
+    ok = ok & ~has_cycle(h)
     low, high = torch.minimum(h, position), torch.maximum(h, position)
     crossing = (
         (low[..., :, None] < low[..., None, :])

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from pyrogram.charts import lexical_events as rows
 from pyrogram.charts.lexical_scores import fill
+from pyrogram.charts.trees import has_cycle
 
 #: The three variables of a child, in the order of generation.
 SITES = ("tags", "words", "cases")
@@ -280,21 +281,13 @@ class LexicalDependencies:
         own = heads == torch.arange(1, heads.shape[-1] + 1)
         wrong = ((roots != 1) & inside.any(-1)) | ((heads > inside.sum(-1, keepdim=True)) | own).any(-1)
         if not bool(wrong.any()):
-            wrong = _has_cycle(heads)
+            wrong = has_cycle(heads)
         if bool(wrong.any()):
             i = int(wrong.nonzero()[0])
             raise ValueError(
                 "expected heads of other words, from 0 to the number of words, without cycles, and one root for each "
                 f"sentence, actual {heads[i].tolist()} in sentence {i}."
             )
-
-
-def _has_cycle(heads: Tensor) -> Tensor:
-    """Whether some word of a sentence does not hang on the wall, bool (N,): its ancestors are doubled each time."""
-    ancestor = torch.nn.functional.pad(heads.clamp_min(0), (1, 0))
-    for _ in range(heads.shape[-1].bit_length()):
-        ancestor = ancestor.gather(-1, ancestor)
-    return (ancestor > 0).any(-1)
 
 
 def _check_contexts(site: str, contexts: tuple[tuple[str, ...], ...]) -> None:
