@@ -12,15 +12,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-@lru_cache(maxsize=32)
 def projective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
     """All projective trees of n words, in lexicographic order of their heads.
 
     There are 1, 2, 7, 30, 143, 728 with a single root, and 1, 3, 12, 55, 273, 1428 with several
     (OEIS A006013 and A001764).
 
-    :returns: heads, shape ``(T, n)``.
+    :returns: heads, shape ``(T, n)``, the caller's own.
     """
+    return _all_trees(n, multiroot).clone()
+
+
+@lru_cache(maxsize=32)
+def _all_trees(n: int, multiroot: bool) -> Tensor:
     rows = [heads for heads in _forests(1, n, 0) if multiroot or heads.count(0) == 1]
     return torch.tensor(sorted(rows), dtype=torch.long).reshape(len(rows), n)
 

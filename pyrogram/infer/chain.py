@@ -33,6 +33,23 @@ def same_tensors(old: Sequence[Tensor], new: Sequence[Tensor]) -> bool:
     )
 
 
+def begins_anew(burn_in: int, done: int, kept: int) -> bool:
+    """Whether averages begin anew, for a burn-in that leaves out all of the ``done`` steps of a chain.
+
+    :param kept: the last steps, which are averaged already.
+    :raises ValueError: if it would leave out only some of those, for they cannot be taken out.
+    """
+    first = done - kept
+    if burn_in <= first or not kept:
+        return False
+    if burn_in < done:
+        raise ValueError(
+            f"expected burn_in of at most {first}, or of at least {done}, which begins averages anew, after {done} "
+            f"steps of which all but the first {first} are averaged already, actual {burn_in}."
+        )
+    return True
+
+
 class Chain(ABC):
     """A Markov chain that :meth:`_run` moves, and saves with all that it needs to go on with the same numbers.
 

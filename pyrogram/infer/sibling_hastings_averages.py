@@ -12,6 +12,8 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 
+from .chain import begins_anew
+
 
 class Averages:
     """Counts of arcs, and of moves that were accepted, of N sentences.
@@ -28,19 +30,8 @@ class Averages:
         self._arcs = torch.zeros(int(sizes.sum()), dtype=torch.int32)
 
     def beginning(self, burn_in: int, done: int) -> Averages:
-        """These, or none yet if all steps that were kept are among the first ``burn_in`` of a chain's ``done`` ones.
-
-        :raises ValueError: if only some of them are, for they cannot be taken out.
-        """
-        first = done - self.kept
-        if burn_in <= first or not self.kept:
-            return self
-        if burn_in < done:
-            raise ValueError(
-                f"expected burn_in of at most {first}, or of at least {done}, which begins averages anew, after {done} "
-                f"steps of which all but the first {first} are averaged already, actual {burn_in}."
-            )
-        return Averages(self.lengths, self.longest)
+        """These, or none yet if ``burn_in`` leaves out all of the ``done`` steps; see :func:`.chain.begins_anew`."""
+        return Averages(self.lengths, self.longest) if begins_anew(burn_in, done, self.kept) else self
 
     def add(self, heads: Tensor, accepted: Tensor, moved: Tensor) -> None:
         """One step: trees of shape (N, n), padded with -1; which were accepted; how many words changed their tag."""

@@ -22,6 +22,7 @@ from .collapsed import Order, concentrations, log_joint, mean_weights, refuse_mi
 from .loop import GrammarLoop, _site, check_possible
 from .reading import read_model
 from .sources import Reading, SentenceSite
+from .tree_averages import TreeAverages
 from .tree_hypers import HyperPrior, NutsHypers, SliceHypers
 
 
@@ -87,11 +88,7 @@ class TreeSampler(GrammarLoop, MCMCKernel):
         self._alpha: Weights | None = None
         self._joint = -torch.inf
         self._top: tuple[float, dict[str, Tensor]] = (-torch.inf, {})
-        self._kept = 0
-        self._sums: Weights = {}  # of posterior means of the weights, over the sweeps that are kept
-        self._parts: dict[str, Tensor] = {}  # of the parts of derivations
-        self._accepted: dict[str, Tensor] = {}  # by sentence
-        self._joints: list[float] = []
+        self._averages = TreeAverages()
         self._sweeps: dict[str, Sweeps] = {}
         self._orders: dict[str, Order] = {}
         self._hypers: HyperPrior | None = None
@@ -120,7 +117,8 @@ class TreeSampler(GrammarLoop, MCMCKernel):
         """Sweep over all sentences again and again; positional and other keyword arguments are the model's.
 
         :param num_steps: sweeps of this run, burn-in included; those of the checkpoint that it resumes count.
-        :param burn_in: sweeps, from the start of the chain, that averages leave out.
+        :param burn_in: sweeps, from the start of the chain, that averages leave out. Sweeps that are averaged already
+            cannot be left out one by one: in a later run, a greater one must leave out all that are done.
         :param progress: show a progress bar.
         :param callback: called after every sweep with this sampler; stops the run by returning True.
         :param checkpoint: file to save to every ``checkpoint_every`` sweeps, at the end, and when interrupted; it is
@@ -158,23 +156,23 @@ class TreeSampler(GrammarLoop, MCMCKernel):
         In the shape of the ``marginals()`` of the grammar's derivations: arcs (N, n+1, n+1) of the DMV, say.
         """
         name = self._started(site)
-        if name not in self._parts:
+        if name not in self._averages.parts:
             raise RuntimeError("no parts were kept: run with keep_parts=True for more sweeps than burn_in")
-        return self._parts[name].to(torch.get_default_dtype()) / self._kept
+        return self._averages.parts[name].to(torch.get_default_dtype()) / self._averages.kept
 
     @property
     def acceptance(self) -> float:
         """The share of proposals that were accepted in the sweeps that are kept; NaN before."""
-        proposals = self._kept * sum(len(a) for a in self._accepted.values())
-        return sum(int(a.sum()) for a in self._accepted.values()) / proposals if proposals else float("nan")
+        return self._averages.acceptance
 
     def acceptance_by_length(self, site: str | None = None) -> dict[int, float]:
         """The same by the number of words of a sentence."""
         name = self._started(site)
-        if not self._kept:
+        kept = self._averages.kept
+        if not kept:
             return {}
-        lengths, accepted = self._orders[name].lengths, self._accepted[name].cpu()
-        return {int(n): float(accepted[lengths == n].double().mean()) / self._kept for n in lengths.unique()}
+        lengths, accepted = self._orders[name].lengths, self._averages.accepted[name].cpu()
+        return {int(n): float(accepted[lengths == n].double().mean()) / kept for n in lengths.unique()}
 
     def hyperparameters(self) -> Weights:
         """The present values of the latent sites that concentrations depend on."""
@@ -210,14 +208,15 @@ class TreeSampler(GrammarLoop, MCMCKernel):
 
     def logging(self) -> dict[str, Any]:
         found = {"log joint": f"{self._joint:.1f}"}
-        if self._kept:
+        if self._averages.kept:
             found["acc. rate"] = f"{self.acceptance:.3f}"
         return found
 
     def diagnostics(self) -> dict[str, Any]:
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
         bad = 0 if self._hyper_sampler is None else self._hyper_sampler.divergences
-        return {"divergences": list(range(bad)), "acceptance rate": self.acceptance, "log joint": list(self._joints)}
+        joints = list(self._averages.joints)
+        return {"divergences": list(range(bad)), "acceptance rate": self.acceptance, "log joint": joints}
 
     def cleanup(self) -> None:
         """Nothing to do: what was learnt stays here until the next chain."""
@@ -283,6 +282,7 @@ class TreeSampler(GrammarLoop, MCMCKernel):
     def _update(self, reading: Reading) -> float:
         if not self._trees:
             self._begin(reading)
+        self._averages = self._averages.beginning(self.burn_in, len(self.history))
         before = self._joint
         accepted = self._sweep(reading, self._concentrations(reading))
         self._move_hypers(reading)
@@ -341,20 +341,17 @@ class TreeSampler(GrammarLoop, MCMCKernel):
 
     def _keep(self, reading: Reading, accepted: Mapping[str, Tensor]) -> None:
         """Add the present state to the averages."""
-        mean = mean_weights(reading, self._counts, self._concentrations(reading), self._weights)
-        self._sums = {n: self._sums[n] + w.double() if n in self._sums else w.double() for n, w in mean.items()}
-        for name, trees in self._trees.items():
-            old = self._accepted.get(name)
-            self._accepted[name] = accepted[name].long() if old is None else old + accepted[name]
-            if self.keep_parts:
-                self._parts[name] = self._sweeps[name].add_parts(self._parts.get(name), trees)
-        self._joints = [*self._joints, self._joint] if self._kept else [self._joint]
-        self._kept += 1
+        means = mean_weights(reading, self._counts, self._concentrations(reading), self._weights)
+        self._averages.add(means, accepted, self._joint)
+        parts = self._averages.parts
+        for name, trees in self._trees.items() if self.keep_parts else ():
+            parts[name] = self._sweeps[name].add_parts(parts.get(name), trees)
 
     def _point_estimate(self) -> Weights:
         reading = self._need_reading()
-        if self._kept:
-            return {n: (total / self._kept).to(reading.sources[n].value.dtype) for n, total in self._sums.items()}
+        kept = self._averages.kept
+        if kept:
+            return {n: (total / kept).to(reading.sources[n].value.dtype) for n, total in self._averages.sums.items()}
         if not self._counts:
             return self._weights
         return mean_weights(reading, self._counts, self._concentrations(reading), self._weights)
@@ -386,14 +383,10 @@ class TreeSampler(GrammarLoop, MCMCKernel):
             "counts": self._counts,
             "hyper": self._point,
             "top": self._top[1],
-            "sum": self._sums,
-            "parts": self._parts,
-            "accepted": self._accepted,
         }
         tensors = {f"{kind}.{name}": t for kind, found in kinds.items() for name, t in found.items()}
-        numbers = torch.tensor([self._joint, self._top[0], self._kept], dtype=torch.float64)
-        joints = torch.tensor(self._joints, dtype=torch.float64)
-        return {**tensors, "numbers": numbers, "joints": joints, "generator": self._generator.get_state()}
+        numbers = torch.tensor([self._joint, self._top[0], self._averages.kept], dtype=torch.float64)
+        return {**tensors, **self._averages.tensors(), "numbers": numbers, "generator": self._generator.get_state()}
 
     def _kept_tensors(self) -> dict[str, Tensor]:
         # Only the last thing that an update does changes the sums of parts.
@@ -410,10 +403,9 @@ class TreeSampler(GrammarLoop, MCMCKernel):
             if dot:
                 kinds[kind][own] = tensor
         self._weights, self._trees, self._counts = kinds["weights"], kinds["trees"], kinds["counts"]
-        self._point, self._sums, self._parts = kinds["hyper"], kinds["sum"], kinds["parts"]
-        self._accepted = kinds["accepted"]
+        self._point = kinds["hyper"]
         self._joint, top, kept = rest["numbers"].tolist()
-        self._top, self._kept, self._joints = (top, kinds["top"]), int(kept), rest["joints"].tolist()
+        self._top, self._averages = (top, kinds["top"]), TreeAverages.from_tensors(kinds, rest["joints"], int(kept))
         self._generator.set_state(rest["generator"])
         self._alpha, self._draws = None, {}
 

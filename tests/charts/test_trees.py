@@ -14,6 +14,7 @@ from pyrogram.charts.trees import (
     stop_valences,
     tree_scores,
 )
+from pyrogram.distributions import ProjectiveDependencyTree
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
 
@@ -27,6 +28,12 @@ def test_projective_trees_are_those_of_the_oracle(n, multiroot):
 @pytest.mark.parametrize("multiroot, counts", [(False, [1, 2, 7, 30, 143, 728]), (True, [1, 3, 12, 55, 273, 1428])])
 def test_number_of_trees(multiroot, counts):
     assert [len(projective_trees(n, multiroot)) for n in range(1, 7)] == counts
+
+
+def test_a_list_of_trees_is_the_callers_own():
+    projective_trees(3).zero_()
+    ProjectiveDependencyTree(torch.zeros(4, 4)).enumerate_support().fill_(-7)
+    assert projective_trees(3).tolist() == [list(heads) for heads in all_trees(3, False)]
 
 
 def test_lengths_stop_at_the_first_padding():

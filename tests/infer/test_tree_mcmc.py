@@ -73,7 +73,7 @@ def test_runs_in_pyro(sampler):
     diagnostics = mcmc.diagnostics()
     assert diagnostics["divergences"] == {"chain 0": []}
     assert diagnostics["acceptance rate"]["chain 0"] == mcmc.kernel.acceptance > 0.3
-    assert len(mcmc.kernel.history) == 40 and mcmc.kernel._kept == 30
+    assert len(mcmc.kernel.history) == 40 and mcmc.kernel._averages.kept == 30
     assert mcmc.kernel.trees().shape == WORDS.shape
 
 
@@ -263,7 +263,7 @@ def test_inference_data(monkeypatch, version):
     mcmc.run(WORDS, DMV(V))
     assert to_inference_data(mcmc) == "data"
     assert calls[0]["posterior"]["stop"].shape == (1, 5, V, 2, 2, 2)
-    np.testing.assert_allclose(calls[0]["sample_stats"]["lp"], [mcmc.kernel._joints])
+    np.testing.assert_allclose(calls[0]["sample_stats"]["lp"], [mcmc.kernel.diagnostics()["log joint"]])
 
 
 def test_inference_data_needs_arviz(monkeypatch):

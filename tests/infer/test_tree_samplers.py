@@ -203,6 +203,27 @@ def test_seeds_make_chains():
     assert histories[0] == histories[1] != histories[2]
 
 
+def test_burn_in_counts_from_the_start_of_the_chain():
+    V, corpus = CORPORA["two tags"]
+    arguments = padded(corpus), DMV(V)
+
+    def run(chain, *steps):
+        for num_steps, burn_in in steps:
+            chain.run(*arguments, num_steps=num_steps, burn_in=burn_in, progress=False)
+        return chain
+
+    whole = run(TreeHastings(models.dirichlet, seed=0), (30, 25))
+    parts = run(TreeHastings(models.dirichlet, seed=0), (20, 0), (10, 25))  # the averages of the first run begin anew
+    assert parts.history == whole.history and parts.acceptance == whole.acceptance
+    torch.testing.assert_close(parts.marginals(), whole.marginals(), rtol=0, atol=0)
+    torch.testing.assert_close(parts.weights(), whole.weights(), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="burn_in of at most 25, or of at least 30"):
+        run(parts, (5, 27))
+    assert len(parts.history) == 30
+    run(parts, (5, 3))  # a smaller one brings nothing back
+    assert len(parts.diagnostics()["log joint"]) == 10
+
+
 def test_annealing_lowers_the_temperature():
     schedule = TreeHastings(models.dirichlet, annealing=(16.0, 4))
     assert [schedule.temperature(k) for k in (0, 1, 2, 4, 9)] == pytest.approx([16, 8, 4, 1, 1])
