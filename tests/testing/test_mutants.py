@@ -119,8 +119,11 @@ def _kept_once(self, name, compute):
     return self._cache[name][1]
 
 
+_TREES = projective_trees(3)
+
+
 def _given_away(self, expand=True):
-    trees = projective_trees(3).reshape(-1, *(1 for _ in self.batch_shape), 3)
+    trees = _TREES.reshape(-1, *(1 for _ in self.batch_shape), 3)
     return trees.expand(-1, *self.batch_shape, -1) if expand else trees
 
 
