@@ -23,7 +23,7 @@ from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .lanes import fill, fma, load, maximum, store
 from .lanes_log import gather, log
-from .lanes_memory import prefetch_between
+from .lanes_memory import increase, peek, poke, prefetch_between
 
 GREATEST = 2.0**900  # see :mod:`.projective_numba`
 LANES = 8
@@ -193,7 +193,7 @@ def _vb_sweep(
                     )
                     for i in range(starts[b], starts[b] + sizes[b]):
                         # What rounding leaves of nothing may be below it; whoever reads it sees to that.
-                        counts[places[i]] += out[i] - own[i]
+                        increase(counts, peek(places, i), peek(out, i) - peek(own, i))
                     score = _score(starts[b] // 8, sizes[b] // 8, out, number, lane * room // 8, room)
                     entropies[b] = log_z[b] - score
                 else:
@@ -252,43 +252,43 @@ def _weigh(A, u, start, size, places, counts, alpha, own, number, at):
 @njit(nogil=True, forceinline=True)
 def _fill_lane(mem, c, A, local, b, u, m, lane, number, at):
     """Weights of the arcs and stops of a sentence into its lane, from what :func:`_weigh` has left."""
-    p = c.pitch
+    p, before = c.pitch, b * local.shape[1] - 1
     attach = at + u
     stops = attach + 2 * A * u * u
     sums = at + (u * (9 + 2 * A * u) + 7) // 8 * 8
-    root = number[sums]
+    root = peek(number, sums)
     for h in range(1, m + 1):
-        l = local[b, h - 1]
-        mem[(c.a0 + h) * 8 + lane] = number[at + l] * root
+        l = peek(local, before + h)
+        poke(mem, (c.a0 + h) * 8 + lane, peek(number, at + l) * root)
         for d in range(2):
             k = l * 2 + d
-            first = number[sums + 1 + 2 * A * u + 2 * k]
-            later = number[sums + 1 + 2 * A * u + 2 * k + 1]
-            mem[(c.s + 4 * h + 2 * d) * 8 + lane] = number[stops + 4 * k + 1] * first
-            mem[(c.s + 4 * h + 2 * d + 1) * 8 + lane] = number[stops + 4 * k + 3] * later
-            first *= number[stops + 4 * k]
-            later *= number[stops + 4 * k + 2]
+            first = peek(number, sums + 1 + 2 * A * u + 2 * k)
+            later = peek(number, sums + 1 + 2 * A * u + 2 * k + 1)
+            poke(mem, (c.s + 4 * h + 2 * d) * 8 + lane, peek(number, stops + 4 * k + 1) * first)
+            poke(mem, (c.s + 4 * h + 2 * d + 1) * 8 + lane, peek(number, stops + 4 * k + 3) * later)
+            first *= peek(number, stops + 4 * k)
+            later *= peek(number, stops + 4 * k + 2)
             at0 = attach + k * A * u
-            each = number[sums + 1 + k * A]
+            each = peek(number, sums + 1 + k * A)
             first *= each
             if A == 1:
                 later *= each
                 for x in range(1 if d == 0 else h + 1, h if d == 0 else m + 1):
-                    share = number[at0 + local[b, x - 1]]
-                    mem[(c.a0 + h * p + x) * 8 + lane] = share * first
-                    mem[(c.a1 + h * p + x) * 8 + lane] = share * later
+                    share = peek(number, at0 + peek(local, before + x))
+                    poke(mem, (c.a0 + h * p + x) * 8 + lane, share * first)
+                    poke(mem, (c.a1 + h * p + x) * 8 + lane, share * later)
             else:
-                later *= number[sums + 1 + k * A + 1]
+                later *= peek(number, sums + 1 + k * A + 1)
                 for x in range(1 if d == 0 else h + 1, h if d == 0 else m + 1):
-                    child = at0 + local[b, x - 1]
-                    mem[(c.a0 + h * p + x) * 8 + lane] = number[child] * first
-                    mem[(c.a1 + h * p + x) * 8 + lane] = number[child + u] * later
+                    child = at0 + peek(local, before + x)
+                    poke(mem, (c.a0 + h * p + x) * 8 + lane, peek(number, child) * first)
+                    poke(mem, (c.a1 + h * p + x) * 8 + lane, peek(number, child + u) * later)
 
 
 @njit(nogil=True, forceinline=True)
 def _drain_lane(mem, c, A, local, b, u, m, lane, out, start, end):
     """Posteriors of a lane to a sentence's new own counts, and their sums."""
-    p = c.pitch
+    p, before = c.pitch, b * local.shape[1] - 1
     zero = fill(out, 0.0)
     for i in range(start // 8, end // 8):
         store(out, i, zero)
@@ -296,33 +296,34 @@ def _drain_lane(mem, c, A, local, b, u, m, lane, out, start, end):
     stops = attach + 2 * A * u * u
     sums = start + (u * (9 + 2 * A * u) + 7) // 8 * 8
     for h in range(1, m + 1):
-        l = local[b, h - 1]
-        root = mem[(c.a0 + h) * 8 + lane]
-        out[start + l] += root
-        out[sums] += root
+        l = peek(local, before + h)
+        root = peek(mem, (c.a0 + h) * 8 + lane)
+        increase(out, start + l, root)
+        increase(out, sums, root)
         for d in range(2):
             k = l * 2 + d
             at0 = attach + k * A * u
             all_first, all_later = 0.0, 0.0
             for x in range(1 if d == 0 else h + 1, h if d == 0 else m + 1):
-                first, later = mem[(c.a0 + h * p + x) * 8 + lane], mem[(c.a1 + h * p + x) * 8 + lane]
-                child = at0 + local[b, x - 1]
+                first, later = peek(mem, (c.a0 + h * p + x) * 8 + lane), peek(mem, (c.a1 + h * p + x) * 8 + lane)
+                child = at0 + peek(local, before + x)
                 if A == 1:
-                    out[child] += first + later
+                    increase(out, child, first + later)
                 else:
-                    out[child] += first
-                    out[child + u] += later
+                    increase(out, child, first)
+                    increase(out, child + u, later)
                 all_first += first
                 all_later += later
-            out[sums + 1 + k * A] += all_first
-            out[sums + 1 + k * A + A - 1] += all_later
-            stop_first, stop_later = mem[(c.ms + 4 * h + 2 * d) * 8 + lane], mem[(c.ms + 4 * h + 2 * d + 1) * 8 + lane]
-            out[stops + 4 * k] += all_first
-            out[stops + 4 * k + 1] += stop_first
-            out[stops + 4 * k + 2] += all_later
-            out[stops + 4 * k + 3] += stop_later
-            out[sums + 1 + 2 * A * u + 2 * k] += all_first + stop_first
-            out[sums + 1 + 2 * A * u + 2 * k + 1] += all_later + stop_later
+            increase(out, sums + 1 + k * A, all_first)
+            increase(out, sums + 1 + k * A + A - 1, all_later)
+            stop = (c.ms + 4 * h + 2 * d) * 8 + lane
+            stop_first, stop_later = peek(mem, stop), peek(mem, stop + 8)
+            increase(out, stops + 4 * k, all_first)
+            increase(out, stops + 4 * k + 1, stop_first)
+            increase(out, stops + 4 * k + 2, all_later)
+            increase(out, stops + 4 * k + 3, stop_later)
+            increase(out, sums + 1 + 2 * A * u + 2 * k, all_first + stop_first)
+            increase(out, sums + 1 + 2 * A * u + 2 * k + 1, all_later + stop_later)
 
 
 @njit(nogil=True, forceinline=True)

@@ -24,6 +24,38 @@ def aligned(size: int, dtype: Any = np.float64) -> Any:
 
 
 @intrinsic
+def peek(typingctx, array, i):
+    """Element i >= 0 of a contiguous array, flattened.
+
+    Numba's own indexing asks every time whether i counts from the end, which takes as long as the load.
+    """
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(array)(context, builder, args[0]).data
+        return builder.load(builder.gep(data, [args[1]]))
+
+    return array.dtype(array, types.intp), codegen
+
+
+@intrinsic
+def poke(typingctx, array, i, value):
+    """Element i, as in :func:`peek`, becomes a number of the array's dtype."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(array)(context, builder, args[0]).data
+        builder.store(args[2], builder.gep(data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, array.dtype), codegen
+
+
+@njit(nogil=True, forceinline=True)
+def increase(array, i, value):
+    """Add to element i, as in :func:`poke`."""
+    poke(array, i, peek(array, i) + value)
+
+
+@intrinsic
 def prefetch(typingctx, array, i):
     """Ask for the cache line of element i, to be written soon: a hint that changes nothing, wherever i lies."""
 
