@@ -34,7 +34,7 @@ def parse(
 ) -> None:
     """Parse FILE and write CoNLL-U with predicted heads; with a pcfg, bracketed trees, () for none.
 
-    What comes out has forms, tags and heads; other columns, comments and multiword tokens are left out.
+    What comes out has forms, tags and heads; other columns, multiword tokens and comments but sent_id are left out.
     Punctuation is removed before parsing and is not in what comes out, so words are numbered without it; but with a
     model that train has learnt, it stays. Symbols that the training sentences lacked are taken for the most frequent
     one; stderr says which.

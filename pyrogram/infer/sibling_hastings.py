@@ -242,15 +242,14 @@ class SiblingHastings(Chain, Kernel):
                     "actual others: another sampler can start there."
                 )
             return
-        if heads is not None:
-            self.grammar.events(tags, words, cases, heads)  # refuses what does not fit
+        # What does not fit is refused before the old chain ends.
+        self.grammar.check(tags, words, cases, heads)
         self._end()
         begun = heads
         if heads is None:
             if isinstance(self.moves, Together) and self.moves.seated:
                 raise ValueError("expected heads of sentences that are at the tables already, actual None.")
             heads = self.moves.parser.sample(tags, words, cases, 1, self._generator)[0]
-            self.grammar.events(tags, words, cases, heads)
         start = Sentences(tags, words, cases, heads, torch.zeros(len(heads), dtype=torch.float64))
         if isinstance(self.moves, Together):
             self.moves.begin(start, self._generator)
