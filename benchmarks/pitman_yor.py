@@ -19,7 +19,7 @@ import torch
 from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import PATHS, Restaurants
+from pyrogram.charts.pitman_yor.restaurants import PATHS, Restaurants
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.grammars.lexical_dependencies import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise, LexicalParser

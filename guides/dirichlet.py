@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
-from pyrogram.infer.reading import kind_of, unwrapped
+from pyrogram.infer.model.tracing import kind_of, unwrapped
 
 
 class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]

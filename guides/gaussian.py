@@ -13,7 +13,7 @@ from pyro.nn.module import PyroParam
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.infer.reading import kind_of, unwrapped
+from pyrogram.infer.model.tracing import kind_of, unwrapped
 
 from .dirichlet import MeanFieldDirichlet
 

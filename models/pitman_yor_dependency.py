@@ -17,7 +17,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Paths
+from pyrogram.charts.pitman_yor.restaurants import Paths
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor
 from pyrogram.grammars.lexical_dependencies import Events
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.topic_tokens import tokens
+from pyrogram.charts.topics.tokens import tokens
 
 
 def syntactic_topics(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,20 @@ BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic"}
 BELOW["testing"] = set(BELOW["models"])
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
+BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
+
+# The folders of a layer, the lowest first: a module imports from its own folder and from lower rows. "" stands for
+# modules beside the folders; folders of one row do not know each other.
+ROWS: dict[str, list[tuple[str, ...]]] = {
+    "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics")],
+    "infer": [("model",), ("logistic_normal",), ("loops",), ("samplers",), ("pitman_yor", "lexical", "topics", "")],
+    "cli": [("io",), ("runs",), ("commands",), ("",)],
+    "reproductions": [
+        ("shared",),
+        ("induction", "morphology", "annotations", "pitman_yor", "topics"),
+        ("",),
+    ],
+}
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -40,7 +55,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the working tree, built in a copy, so that no old build/ can slip in."""
     source = tmp_path_factory.mktemp("source") / "pyrogram"
-    ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "runs")
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
     shutil.copytree(ROOT, source, ignore=ignore)
     target = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, ".", cwd=source)
@@ -138,17 +153,24 @@ def layer(name: str) -> str:
     second = rest.split(".")[0]
     if first in ("models", "guides"):
         return "top-level " + first
+    if first == "reproductions":
+        return first
     return "" if first != "pyrogram" else second if second in BELOW else "pyrogram"
 
 
-MODULES = [path for path in modules("pyrogram", "models", "guides") if path != ROOT / "pyrogram/__init__.py"]
+def name_of(path: Path) -> str:
+    """The name by which a module is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join((*(("pyrogram",) if parts[0] in ("models", "guides") else ()), *parts)).removesuffix(".__init__")
+
+
+SOURCES = list(modules("pyrogram", "models", "guides", "reproductions"))
+MODULES = [path for path in SOURCES if path != ROOT / "pyrogram/__init__.py"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_point_down(path: Path) -> None:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts if parts[0] == "pyrogram" else ("pyrogram", *parts)
-    name = ".".join(parts).removesuffix(".__init__")
+    name = name_of(path)
     own = layer(name)
     assert own in BELOW, f"{name} is in no layer of docs/architecture.md"
     wrong = {target for target in imports(path, name) if layer(target) not in BELOW[own] | {own, ""}}
@@ -157,12 +179,51 @@ def test_imports_point_down(path: Path) -> None:
         assert not {target for target in imports(path, name) if target.split(".")[0] in ("pyro", "pyroapi")}
 
 
+def rank(layer: str, folder: str) -> int:
+    (found,) = (i for i, row in enumerate(ROWS[layer]) if folder in row)
+    return found
+
+
+@pytest.mark.parametrize("own", ROWS)
+def test_imports_between_folders_of_a_layer_point_down(own: str) -> None:
+    names = {name_of(path): path for path in SOURCES}
+    within = {name: path for name, path in names.items() if layer(name) == own}
+    top = ROOT / (own if own == "reproductions" else f"pyrogram/{own}")
+
+    def folder(path: Path) -> str:
+        inside = path.relative_to(top).parts
+        return inside[0] if len(inside) > 1 else ""
+
+    wrong = set()
+    for name, path in within.items():
+        for target in imports(path, name) if path.name != "__init__.py" else ():
+            module = target if target in within else target.rpartition(".")[0]
+            if module in within and within[module].name != "__init__.py":
+                here, there = folder(path), folder(within[module])
+                if here != there and rank(own, there) >= rank(own, here):
+                    wrong.add(f"{name} imports {module}")
+    assert not wrong
+
+
+def test_modules_form_no_cycle() -> None:
+    """Imports inside of functions count; packages that only collect names, and a type checker's imports, do not."""
+    names = {name_of(path): path for path in SOURCES if path.name != "__init__.py"}
+    graph: networkx.DiGraph[str] = networkx.DiGraph()
+    for name, path in names.items():
+        for target in imports(path, name):
+            module = target if target in names else target.rpartition(".")[0]
+            if module in names and module != name:
+                graph.add_edge(name, module)
+    assert graph.number_of_edges() > 500
+    assert [sorted(part) for part in networkx.strongly_connected_components(graph) if len(part) > 1] == []
+
+
 def test_import_scanner(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         "import torch, pyrogram.infer\n"
         "from pyrogram import DMV, charts\n"
-        "from . import a\nfrom ..infer.em import EM\n"
+        "from . import a\nfrom ..infer.loops.em import EM\n"
         "if TYPE_CHECKING:\n    import pyrogram.cli\nelse:\n    import numpy\n"
         "def f():\n    from models import dmv\n"
     )
@@ -174,7 +235,7 @@ def test_import_scanner(tmp_path: Path) -> None:
         "pyrogram.DMV": "pyrogram",
         "pyrogram.charts": "charts",
         "pyrogram.grammars.a": "grammars",
-        "pyrogram.infer.em.EM": "infer",
+        "pyrogram.infer.loops.em.EM": "infer",
         "models.dmv": "top-level models",
     }
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .annotation_rules import AnnotationRules, LinkedTrees
-from .compiling import kernel
-from .threads import run_workers, take
 
 
 def top_k(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: Any, k: int) -> tuple[Any, Any]:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.compiling import kernel
+
 from .annotation_numba import grouped
 from .annotation_rules import AnnotationRules, LinkedTrees, Tables
-from .compiling import kernel
 
 
 class Cells(NamedTuple):

@@ -9,8 +9,9 @@ A parse is a row of base rules in leftmost order; the subtypes that Viterbi and 
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.random_numbers import uniform
+
 from .annotation_chart import add_rule
-from .eisner_sample import uniform
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract"})

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+
 from .annotation_rules import AnnotationRules
-from .compiling import kernel
-from .eisner_sample import seed_stream, uniform
 
 TRIES = 10_000
 

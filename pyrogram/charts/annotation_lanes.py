@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+
 from .annotation_cells import Layout
-from .lanes import fill, fma, load, maximum, store
 from .lanes_log import log
 from .lanes_sums import add_up, load_eight, store_eight
 

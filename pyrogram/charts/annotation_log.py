@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .annotation_rules import AnnotationRules, LinkedTrees
-from .compiling import kernel
-from .eisner_sample import seed_stream, uniform
-from .threads import run_workers, take
 
 
 def log_posteriors(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, b: int, marginals: Any) -> float:

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .annotation_log import add_counts, log_posteriors
 from .annotation_rules import AnnotationRules, LinkedTrees
-from .compiling import kernel
-from .threads import run_workers, take
 
 # A flushed quantity changes a posterior by at most tiny * GREATEST, far below the rounding error.
 GREATEST = 2.0**900

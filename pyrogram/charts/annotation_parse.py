@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .annotation_chart import ParseTables, full_mask, inside, outside, surviving
 from .annotation_decode import draw, max_rule, viterbi
-from .compiling import kernel
-from .eisner_sample import seed_stream
-from .threads import run_workers, take
 
 Decoder = Literal["max-rule", "max-rule-sum", "viterbi", "sample"]
 DECODERS: tuple[Decoder, ...] = ("max-rule", "max-rule-sum", "viterbi", "sample")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.compiling import kernel
+
 from .annotation_cells import (
     Layout,
     event_at,
@@ -25,7 +27,6 @@ from .annotation_cells import (
 from .annotation_lanes import count_tree, inside_tree, make_scratch, outside_tree, replace_tree, weigh
 from .annotation_log import node_tables
 from .annotation_numba import GREATEST
-from .compiling import kernel
 
 __all__ = ["Layout", "collapsed_vb", "expect", "make_layout", "of_trees", "total"]
 

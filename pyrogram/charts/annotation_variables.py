@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.compiling import kernel
+
 from .annotation_cells import Layout
 from .annotation_rules import AnnotationRules, LinkedTrees
-from .compiling import kernel
 
 
 def expected_counts(rules: AnnotationRules, trees: LinkedTrees, q: Any) -> Any:

@@ -5,9 +5,10 @@
 # mypy: disable-error-code="no-untyped-def"
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined
+from pyrogram.charts.runtime.random_numbers import uniform
+
 from .cfg_log import weight_of
-from .compiling import borrowing, inlined
-from .eisner_sample import uniform
 
 
 @borrowing

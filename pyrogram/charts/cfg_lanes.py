@@ -21,10 +21,21 @@ symbols exclude are skipped; twice that outside.
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined
+from pyrogram.charts.runtime.lanes import (
+    any_lane,
+    exponent_of,
+    fill,
+    fma,
+    load,
+    maximum,
+    power_of_two,
+    rounded,
+    store,
+)
+from pyrogram.charts.runtime.lanes_memory import aligned
+
 from .cfg_plan import Plan
-from .compiling import borrowing, inlined
-from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
-from .lanes_memory import aligned
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need only the factors of words
 

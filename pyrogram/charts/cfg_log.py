@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing
+
 from .cfg_rules import RuleTable
-from .compiling import borrowing
 
 
 class Grammar(NamedTuple):

@@ -18,6 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined, kernel
+from pyrogram.charts.runtime.lanes import fill, store
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .cfg_draw import draw_from_lanes, real_of
 from .cfg_lanes import inside, make_chart
 from .cfg_log import grammar_of
@@ -25,11 +30,7 @@ from .cfg_outside import outside
 from .cfg_plan import Plan, plan_of
 from .cfg_rules import Matches, RuleTable
 from .cfg_sentences import sentence_counts, sentence_samples
-from .compiling import borrowing, inlined, kernel
-from .eisner_sample import seed_stream
-from .lanes import fill, store
 from .projective_numba import longest_first
-from .threads import run_workers, take
 
 GREATEST = 2.0**200
 LEAST = 2.0**-300

@@ -9,9 +9,10 @@ the parents' adjoints are the counts of the rules, up to their weights.
 
 # mypy: disable-error-code="no-untyped-def"
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined
+from pyrogram.charts.runtime.lanes import any_lane, fill, fma, load, store
+
 from .cfg_lanes import weight
-from .compiling import borrowing, inlined
-from .lanes import any_lane, fill, fma, load, store
 
 
 @borrowing

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined, kernel
+
 from .cfg_log import grammar_of
 from .cfg_rules import Matches, RuleTable
-from .compiling import borrowing, inlined, kernel
 
 _ROOM = 1 << 20  # events of some sentences
 

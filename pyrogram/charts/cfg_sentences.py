@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .cfg_best import SPANS, WEIGHT, fill_best, read_best
 from .cfg_draw import draw_from_logs
 from .cfg_log import grammar_of, log_counts, log_inside, log_outside
 from .cfg_rules import Matches, RuleTable, longest
-from .compiling import kernel
-from .eisner_sample import seed_stream
-from .threads import run_workers, take
 
 
 def sentence_counts(

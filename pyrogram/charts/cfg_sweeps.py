@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, kernel
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+from pyrogram.charts.runtime.lanes_memory import aligned
+
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES, read_rows, sum_by_multinomial, write_rows
 from .cfg_tiles import TileChart, fill_chart, log_z_of
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
-from .compiling import borrowing, kernel
-from .lanes import fill, fma, load, maximum, store
 from .lanes_log import log
-from .lanes_memory import aligned
 
 _GREATEST_WEIGHT = 2.0**300  # of weights that are given; others are at most one
 

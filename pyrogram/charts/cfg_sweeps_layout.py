@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import kernel
+
 from .cfg_possible import possible
 from .cfg_rules import Matches, RuleTable
 from .cfg_tiles import TileChart, chart_of
 from .cfg_tiles_plan import TilePlan, tile_plan_of
-from .compiling import kernel
 
 _ROWS_FROM = 2 / 3
 _SAMPLE = 64

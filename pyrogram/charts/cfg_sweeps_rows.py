@@ -3,8 +3,8 @@
 """Rows of own counts, one after the other in memory, and cells, in which each of eight sentences has a lane."""
 
 # mypy: disable-error-code="no-untyped-def"
-from .compiling import borrowing
-from .lanes import fill, gather_cells, load, scatter_cells, store
+from pyrogram.charts.runtime.compiling import borrowing
+from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
 
 LANES = 8
 

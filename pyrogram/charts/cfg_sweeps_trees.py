@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined, joined, kernel
+from pyrogram.charts.runtime.lanes_memory import aligned
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+
 from .cfg_draw import draw_from_lanes
 from .cfg_log import grammar_of
 from .cfg_rules import RuleTable, longest
@@ -21,9 +25,6 @@ from .cfg_sweeps_rows import LANES
 from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, watch
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
-from .compiling import borrowing, inlined, joined, kernel
-from .eisner_sample import seed_stream, uniform
-from .lanes_memory import aligned
 
 
 class _Scratch(NamedTuple):

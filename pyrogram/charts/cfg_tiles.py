@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.compiling import borrowing, inlined, joined
+from pyrogram.charts.runtime.lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, store
+
 from .cfg_tiles_plan import TilePlan
-from .compiling import borrowing, inlined, joined
-from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, store
 from .lanes_tiles import MOST, apply_rules, least_positive, multiply_pairs
 
 # Bounds on cells and adjoints that are trusted: what is flushed to zero is below 2**-1022, and times that harmless.

@@ -4,9 +4,10 @@
 
 # mypy: disable-error-code="no-untyped-def"
 
+from pyrogram.charts.runtime.compiling import borrowing, joined
+from pyrogram.charts.runtime.lanes import any_lane, fill, fma, load, store
+
 from .cfg_tiles import GREATEST, form_products, splits, unary_spans, weight
-from .compiling import borrowing, joined
-from .lanes import any_lane, fill, fma, load, store
 from .lanes_tiles import MOST, open_rules, push_pairs
 
 

@@ -16,14 +16,15 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import fill, store
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from . import dmv, projective_numba
-from .compiling import kernel
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .eisner_scaling import SCALED_FROM
-from .lanes import fill, store
 from .projective_numba import GREATEST, longest_first
-from .threads import run_workers, take
 
 # Sums of counts are formed in this many parts whatever the number of threads, so that they do not depend on it.
 PARTS = 8

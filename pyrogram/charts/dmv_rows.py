@@ -26,14 +26,15 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import exp, fill, load, maximum, store
+from pyrogram.charts.runtime.lanes_memory import prefetch_between
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
-from .lanes import exp, fill, load, maximum, store
-from .lanes_memory import prefetch_between
 from .projective_lanes import LEAST, add_shift, log_z_of
 from .projective_numba import GREATEST, longest_first
-from .threads import run_workers, take
 
 
 def scores(

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+from pyrogram.charts.runtime.lanes_memory import increase, peek, poke, prefetch_between
+
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
-from .lanes import fill, fma, load, maximum, store
 from .lanes_log import gather, log
-from .lanes_memory import increase, peek, poke, prefetch_between
 
 GREATEST = 2.0**900  # see :mod:`.projective_numba`
 LANES = 8

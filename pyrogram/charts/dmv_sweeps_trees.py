@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+
 from .dmv_sweeps import GREATEST, Layout, clear_lanes
 from .eisner_lanes import inside, make_chart
-from .eisner_sample import draw_tree, seed_stream, uniform
+from .eisner_sample import draw_tree
 from .projective_lanes import log_z_of
 
 

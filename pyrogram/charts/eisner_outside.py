@@ -9,8 +9,9 @@ The adjoint of log Z with respect to a cell X is in the table dX, at the same pl
 # mypy: disable-error-code="no-untyped-def"
 from numba import njit
 
+from pyrogram.charts.runtime.lanes import any_lane, fill, fma, load, store
+
 from .eisner_lanes import columns_at_once
-from .lanes import any_lane, fill, fma, load, store
 
 
 @njit(nogil=True)

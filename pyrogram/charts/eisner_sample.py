@@ -12,6 +12,7 @@ from numba import njit
 from numba.extending import overload
 
 from .eisner_log import left_arc_terms, left_tree_terms, right_arc_terms, right_tree_terms, root_terms
+from .runtime.random_numbers import choose
 
 # What is on the agenda: a half tree or a trapezoid, to the right or to the left; or the choice of the root.
 RIGHT_TREE, LEFT_TREE, RIGHT_ARC, LEFT_ARC, ROOT = range(5)
@@ -80,42 +81,6 @@ def _(source, terms, kind, i, j):
 
 
 @njit(nogil=True)
-def uniform(state):
-    """A number in [0, 1) from SplitMix64, whose one word of state is advanced."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * 2.0**-53
-
-
-@njit(nogil=True)
-def seed_stream(state, seed, stream):
-    """Start an independent stream: the state is the seed's and the stream's hash."""
-    state[0] = np.uint64(seed)
-    uniform(state)
-    state[0] ^= np.uint64(stream) * np.uint64(0xD1342543DE82EF95)
-    uniform(state)
-
-
-@njit(nogil=True)
-def _choose(terms, count, state):
-    total = 0.0
-    for t in range(count):
-        total += terms[t]
-    remaining = uniform(state) * total
-    chosen = -1
-    for t in range(count):
-        if terms[t] > 0:
-            chosen = t
-            remaining -= terms[t]
-            if remaining < 0:
-                break
-    return chosen
-
-
-@njit(nogil=True)
 def draw_tree(source, n, multiroot, state, terms, agenda, heads):
     """Write one tree of n words into ``heads``; ``agenda`` (2n + 2, 3) and ``terms`` (n + 1,) are scratch."""
     agenda[0] = (RIGHT_TREE if multiroot else ROOT, 0, n)
@@ -125,7 +90,7 @@ def draw_tree(source, n, multiroot, state, terms, agenda, heads):
         kind, i, j = agenda[size, 0], agenda[size, 1], agenda[size, 2]
         if i == j:
             continue
-        t = _choose(terms, _fill_terms(source, terms, kind, i, j), state)
+        t = choose(terms, _fill_terms(source, terms, kind, i, j), state)
         if kind == ROOT:
             heads[t] = 0
             agenda[size] = (LEFT_TREE, 1, t + 1)

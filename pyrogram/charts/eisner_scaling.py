@@ -8,7 +8,17 @@ Both charts have a column for each word j, in which every cell carries the facto
 # mypy: disable-error-code="no-untyped-def"
 from numba import njit
 
-from .lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, rounded, store
+from pyrogram.charts.runtime.lanes import (
+    any_lane,
+    exponent_of,
+    fill,
+    fma,
+    load,
+    maximum,
+    power_of_two,
+    rounded,
+    store,
+)
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need no scaling
 

@@ -11,12 +11,13 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from .compiling import kernel
-from .eisner_sample import seed_stream
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import gather_cells, scatter_cells
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import take
+
 from .hmm_lanes import WIDTH, backward, clear, count, forward
 from .hmm_log import best, choose, log_draw, log_forward, log_posteriors
-from .lanes import gather_cells, scatter_cells
-from .threads import take
 
 GREATEST = 2.0**900
 # Sums of counts are formed in this many parts whatever the number of threads, so that they do not depend on it.

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from .lanes import exponent_of, fill, fma, load, maximum, power_of_two, store
+from pyrogram.charts.runtime.lanes import exponent_of, fill, fma, load, maximum, power_of_two, store
 
 WIDTH = 8
 

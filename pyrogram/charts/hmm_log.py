@@ -9,7 +9,7 @@
 import numpy as np
 from numba import njit
 
-from .eisner_sample import uniform
+from pyrogram.charts.runtime.random_numbers import uniform
 
 
 @njit(nogil=True)

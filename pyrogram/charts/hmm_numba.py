@@ -18,6 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyrogram.charts.runtime.threads import run_workers
+
 from .hmm_kernels import (
     LOG_Z,
     PARTS,
@@ -30,7 +32,6 @@ from .hmm_kernels import (
     sum_parts,
 )
 from .hmm_lanes import WIDTH, make_lanes, pitch_of
-from .threads import run_workers
 
 
 def log_partition(

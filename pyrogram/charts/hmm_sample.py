@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from .compiling import kernel
-from .eisner_sample import seed_stream, uniform
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
 TRIES = 10_000
 

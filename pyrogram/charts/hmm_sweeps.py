@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import borrowing, kernel
+from pyrogram.charts.runtime.compiling import borrowing, kernel
+from pyrogram.charts.runtime.lanes import fill, load, store
+from pyrogram.charts.runtime.lanes_memory import aligned
+
 from .hmm_lanes import WIDTH, pitch_of
 from .hmm_sweeps_chain import count, forward_backward, make_chain, weigh, weigh_states
-from .lanes import fill, load, store
-from .lanes_memory import aligned
 
 
 class Layout(NamedTuple):

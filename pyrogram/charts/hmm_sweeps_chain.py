@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import borrowing
+from pyrogram.charts.runtime.compiling import borrowing
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+from pyrogram.charts.runtime.lanes_memory import aligned, prefetch
+
 from .hmm_lanes import WIDTH, pitch_of
-from .lanes import fill, fma, load, maximum, store
 from .lanes_log import log
-from .lanes_memory import aligned, prefetch
 from .lanes_sums import add_up, sums_of_eight
 
 # Real space flushes what is below 2**-1022. With all sums of vectors and of their products within these bounds, what

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.lanes import fill, fma, gather_cells, load, maximum, store
+
 from .hmm_lanes import WIDTH, pitch_of
-from .lanes import fill, fma, gather_cells, load, maximum, store
 from .lanes_log import log
 
 GREATEST = 2.0**900  # see :mod:`.hmm_kernels`

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .compiling import kernel
-from .eisner_sample import seed_stream, uniform
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import fill, load, maximum, store
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+
 from .hmm_lanes import WIDTH, backward, forward, make_lanes
 from .hmm_log import choose
 from .hmm_sweeps import Layout, Tables
 from .hmm_sweeps_lanes import GREATEST, feed_words, log_z_of, make_memory
-from .lanes import fill, load, maximum, store
 
 
 def hastings(

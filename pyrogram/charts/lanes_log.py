@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms of lanes (see :mod:`.lanes`), and lanes from anywhere in a table; float64."""
+"""Logarithms of lanes (see :mod:`pyrogram.charts.runtime.lanes`), and lanes from anywhere in a table; float64."""
 
 # mypy: disable-error-code="no-untyped-def"
 import math
@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .lanes import Lanes, _address, _llvm_function
+from pyrogram.charts.runtime.lanes import Lanes, _address, _llvm_function
 
 _TINY = 2.2250738585072014e-308
 # The bits of sqrt(1/2): taking them off first puts the mantissa between sqrt(1/2) and sqrt(2).

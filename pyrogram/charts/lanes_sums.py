@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over the lanes of :mod:`.lanes`, and eight numbers of either precision in memory as lanes of float64."""
+"""Sums over the lanes of :mod:`.runtime.lanes`, and eight numbers of either precision in memory as lanes of float64."""
 
 # mypy: disable-error-code="no-untyped-def"
 from llvmlite import ir
@@ -8,7 +8,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .lanes import Lanes, _address
+from pyrogram.charts.runtime.lanes import Lanes, _address
 
 _EIGHT = ir.VectorType(ir.DoubleType(), 8)
 

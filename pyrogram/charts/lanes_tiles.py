@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Small matrix products whose elements are lanes (see :mod:`.lanes`): what charts of dense grammars do most.
+"""Small matrix products whose elements are lanes (see :mod:`.runtime.lanes`): what charts of dense grammars do most.
 
 A cell that is loaded should take part in several products, or loads bound the time. So up to four rows and four columns
 are done at once, with all sums in registers. There is machine code for every number of rows and columns up to four,
@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .lanes import Lanes, _llvm_function
+from pyrogram.charts.runtime.lanes import Lanes, _llvm_function
 
 MOST = 4  # rows and columns of a tile
 _INT = ir.IntType(64)

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from numba import njit
 from torch import Tensor
 
-from .compiling import kernel
-from .eisner_sample import seed_stream, uniform
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
 TRIES = 10_000
 

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
+
 from .leftmost import FlatRules
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .lanes import above, exp, fill, gather_cells, load, maximum, scatter_cells, store
+from pyrogram.charts.runtime.lanes import above, exp, fill, gather_cells, load, maximum, scatter_cells, store
 
 _LOG2 = math.log(2.0)
 LEAST = -1e30  # lower shifts would turn -inf into NaN

@@ -20,14 +20,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .eisner_best import fill_best, fill_first, make_best_chart, read_best
 from .eisner_lanes import inside, make_chart
 from .eisner_log import log_inside, log_posteriors, make_log_chart
 from .eisner_outside import outside
-from .eisner_sample import draw_tree, seed_stream
+from .eisner_sample import draw_tree
 from .projective_lanes import drain_posteriors, feed_scores, log_z_of
-from .threads import run_workers, take
 
 # M by element size, see above (a tuple, for compiled code reads no dictionaries).
 GREATEST = (0.0, 0.0, 0.0, 0.0, 2.0**60, 0.0, 0.0, 0.0, 2.0**900)

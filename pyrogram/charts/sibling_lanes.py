@@ -33,9 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.lanes import fill, fma, load, store
+from pyrogram.charts.runtime.lanes_memory import LINE, aligned
+
 from .eisner_scaling import SCALED_FROM, choose_factor, close, scale
-from .lanes import fill, fma, load, store
-from .lanes_memory import LINE, aligned
 from .sibling_rows import weigh_row
 
 

@@ -15,8 +15,10 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
-from .compiling import kernel
-from .eisner_sample import seed_stream
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.charts.runtime.threads import run_workers, take
+
 from .projective_lanes import log_z_of
 from .projective_numba import GREATEST, longest_first
 from .sibling_best import fill_best, fill_first, make_best_chart, read_best
@@ -25,7 +27,6 @@ from .sibling_log import Scores, log_inside, log_posteriors, make_log_chart
 from .sibling_outside import outside
 from .sibling_rows import drain_arcs, feed_scores
 from .sibling_sample import draw_tree
-from .threads import run_workers, take
 
 _NO_STOPS = {t: np.zeros((0, 0, 2, 0), t) for t in (np.float32, np.float64)}
 

@@ -9,8 +9,9 @@ a cell X is in the table dX, at the same place as X. Posteriors of siblings leav
 # mypy: disable-error-code="no-untyped-def"
 from numba import njit
 
+from pyrogram.charts.runtime.lanes import any_lane, fill, fma, load, store
+
 from .eisner_outside import _add, _push
-from .lanes import any_lane, fill, fma, load, store
 from .sibling_rows import scatter_row, sibling_range, weigh_row
 
 

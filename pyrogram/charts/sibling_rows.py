@@ -12,7 +12,8 @@ from llvmlite import ir
 from numba import njit
 from numba.extending import intrinsic
 
-from .lanes import exp, fill, gather_cells, load, maximum, scatter_cells, store
+from pyrogram.charts.runtime.lanes import exp, fill, gather_cells, load, maximum, scatter_cells, store
+
 from .projective_lanes import LEAST, add_shift
 
 

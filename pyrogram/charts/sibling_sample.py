@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from .eisner_sample import _choose
+from pyrogram.charts.runtime.random_numbers import choose
+
 from .sibling_log import (
     between_terms,
     left_arc_terms,
@@ -111,7 +112,7 @@ def draw_tree(source, n, multiroot, state, terms, agenda, heads):
         kind, i, j = agenda[size, 0], agenda[size, 1], agenda[size, 2]
         if i == j:
             continue
-        t = _choose(terms, _fill_terms(source, terms, kind, i, j), state)
+        t = choose(terms, _fill_terms(source, terms, kind, i, j), state)
         if kind == ROOT:
             heads[t] = 0
             agenda[size] = (LEFT_TREE, 1, t + 1)

@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 
 from pyrogram import __version__
-from pyrogram.cli.draw import draw
-from pyrogram.cli.errors import run_guarded
-from pyrogram.cli.evaluate import evaluate
-from pyrogram.cli.induce import induce
-from pyrogram.cli.parse import parse
-from pyrogram.cli.reproduce import reproduce
-from pyrogram.cli.sample import sample
-from pyrogram.cli.train import train
+from pyrogram.cli.commands.draw import draw
+from pyrogram.cli.commands.evaluate import evaluate
+from pyrogram.cli.commands.induce import induce
+from pyrogram.cli.commands.parse import parse
+from pyrogram.cli.commands.reproduce import absent, find_reproduce
+from pyrogram.cli.commands.sample import sample
+from pyrogram.cli.commands.train import train
+from pyrogram.cli.io.errors import run_guarded
 
 __all__ = ["app", "main"]
 
@@ -34,8 +34,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (induce, train, parse, evaluate, draw, sample, reproduce):
+for command in (induce, train, parse, evaluate, draw, sample):
     app.command(help=_paragraphs(command))(command)
+reproduce = find_reproduce()
+app.command("reproduce", help=_paragraphs(reproduce), context_settings={"ignore_unknown_options": reproduce is absent})(
+    reproduce
+)
 
 
 def _version(wanted: bool) -> None:

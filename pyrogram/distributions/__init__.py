@@ -3,11 +3,12 @@
 """Pyro distributions over derivations and sentences, and priors of weights that Pyro lacks."""
 
 from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scores
+from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .logistic_normal import Mixture, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
-from .partition import Experts, Link, PartitionStructure
+from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
 from .ragged import RaggedSimplex, ragged_simplex, simplex_of

@@ -14,7 +14,6 @@ itself, while disjoint segments of one long expert are tied by its covariance al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
@@ -22,56 +21,9 @@ from torch import Tensor
 
 from pyrogram.grammar import Block, PackedBlock
 
+from .experts import Experts, Link
 from .gaussian import Gaussian
-
-
-@dataclass(frozen=True)
-class Experts:
-    """A family of experts of one length, which together are one Gaussian site.
-
-    :param shape: ``(*batch, length)``; ``batch`` indexes the experts.
-    :param segments: ``(start, stop)`` of each segment, in order, a partition of 0 .. length; one segment by default.
-    :raises ValueError: if the segments are no partition.
-    """
-
-    shape: torch.Size
-    segments: tuple[tuple[int, int], ...] = ()
-
-    def __post_init__(self) -> None:
-        shape = torch.Size(self.shape)
-        if not shape or shape.numel() == 0:
-            raise ValueError(f"experts must have shape (*batch, length) without zeros, not {tuple(shape)}")
-        segments = tuple((int(a), int(b)) for a, b in self.segments) or ((0, shape[-1]),)
-        ends = [0, *(stop for _, stop in segments)]
-        if [start for start, _ in segments] != ends[:-1] or ends[-1] != shape[-1] or any(a >= b for a, b in segments):
-            raise ValueError(f"segments must partition 0..{shape[-1]} in order, not {segments}")
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "segments", segments)
-
-    @property
-    def count(self) -> int:
-        """Number of experts."""
-        return self.shape[:-1].numel()
-
-    @property
-    def length(self) -> int:
-        """Number of coordinates of each expert."""
-        return self.shape[-1]
-
-
-@dataclass(frozen=True, eq=False)
-class Link:
-    """One segment of the experts of a family takes part in multinomials of a block.
-
-    :param experts: name of the family.
-    :param index: for each multinomial of the block the flat index of the expert in its family, -1 for none; whole
-        numbers, shape ``block.shape[:-1]``.
-    :param segment: number of the segment.
-    """
-
-    experts: str
-    index: Tensor
-    segment: int = 0
+from .tied_start import tied_starts
 
 
 class PartitionStructure:
@@ -188,8 +140,6 @@ class PartitionStructure:
         :returns: for each family its start.
         :raises ValueError: if a block has no own experts, or if experts are missing.
         """
-        from .tied_start import tied_starts  # which needs this class
-
         return tied_starts({"": self}, {"": experts}, {"": covariances or {}})[""]
 
     def _batch(self, name: str, values: Mapping[str, Tensor]) -> torch.Size:

@@ -8,12 +8,16 @@ The schedule of Cohen and Smith (2009, section 4.1): train without parameter tyi
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from .experts import Experts
 from .gaussian import Gaussian
-from .partition import Experts, PartitionStructure
+
+if TYPE_CHECKING:
+    from .partition import PartitionStructure
 
 
 def tied_starts(

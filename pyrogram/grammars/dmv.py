@@ -64,6 +64,10 @@ class DMV(Grammar):
     def num_words(self) -> int:
         return self.num_tags
 
+    def with_tags(self, num_tags: int) -> DMV:
+        """The same model of other tags: of some of these only, say."""
+        return DMV(num_tags, valence_attach=self.valence_attach)
+
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of arcs ``(*batch, n+1, n+1, 2)`` and stops ``(*batch, n+1, 2, 2)``; see :mod:`pyrogram.charts`."""
         root, attach, stop = (log_weights[name] for name in self.blocks)

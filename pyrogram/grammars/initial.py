@@ -171,11 +171,9 @@ def _chunks(grammar: DMV, words: Tensor) -> Iterator[slice]:
 
 def _own_symbols(grammar: DMV, words: Tensor) -> tuple[Tensor, Tensor, DMV]:
     """The symbols of some sentences (k,), the sentences in numbers of these, and a grammar with no others."""
-    from .dmv import DMV
-
     used = words[words >= 0].unique()
     own = torch.where(words >= 0, torch.searchsorted(used, words.contiguous()), -1)
-    return used, own, DMV(max(1, len(used)), valence_attach=grammar.valence_attach)
+    return used, own, grammar.with_tags(max(1, len(used)))
 
 
 def _add(total: Tensor, name: str, used: Tensor, counts: Tensor) -> None:

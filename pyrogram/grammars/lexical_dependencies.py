@@ -30,8 +30,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import lexical_events as rows
-from pyrogram.charts.lexical_scores import fill
+from pyrogram.charts.lexical import events as rows
+from pyrogram.charts.lexical.scores import fill
 from pyrogram.charts.trees import has_cycle
 
 #: The three variables of a child, in the order of generation.

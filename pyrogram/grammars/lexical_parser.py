@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import projective, sibling
-from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
 
 from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
 

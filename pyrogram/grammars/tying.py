@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from pyrogram.distributions.partition import Experts, Link, PartitionStructure, own_link
+from pyrogram.distributions.experts import Experts, Link
+from pyrogram.distributions.partition import PartitionStructure, own_link
 from pyrogram.grammar import Block, Grammar
 
 #: What the paper's letters stand for: a name, and families of :data:`pyrogram.data.FAMILIES`. Its "nominal parents"

@@ -2,21 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops that learn grammars from a Pyro model, and the exact ELBO for Pyro's own SVI."""
 
-from .collapsed_vb import CollapsedVB
+from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
+
 from .elbo import TraceGrammar_ELBO
-from .em import EM
 from .inference_data import to_inference_data
-from .loop import GrammarLoop
-from .pitman_yor import PitmanYorSampler
-from .sibling_hastings import SiblingHastings
-from .sources import ModelError
-from .topic_sampler import TopicGibbs
-from .topic_sampler_alignment import align_states
-from .topic_sampler_predictive import SyntacticTopics
-from .topic_sampler_trees import TopicTrees
-from .tree_samplers import TreeGibbs, TreeHastings
-from .variable_cvb import VariableCVB
-from .variational import VariationalEM
+from .lexical.hastings import SiblingHastings
+from .loops.base import GrammarLoop
+from .loops.collapsed_vb import CollapsedVB
+from .loops.em import EM
+from .loops.variable_cvb import VariableCVB
+from .loops.variational_em import VariationalEM
+from .model.structure import ModelError
+from .pitman_yor.sampler import PitmanYorSampler
+from .samplers.tree_hastings import TreeHastings
+from .topics.alignment import align_states
+from .topics.gibbs import TopicGibbs
+from .topics.predictive import SyntacticTopics
+from .topics.trees import TopicTrees
 
 __all__ = [
     "EM",

@@ -20,9 +20,8 @@ from pyrogram.distributions import Sentence
 from pyrogram.distributions.logistic_normal import Gaussian, Mixture
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
-
-from .reading import depends, kind_of, unwrapped
-from .sources import ModelError
+from pyrogram.infer.model.structure import ModelError
+from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
 
 
 class TraceGrammar_ELBO(ELBO):

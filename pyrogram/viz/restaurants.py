@@ -13,7 +13,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pyrogram.charts.pitman_yor import Restaurants
+    from pyrogram.charts.pitman_yor.restaurants import Restaurants
 
 
 def plot_draws(

@@ -5,7 +5,7 @@
 from pathlib import Path
 
 import pyrogram
-from pyrogram.charts.compiling import sources
+from pyrogram.charts.runtime.compiling import sources
 
 PACKAGE = Path(pyrogram.__file__).parent
 

@@ -8,9 +8,9 @@ import torch
 
 from pyrogram import DMV
 from pyrogram.charts import lanes_log
-from pyrogram.charts.compiling import kernel
 from pyrogram.charts.dmv_sweeps import make_layout
-from pyrogram.charts.lanes import load, store
+from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import load, store
 from pyrogram.sweeps import Field, Sweeps
 
 

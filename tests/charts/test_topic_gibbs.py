@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pyrogram.charts import topic_gibbs, topic_trees
+from pyrogram.charts.topics import gibbs as topic_gibbs
+from pyrogram.charts.topics import trees as topic_trees
 
 V = 5
 

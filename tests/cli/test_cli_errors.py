@@ -125,7 +125,7 @@ def test_messages_speak_of_options(refused, file):
 
 def test_messages_of_models_are_a_sentence(refused, file, monkeypatch):
     """Pyro adds shapes to an error in a model; the library speaks of its arguments."""
-    from pyrogram.cli import experiment
+    from pyrogram.cli.runs import starts as experiment
 
     def too_many(settings, grammar, *others):
         return {name: torch.ones(*block.shape, 3) / 3 for name, block in grammar.blocks.items()}
@@ -219,7 +219,7 @@ def test_bugs_keep_their_traceback(file, monkeypatch):
     def bug(*args, **kwargs):
         return int("of ours")  # a ValueError, but not one with a message for users
 
-    monkeypatch.setattr("pyrogram.cli.reading.read_corpus", bug)
+    monkeypatch.setattr("pyrogram.cli.io.corpora.read_corpus", bug)
     with pytest.raises(ValueError, match="invalid literal"):
         main(["evaluate", str(file(SENTENCE)), str(file(SENTENCE))])
 

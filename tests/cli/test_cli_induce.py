@@ -127,8 +127,8 @@ def test_weights_are_the_librarys(method, call, treebanks, tmp_path):
 
 
 def test_starts_are_those_of_the_initialisers():
-    from pyrogram.cli.experiment import plain_start, start_weights
-    from pyrogram.cli.settings import Settings
+    from pyrogram.cli.runs.settings import Settings
+    from pyrogram.cli.runs.starts import plain_start, start_weights
 
     words = torch.tensor([[0, 1, 2, -1], [2, 0, 1, 1]])
     grammar = DMV(3)
@@ -218,7 +218,7 @@ def test_a_start_of_density_zero(call, treebanks, tmp_path):
 
 
 def test_rank_correlation():
-    from pyrogram.cli.scores import rank_correlation
+    from pyrogram.cli.runs.evaluation import rank_correlation
 
     stats = pytest.importorskip("scipy.stats")
     x, y = [3.0, 1.0, 2.0, 2.0, 5.0], [0.1, 0.4, 0.4, 0.2, 0.9]

@@ -116,7 +116,7 @@ def test_probabilities_of_the_file_are_where_it_starts(induce, files):
 
 
 def test_resumed_runs_are_the_same(induce, monkeypatch):
-    from pyrogram.cli.progress import Watch
+    from pyrogram.cli.runs.progress import Watch
 
     whole = induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="whole")
 
@@ -208,8 +208,8 @@ def test_refusals(files, refused, tmp_path, induce):
 def test_a_pcfg_has_no_dependency_trees(induce, refused):
     out = induce("--steps", 2)
     assert json.loads((out / "config.json").read_text())["grammar"]["kind"] == "CFG"
-    from pyrogram.cli.errors import CommandError
-    from pyrogram.cli.run_folder import load_run
+    from pyrogram.cli.io.errors import CommandError
+    from pyrogram.cli.runs.folder import load_run
 
     with pytest.raises(CommandError, match="holds a pcfg"):
         load_run(out)

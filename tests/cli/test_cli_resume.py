@@ -11,7 +11,7 @@ import time
 import pytest
 from safetensors.torch import load
 
-from pyrogram.cli.progress import Watch
+from pyrogram.cli.runs.progress import Watch
 from pyrogram.infer import GrammarLoop
 
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from pyrogram.charts.trees import projective_trees
-from pyrogram.cli.tree_text import tree_text
+from pyrogram.cli.io.tree_text import tree_text
 
 
 def test_a_sentence():

@@ -9,7 +9,7 @@ import torch
 from lexical_trees import tree_score
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise, LexicalParser

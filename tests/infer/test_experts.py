@@ -13,9 +13,10 @@ import scipy.optimize
 import torch
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from pyrogram.charts.lanes import load, store
-from pyrogram.infer import experts, lane_algebra
-from pyrogram.infer.experts import ExpertRows, Priors
+from pyrogram.charts.gaussians import experts
+from pyrogram.charts.gaussians import linear_algebra as lane_algebra
+from pyrogram.charts.gaussians.experts import ExpertRows, Priors
+from pyrogram.charts.runtime.lanes import load, store
 
 Array = Any
 # An expert in a group: its number, and for each attachment the multinomial row of the group and its first coordinate.

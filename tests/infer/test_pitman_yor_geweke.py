@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor
 from pyrogram.infer import PitmanYorSampler
 

@@ -14,7 +14,7 @@ from pyro.ops.stats import effective_sample_size
 from seatings import Process
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Restaurants
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor
 from pyrogram.infer import ModelError, PitmanYorSampler
 

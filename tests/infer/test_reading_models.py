@@ -21,7 +21,7 @@ from pyrogram import DMV
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer import EM, ModelError, VariationalEM
-from pyrogram.infer.reading import read_model
+from pyrogram.infer.model.tracing import read_model
 
 WORDS = torch.tensor([[0, 1, -1], [1, 0, 1], [0, -1, -1]])
 GRAMMAR = DMV(2)

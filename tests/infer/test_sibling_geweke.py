@@ -19,12 +19,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Restaurants
-from pyrogram.charts.pitman_yor_undo import Trials
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.charts.pitman_yor.trials import Trials
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise
-from pyrogram.infer.sibling_hastings import SiblingHastings
-from pyrogram.infer.slice_sampling import slice_sweep
+from pyrogram.infer.lexical.hastings import SiblingHastings
+from pyrogram.infer.samplers.slice_sampling import slice_sweep
 
 S, W, C = 2, 2, 1
 CONTEXTS = {

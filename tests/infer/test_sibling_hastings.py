@@ -17,13 +17,13 @@ from pyro.infer import MCMC
 from scipy.stats import chi2
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor import Restaurants
-from pyrogram.charts.pitman_yor_undo import Trials
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.charts.pitman_yor.trials import Trials
 from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise
 from pyrogram.grammars.lexical_tagger import LexicalTagger
-from pyrogram.infer.sibling_hastings import SiblingHastings
+from pyrogram.infer.lexical.hastings import SiblingHastings
 
 sys.path.append(str(Path(__file__).parents[1] / "grammars"))
 from lexical_seats import Seats, sentence_events  # noqa: E402

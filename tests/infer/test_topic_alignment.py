@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from pyrogram.infer import align_states
-from pyrogram.infer.topic_sampler_alignment import maximum_matching
+from pyrogram.infer.topics.alignment import maximum_matching
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (6, 6), (4, 7), (7, 4), (40, 40)])

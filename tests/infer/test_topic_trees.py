@@ -62,7 +62,7 @@ def test_arc_scores_and_parses(topics):
 
 
 def test_sentences_of_many_lengths_are_parsed_as_each_alone(topics, monkeypatch):
-    monkeypatch.setattr("pyrogram.charts.topic_tokens._CELLS", 60)
+    monkeypatch.setattr("pyrogram.charts.topics.tokens._CELLS", 60)
     torch.manual_seed(0)
     words = torch.randint(0, V, (9, 6))
     for i, n in enumerate([6, 1, 3, 5, 2, 2, 6, 4, 1]):
@@ -136,7 +136,7 @@ def test_samples_are_trees_and_repeatable(topics):
 
 def test_few_proposals_at_a_time(topics, monkeypatch):
     words = torch.tensor([[1, 0, 1], [2, 1, 0]])
-    monkeypatch.setattr("pyrogram.infer.topic_sampler_trees._PROPOSED", 12)
+    monkeypatch.setattr("pyrogram.infer.topics.trees._PROPOSED", 12)
     kernel = TopicTrees(topics, seed=3)
     assert kernel.run(words, num_samples=5, burn_in=4, thin=2).shape == (5, 2, 3)
     assert kernel._proposals == 14

@@ -11,9 +11,10 @@ import torch
 from infer.tree_calibration import Draws, exact_draws, geweke, mean_p_value, posterior_samples, rank_p_value
 
 from pyrogram.grammars import DMV
-from pyrogram.infer import TreeGibbs, TreeHastings, tree_samplers
-from pyrogram.infer.sources import Reading
-from pyrogram.infer.tree_sampler import TreeSampler
+from pyrogram.infer import TreeGibbs, TreeHastings
+from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.samplers import tree_hastings as tree_samplers
+from pyrogram.infer.samplers.base import TreeSampler
 from pyrogram.sweeps import Sweeps
 
 pytestmark = pytest.mark.slow

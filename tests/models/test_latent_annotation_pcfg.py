@@ -14,7 +14,7 @@ from pyrogram.models.dirichlet import dirichlet
 from pyrogram.models.latent_annotation_pcfg import annotated_treebank, latent_annotation_pcfg
 
 from pyrogram.infer import EM, CollapsedVB, ModelError, VariationalEM
-from pyrogram.infer.variable_cvb import VariableCVB
+from pyrogram.infer.loops.variable_cvb import VariableCVB
 
 BANK = [
     "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))",

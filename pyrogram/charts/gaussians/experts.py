@@ -1,0 +1,166 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The variational Gaussians of (shared) logistic normal experts, a set of its own for every group.
+
+A *group* is what shares one draw of the experts: a sentence, or the corpus. In each, q(eta) = prod N(m, v), with v a
+variance, is one factor of the mean field; the other is a grammar with the log weights psi (2008, appendix A, and 2009,
+Figure 3, with Lambda = Sigma^-1 where the appendix prints Sigma). For a multinomial k, the mean of the segments J_k,
+
+    u_k = sum of m / |J_k|      w_k = sum of v / |J_k|^2      psi_k = u_k - log sum_i exp(u_ki + w_ki / 2)
+
+and a group's bound is log Z(exp psi) + negkl. Only what occurs in a group is stored; arrays of numbers are flat,
+row behind row, and belong to the caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyrogram.charts.runtime.threads import run_workers
+
+from . import batches as newton_blocks
+from . import sums as expert_sums
+from .direction import make_cells
+from .layout import Array, ExpertRows, Priors
+
+__all__ = ["ExpertRows", "Priors", "log_weights", "mixtures", "moments", "negkl", "update"]
+
+
+def mixtures(rows: ExpertRows, m: Array, v: Array) -> tuple[Array, Array]:
+    """Mixed means u and mixed variances w of all multinomial rows."""
+    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
+    u, w = np.zeros(rows.row_start[-1]), np.zeros(rows.row_start[-1])
+    attachments = rows.att_ptr, rows.att_row, rows.att_coord, rows.att_scale
+    expert_sums.mix(rows.row_start, rows.expert_start, *attachments, m, v, u, w)
+    return u, w
+
+
+def log_weights(rows: ExpertRows, u: Array, w: Array, groups: Array, psi: Array) -> None:
+    """psi = u - log sum exp(u + w/2) of the multinomial rows of the listed groups, in place."""
+    _check_arrays(u=(u, rows.row_start), w=(w, rows.row_start), psi=(psi, rows.row_start))
+    groups = _check_groups(rows, groups)
+    start = rows.row_start[rows.row_ptr]
+    sizes = np.diff(start)[groups]
+
+    def work(turns: Any) -> None:
+        mem = np.zeros(int(sizes.max(initial=0)) + expert_sums.WIDTH)
+        expert_sums.log_weights(rows.row_ptr, rows.row_start, u, w, groups, turns, mem, psi)
+
+    run_workers(work, cost=20.0 * sizes.sum())
+
+
+def negkl(rows: ExpertRows, priors: Priors, m: Array, v: Array, groups: Array | None = None) -> Array:
+    """(G,): minus the Kullback-Leibler divergence from q to the prior, summed over the expert rows of each group.
+
+    :param groups: those wanted, zero for others; None: all.
+    """
+    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
+    _check_priors(rows, priors)
+    out = np.zeros(rows.num_groups)
+    groups = np.arange(rows.num_groups) if groups is None else _check_groups(rows, groups)
+    share = len(groups) / max(rows.num_groups, 1)
+    p = priors
+
+    def work(turns: Any) -> None:
+        d, y = np.zeros((2, int(rows.length.max(initial=0))))
+        of_rows = rows.group_ptr, rows.expert, rows.expert_start
+        of_priors = p.start, p.mu, p.diagonal, p.precision, p.matrix_start, p.log_det
+        expert_sums.negkl(groups, *of_rows, *of_priors, m, v, turns, d, y, out)
+
+    run_workers(work, cost=share * _cost(rows, priors, 10.0, 2))
+    return out
+
+
+def moments(rows: ExpertRows, priors: Priors, m: Array, v: Array) -> tuple[Array, Array, Array]:
+    """What the M-step needs of each expert, summed over its rows.
+
+    :returns: the number of rows (N,); sum of m - mu, flat like ``priors.mu``; sum of (m - mu)(m - mu)' + diag(v), flat
+        like ``priors.precision``: only the diagonal of it where the covariance is diagonal.
+    """
+    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
+    _check_priors(rows, priors)
+    p = priors
+    first = np.zeros((expert_sums.PARTS, len(p.mu)))
+    second = np.zeros((expert_sums.PARTS, len(p.precision)))
+
+    def work(turns: Any) -> None:
+        d = np.zeros(int(rows.length.max(initial=0)))
+        of_priors = p.start, p.mu, p.diagonal, p.matrix_start
+        expert_sums.moments(rows.expert, rows.expert_start, *of_priors, m, v, turns, d, first, second)
+
+    run_workers(work, cost=_cost(rows, priors, 4.0, 2))
+    return np.bincount(rows.expert, minlength=len(p.length)), first.sum(0), second.sum(0)
+
+
+def update(
+    rows: ExpertRows,
+    priors: Priors,
+    f: Array,
+    m: Array,
+    v: Array,
+    u: Array,
+    w: Array,
+    groups: Array,
+    *,
+    steps: int = 8,
+    tolerance: float = 1e-8,
+) -> None:
+    """Raise the bound of the listed groups by Newton steps for each of their experts, in place on m, v, u and w.
+
+    An expert that shares no multinomial with another climbs alone, those that do take turns. No step lowers the bound.
+
+    :param f: expected counts, flat like u.
+    :param u, w: what :func:`mixtures` returns for m and v; kept so.
+    :param groups: distinct, ascending.
+    :param steps: at most so many Newton steps for each expert row.
+    :param tolerance: in nats: an expert is done (the experts of a group that take turns are done) when the last step
+        was taken with no more than this to gain.
+    :raises ValueError: if arrays have another size or dtype than the rows say.
+    """
+    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
+    _check_arrays(f=(f, rows.row_start), u=(u, rows.row_start), w=(w, rows.row_start))
+    _check_priors(rows, priors)
+    order, block_ptr = rows.blocks(_check_groups(rows, groups))
+    x = newton_blocks.Rows(*(getattr(rows, name) for name in newton_blocks.Rows._fields))
+    prior = newton_blocks.Prior(*(getattr(priors, name) for name in newton_blocks.Prior._fields))
+    gain = np.zeros(rows.num_groups)
+    most = int(np.diff(rows.att_ptr).max(initial=0))
+    sizes = int(rows.length.max(initial=0)), rows.most_coordinates, rows.most_slots, most, not priors.diagonal.all()
+
+    def work(turns: Any) -> None:
+        mem, cells = make_cells(*sizes)
+        table, places = np.zeros((most, 6), np.int64), np.zeros((3, 8), np.int64)
+        state = f, m, v, u, w
+        how = steps, tolerance, gain, places
+        newton_blocks.update_blocks(mem, cells, table, x, prior, *state, order, block_ptr, turns, *how)
+
+    run_workers(work, cost=steps * _cost(rows, priors, 100.0, 3) * len(order) / max(len(rows.expert), 1))
+
+
+def _cost(rows: ExpertRows, priors: Priors, per_coordinate: float, power: int) -> float:
+    """Rough number of operations of all expert rows: so many per coordinate, and length**power if full."""
+    length = rows.length.astype(np.float64)
+    return float((per_coordinate * length + np.where(priors.diagonal[rows.expert], 0, length**power)).sum())
+
+
+def _check_arrays(**arrays: tuple[Array, Array]) -> None:
+    for name, (array, start) in arrays.items():
+        if array.shape != (start[-1],) or array.dtype != np.float64 or not array.flags.c_contiguous:
+            found = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name} must be a contiguous float64 array of shape ({start[-1]},), but is {found}")
+
+
+def _check_groups(rows: ExpertRows, groups: Array) -> Array:
+    groups = np.ascontiguousarray(groups, np.int64)
+    if len(groups) and (groups[0] < 0 or groups[-1] >= rows.num_groups or (np.diff(groups) <= 0).any()):
+        raise ValueError(f"groups must ascend strictly within 0..{rows.num_groups - 1}, but are {groups}")
+    return groups
+
+
+def _check_priors(rows: ExpertRows, priors: Priors) -> None:
+    if len(rows.expert) and (rows.expert.min() < 0 or rows.expert.max() >= len(priors.length)):
+        raise ValueError(f"expert must be in 0..{len(priors.length) - 1}, as there are so many priors")
+    if (priors.length[rows.expert] != rows.length).any():
+        raise ValueError("expert_start gives experts other lengths than their priors have")

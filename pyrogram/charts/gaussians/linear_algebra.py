@@ -1,0 +1,161 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Linear algebra and choices in SIMD lanes: eight small symmetric systems at a time.
+
+Numbers lie in cells of :mod:`pyrogram.charts.runtime.lanes`; a symmetric matrix is its lower triangle, row by row.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+import math
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+
+WIDTH = 8
+
+
+@intrinsic
+def choose(typingctx, a, b, yes, no):
+    """``yes`` in the lanes where a < b, else ``no``; also where a or b is NaN."""
+
+    def codegen(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
+
+    return a(a, b, yes, no), codegen
+
+
+@intrinsic
+def greatest(typingctx, a):
+    """The greatest number of all lanes."""
+
+    def codegen(context, builder, signature, args):
+        vector = args[0]
+        while vector.type.count > 1:
+            half = vector.type.count // 2
+            low, high = (
+                builder.shuffle_vector(
+                    vector,
+                    ir.Constant(vector.type, ir.Undefined),
+                    ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(begin, begin + half))),
+                )
+                for begin in (0, half)
+            )
+            vector = builder.select(builder.fcmp_ordered(">", low, high), low, high)
+        return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+    return a.dtype(a), codegen
+
+
+@intrinsic
+def log(typingctx, a):
+    """log of positive normal numbers in float64, to about one unit in the last place; NaN of all others.
+
+    a = 2**k * x with x in sqrt(1/2) .. sqrt(2), and log x = 2 artanh((x - 1) / (x + 1)) by its series, whose
+    first dropped term is below 0.1716**23 / 23 = 1e-19.
+    """
+    if a.dtype != types.float64:
+        raise TypeError("log takes lanes of float64")
+
+    def codegen(context, builder, signature, args):
+        vector = args[0].type
+        integers = ir.VectorType(ir.IntType(64), vector.count)
+        kind = ir.FunctionType(vector, [vector] * 3)
+        fused = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{vector.count}f64")
+
+        def constant(value):
+            return ir.Constant(vector, [value] * vector.count)
+
+        def integer(value):
+            return ir.Constant(integers, [value] * vector.count)
+
+        # The bits of sqrt(1/2) are taken off, so that the exponent changes there and not at one.
+        bits = builder.bitcast(args[0], integers)
+        shifted = builder.sub(bits, integer(0x3FE6A09E667F3BCD))
+        exponent = builder.ashr(shifted, integer(52))
+        x = builder.bitcast(builder.sub(bits, builder.shl(exponent, integer(52))), vector)
+        k = builder.sitofp(exponent, vector)
+        s = builder.fdiv(builder.fsub(x, constant(1.0)), builder.fadd(x, constant(1.0)))
+        square = builder.fmul(s, s)
+        series = constant(1 / 21)
+        for d in range(19, 1, -2):
+            series = builder.call(fused, [series, square, constant(1 / d)])
+        twice = builder.fadd(s, s)
+        series = builder.call(fused, [builder.fmul(series, square), twice, twice])
+        result = builder.call(fused, [k, constant(1.42860682030941723212e-6), series])
+        result = builder.call(fused, [k, constant(0.693145751953125), result])
+        good = builder.and_(
+            builder.fcmp_ordered(">=", args[0], constant(2.0**-1022)),
+            builder.fcmp_ordered("<", args[0], constant(math.inf)),
+        )
+        return builder.select(good, result, constant(math.nan))
+
+    return a(a), codegen
+
+
+@njit(nogil=True, forceinline=True)
+def least(mem, a, b):
+    """The smaller of two numbers, per lane; b where a is NaN."""
+    return choose(a, b, a, b)
+
+
+@njit(nogil=True, forceinline=True)
+def zeros(mem, cell, count):
+    zero = fill(mem, 0.0)
+    for i in range(cell, cell + count):
+        store(mem, i, zero)
+
+
+@njit(nogil=True)
+def times_symmetric(mem, matrix, vector, out, n):
+    """out = matrix vector."""
+    for i in range(n):
+        row = matrix + i * (i + 1) // 2
+        own = load(mem, vector + i)
+        total = load(mem, row + i) * own
+        for j in range(i):
+            entry = load(mem, row + j)
+            total = fma(entry, load(mem, vector + j), total)
+            store(mem, out + j, fma(entry, own, load(mem, out + j)))
+        store(mem, out + i, total)
+
+
+@njit(nogil=True)
+def factorise(mem, matrix, pivot, n):
+    """L D L' in place: L below the diagonal, which is one; ``pivot`` holds the least pivots to allow, then 1 / D."""
+    one = fill(mem, 1.0)
+    for j in range(n):
+        inverse = one / maximum(load(mem, matrix + j * (j + 1) // 2 + j), load(mem, pivot + j))
+        store(mem, pivot + j, inverse)
+        for i in range(j + 1, n):
+            row = matrix + i * (i + 1) // 2
+            l = load(mem, row + j) * inverse
+            for k in range(j + 1, i + 1):  # column j is still L D
+                store(mem, row + k, load(mem, row + k) - l * load(mem, matrix + k * (k + 1) // 2 + j))
+        for i in range(j + 1, n):
+            place = matrix + i * (i + 1) // 2 + j
+            store(mem, place, load(mem, place) * inverse)
+
+
+@njit(nogil=True)
+def forward(mem, factor, vector, n):
+    """vector = L^-1 vector."""
+    for i in range(1, n):
+        row = factor + i * (i + 1) // 2
+        total = load(mem, vector + i)
+        for j in range(i):
+            total = total - load(mem, row + j) * load(mem, vector + j)
+        store(mem, vector + i, total)
+
+
+@njit(nogil=True)
+def backward(mem, factor, vector, n):
+    """vector = L'^-1 vector."""
+    for i in range(n - 1, 0, -1):
+        row = factor + i * (i + 1) // 2
+        value = load(mem, vector + i)
+        for j in range(i):
+            store(mem, vector + j, load(mem, vector + j) - load(mem, row + j) * value)

@@ -1,0 +1,326 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram induce``: learn a grammar from sentences, from one start or many."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pyrogram.cli.commands.choices import Format, Init, Method, Model, Stops, Tags, Unknown
+from pyrogram.cli.io.errors import CommandError, Interrupted, note
+from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
+
+if TYPE_CHECKING:
+    from pyrogram.cli.runs.dmv_induction import Corpora, Outcome
+
+_DATA, _START, _STOP = "Sentences", "Where it starts", "When it stops"
+DEMO_SENTENCES, DEMO_STARTS, DEMO_TEST_SEED = 1000, 5, 1
+
+
+def induce(
+    train: Annotated[
+        Path | None, typer.Argument(metavar="TRAIN", help="Sentences to learn from.", show_default=False)
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(
+            help="Held-out sentences: stop when those of at most --max-length words get no more likely.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to evaluate on; else those of --dev, else TRAIN.", rich_help_panel=_DATA),
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Use the built-in English corpus; no file is needed.")] = False,
+    model: Annotated[
+        Model, typer.Option(help="dmv: dependencies with valence; pcfg: the rules in --grammar.")
+    ] = Model.dmv,
+    grammar: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rules for --model pcfg, as nltk writes them: S -> NP VP [1.0] | 'word' ...; probabilities may lack."
+        ),
+    ] = None,
+    method: Annotated[
+        Method, typer.Option(help="em: maximum likelihood; the others with Dirichlet priors; hastings, gibbs sample.")
+    ] = Method.vb,
+    starts: Annotated[
+        int | None, typer.Option(min=1, max=999, help="Runs from different starts.", show_default="1")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Start i has random numbers of seed + i.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for weights, parses, curves, tables.")] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
+    ] = True,
+    tags: Annotated[
+        Tags | None,
+        typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    max_length: Annotated[
+        int,
+        typer.Option(min=1, max=2**31, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA),
+    ] = 10,
+    unknown: Annotated[
+        Unknown, typer.Option(help="What becomes of symbols that TRAIN lacks.", rich_help_panel=_DATA)
+    ] = Unknown.most_frequent,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; else 0.25"),
+    ] = None,
+    valence_attach: Annotated[
+        bool, typer.Option("--valence-attach", help="First and later children have distributions of their own.")
+    ] = False,
+    smoothing: Annotated[
+        float, typer.Option(help="Share of the uniform in every multinomial when parsing and on held-out sentences.")
+    ] = 1e-4,
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            help="Weights of the first start.",
+            show_default="harmonic; of a pcfg its own, else uniform",
+            rich_help_panel=_START,
+        ),
+    ] = None,
+    stops: Annotated[
+        Stops, typer.Option(help="How harmonic sets stops; this matters.", rich_help_panel=_START)
+    ] = Stops.expected,
+    distance: Annotated[float, typer.Option(help="c in harmonic's 1 / (distance + c).", rich_help_panel=_START)] = 0.0,
+    noise: Annotated[
+        float,
+        typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
+    ] = 0.3,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Most iterations of a start; sweeps of a sampler.", rich_help_panel=_STOP)
+    ] = 1000,
+    tolerance: Annotated[
+        float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
+    ] = 1e-6,
+    patience: Annotated[
+        int,
+        typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
+    ] = 5,
+) -> None:
+    """Learn a grammar from sentences alone, and see how right its trees are.
+
+    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text. Its gold heads, if any, serve for
+    scores and for the row "supervised" only. Punctuation is left out. With --model pcfg it learns the probabilities of
+    the rules in --grammar, whose words are the tags of TRAIN, or its words with --tags form.
+    """
+    if demo and any(path is not None for path in (train, dev, test)):
+        raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")
+    if not demo and train is None:
+        raise CommandError("give a file of sentences to learn from, or --demo; see pyrogram induce --help")
+    from pyrogram.cli.io.corpora import default_tags
+
+    kind = "xpos" if train is None else default_tags(train, format.value)
+    settings = Settings(
+        method=method.value,
+        tags=kind if tags is None else tags.value,
+        max_length=max_length,
+        starts=starts or (DEMO_STARTS if demo else 1),
+        seed=seed,
+        alpha=DEFAULT_ALPHA.get(method.value) if alpha is None else alpha,
+        init=_init(init, model, grammar),
+        stops=stops.value,
+        distance=distance,
+        noise=noise,
+        steps=steps,
+        tolerance=tolerance,
+        patience=patience,
+        valence_attach=valence_attach,
+        smoothing=smoothing,
+        unknown=unknown.value,
+        data=_digests(train, dev, test, grammar),
+    )
+    if model is Model.pcfg:
+        if train is None or grammar is None:
+            raise CommandError("--model pcfg needs TRAIN and --grammar, a file of rules")
+        of_dmv = {
+            "--valence-attach": valence_attach,
+            "--stops": stops is not Stops.expected,
+            "--distance": distance != 0.0,
+            "--unknown": unknown is not Unknown.most_frequent,
+        }
+        for option, given in of_dmv.items():
+            if given:
+                raise CommandError(f"{option} is for --model dmv; leave it out")
+        _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume)
+    else:
+        _run(settings, train, dev, test, format.value, out, resume)
+
+
+def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
+    """The name of the start; what does not go with the model is refused."""
+    if model is Model.dmv:
+        if grammar is not None:
+            raise CommandError("--grammar is for --model pcfg; the dmv has its own rules")
+        if init is Init.grammar:
+            raise CommandError("--init grammar is for --model pcfg")
+        return str((init or Init.harmonic).value)
+    if init in (Init.harmonic, Init.supervised):
+        raise CommandError(f"--init {init.value} is for --model dmv; a pcfg has grammar, uniform and random")
+    return str((init or Init.grammar).value)
+
+
+def _digests(
+    train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None = None
+) -> dict[str, str | int]:
+    from pyrogram.cli.io.corpora import digest
+
+    if train is None:
+        return {"builtin": DEMO_SENTENCES}
+    named = {"train": train, "dev": dev, "test": test, "grammar": grammar}
+    return {name: digest(path) for name, path in named.items() if path is not None}
+
+
+def _run_pcfg(
+    settings: Settings,
+    grammar_file: Path,
+    files: tuple[Path, Path | None, Path | None],
+    format: str,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    from rich.text import Text
+
+    from pyrogram.cli.io.grammars import read_grammar
+    from pyrogram.cli.io.output import console
+    from pyrogram.cli.runs import pcfg_induction as pcfg
+
+    grammar = read_grammar(grammar_file)
+    texts = pcfg.read_texts(settings, grammar, *files, format)
+    _open(settings, out, resume)
+    with _interruptible(out):
+        outcome = pcfg.run_pcfg(settings, grammar, texts, out)
+    screen = console()
+    for part in pcfg.report(settings, texts, outcome):
+        screen.print(part)
+    for tree in [tree for tree in outcome.trees if tree is not None][:1]:
+        screen.print("\nThe most probable tree of the first sentence:\n")
+        screen.print(Text(tree.pformat(margin=76)))
+    _tell(out)
+
+
+def _run(
+    settings: Settings,
+    train: Path | None,
+    dev: Path | None,
+    test: Path | None,
+    format: str,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    from pyrogram.cli.runs.dmv_induction import run_induction
+
+    corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+    _open(settings, out, resume)
+    with _interruptible(out):
+        outcome = run_induction(settings, corpora, out)
+    _show(outcome, corpora, out, draw=train is None)
+
+
+def _open(settings: Settings, out: Path | None, resume: bool) -> None:
+    from pyrogram.cli.runs.folder import open_folder
+
+    if out is not None:
+        found = open_folder(out, settings, resume)
+        if found:
+            note(f"going on in {out}, which has {found} of {settings.starts} starts")
+
+
+@contextmanager
+def _interruptible(out: Path | None) -> Iterator[None]:
+    """Say on Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = shlex.join(["pyrogram", *sys.argv[1:]])
+        how = f"what was done is in {out}, and the same command goes on from there: {again}"
+        raise Interrupted(f"interrupted; {how if out else 'with --out it could be taken up again'}") from None
+
+
+def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
+    from pyrogram.cli.io.corpora import note_unknown, read_corpus
+    from pyrogram.cli.runs.dmv_induction import Corpora
+
+    whole = read_corpus(train, format=format, tags=settings.tags)
+    others = {}
+    for path in {dev, test} - {None}:
+        assert path is not None
+        others[path] = read_corpus(path, format=format, tags=settings.tags, vocab=whole.vocab, unknown=settings.unknown)
+        note_unknown(others[path], path)
+    held_out = None if dev is None else others[dev]
+    if test is not None:
+        return Corpora(whole, held_out, others[test], str(test))
+    if dev is not None and held_out is not None:
+        return Corpora(whole, held_out, held_out, str(dev))
+    return Corpora(whole, None, whole, str(train))
+
+
+def _demo_corpora(settings: Settings) -> Corpora:
+    from pyrogram.cli.runs.dmv_induction import Corpora
+    from pyrogram.data import Corpus
+
+    if settings.tags != "xpos":
+        raise CommandError("--demo has Penn tags; leave out --tags, or give --tags xpos")
+    train = Corpus.builtin(DEMO_SENTENCES)
+    test = Corpus.builtin(DEMO_SENTENCES // 4, seed=DEMO_TEST_SEED, vocab=train.vocab)
+    return Corpora(train, None, test, "other sentences of the built-in grammar")
+
+
+def _show(outcome: Outcome, corpora: Corpora, out: Path | None, draw: bool) -> None:
+    """The table on stdout, and below it where everything is."""
+    from rich.text import Text
+
+    from pyrogram.cli.io.output import console
+    from pyrogram.cli.runs.report import footnotes, terminal
+
+    screen = console()
+    screen.print(Text(outcome.report.title, style="bold"))
+    screen.print(terminal(outcome.report))
+    screen.print(footnotes(outcome.report))
+    if draw:
+        _show_sentence(outcome, corpora, out)
+    _tell(out)
+
+
+def _tell(out: Path | None) -> None:
+    """Where everything is."""
+    from rich.text import Text
+
+    from pyrogram.cli.io.output import console
+
+    screen = console()
+    if out is None:
+        screen.print("\nNothing was written; --out DIR keeps weights, parses, curves and all scores.")
+    else:
+        names = sorted(path.name for path in out.iterdir() if path.is_file())
+        screen.print(Text(f"\nWritten to {out}: {', '.join(names)}."))
+        screen.print(Text(f"Parse with it: pyrogram parse {out} FILE"))
+
+
+def _show_sentence(outcome: Outcome, corpora: Corpora, out: Path | None) -> None:
+    """The first sentence of seven to ten words, with its tree."""
+    from pyrogram.cli.io.files import write_file
+    from pyrogram.cli.io.output import console, print_tree
+    from pyrogram.viz import draw_tree
+
+    corpus, heads = corpora.evaluation, outcome.evaluation.heads["mbr"]
+    assert corpus.heads is not None
+    i = int(((corpus.lengths >= 7) & (corpus.lengths <= 10)).nonzero()[0])
+    n = int(corpus.lengths[i])
+    record = corpus.sentences[i]
+    console().print(f'\nHow it parses "{" ".join(record.forms)}":\n')
+    print_tree(heads[i, :n].tolist(), record.forms, record.tags, corpus.heads[i, :n].tolist())
+    if out is not None:
+        drawing = draw_tree(heads[i, :n], record.forms, record.tags, gold=corpus.heads[i, :n])
+        write_file(out / "sentence.svg", drawing.svg.encode())

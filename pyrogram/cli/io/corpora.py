@@ -1,0 +1,132 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Files to corpora: which format a file has, and which tags it could be read with if not with those asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from pyrogram.cli.io.errors import CommandError, note
+
+if TYPE_CHECKING:
+    from pyrogram.data import Corpus, Vocabulary
+    from pyrogram.data.records import Alphabet
+
+SUFFIXES = {".conllu": "conllu", ".conll": "conllu", ".mrg": "brackets", ".ptb": "brackets", ".brackets": "brackets"}
+ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
+
+
+def format_of(path: Path, chosen: str = "auto") -> str:
+    """The format of a file, by its extension unless it was said; text without a known one is tagged text."""
+    return SUFFIXES.get(path.suffix.lower(), "tags") if chosen == "auto" else chosen
+
+
+def default_tags(path: Path, chosen: str = "auto") -> Alphabet:
+    """Universal tags for CoNLL-U, the treebank's own for all else, which has no others."""
+    return "upos" if format_of(path, chosen) == "conllu" else "xpos"
+
+
+def read_corpus(
+    path: Path,
+    *,
+    format: str = "auto",
+    tags: str | None = None,
+    vocab: Vocabulary | None = None,
+    unknown: str = "most_frequent",
+    heads: Literal["required", "optional", "ignore"] = "optional",
+    punctuation: Literal["remove", "keep"] = "remove",
+    no_tags_option: str = "",
+    alphabets: Sequence[Alphabet] = ALPHABETS,
+) -> Corpus:
+    """Read a file of any format.
+
+    :param tags: None stands for :func:`default_tags`.
+    :param no_tags_option: what to tell users whose file lacks the column, of a command without --tags.
+    :param alphabets: what --tags can be.
+    :raises CorpusError: as the library's, but the message says what to do with options or with the file.
+    """
+    from pyrogram.data import CorpusError
+
+    alphabet = cast("Alphabet", tags or default_tags(path, format))
+    try:
+        corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
+    except CorpusError as error:
+        # What is wrong, and what to do about it in Python.
+        problem, _, advice = error.problem.rpartition("; ")
+        argument = next((name for name in ("tags", "heads", "punctuation", "unknown") if f"{name}='" in advice), None)
+        if argument == "tags":
+            there = [] if no_tags_option else _alphabets(path, format, heads, [a for a in alphabets if a != alphabet])
+            advice = no_tags_option or _say_tags(there)
+        elif argument == "heads":
+            advice = "annotate it" + (
+                "" if heads == "required" else ", or write _ for the heads of all words of the file"
+            )
+        elif argument == "punctuation":
+            advice = "punctuation is left out, so give a file that also has words"
+        elif argument == "unknown":
+            advice = "--unknown most_frequent takes it for the most frequent one"
+        else:
+            raise
+        raise CorpusError(error.source, error.line, f"{problem}; {advice}") from None
+    if heads == "required" and corpus.heads is None:
+        raise CommandError(f"{path} has no heads; give a treebank")
+    return corpus
+
+
+def _say_tags(there: list[Alphabet]) -> str:
+    if not there:
+        return "annotate the file, for no column of it can be read"
+    return "the file can be read with " + " or ".join(f"--tags {name}" for name in there)
+
+
+def _read(
+    path: Path,
+    kind: str,
+    tags: Alphabet,
+    vocab: Vocabulary | None,
+    unknown: str,
+    heads: Literal["required", "optional", "ignore"],
+    punctuation: Literal["remove", "keep"],
+) -> Corpus:
+    from pyrogram.data import Corpus
+    from pyrogram.data.vocabulary import Unknown
+
+    policy = cast(Unknown, unknown)
+    if kind == "conllu":
+        return Corpus.from_conllu(path, tags=tags, vocab=vocab, unknown=policy, heads=heads, punctuation=punctuation)
+    read = Corpus.from_brackets if kind == "brackets" else Corpus.from_tags
+    return read(path, tags=tags, vocab=vocab, unknown=policy, punctuation=punctuation)
+
+
+def _alphabets(
+    path: Path, format: str, heads: Literal["required", "optional", "ignore"], others: Sequence[Alphabet]
+) -> list[Alphabet]:
+    """The alphabets with which a file can be read: none if its fault is not a missing column."""
+    from pyrogram.data import CorpusError
+
+    there = []
+    for name in others:
+        try:
+            _read(path, format_of(path, format), name, None, "most_frequent", heads, "remove")
+        except CorpusError:
+            continue
+        there.append(name)
+    return there
+
+
+def note_unknown(corpus: Corpus, path: Path) -> None:
+    """Say on stderr which symbols the vocabulary lacks, and what they were taken for."""
+    if not corpus.num_unknown:
+        return
+    lacking = sorted({symbol for tags in corpus.tags for symbol in tags if symbol not in corpus.vocab})
+    shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+    taken = corpus.vocab.most_frequent
+    note(f"note: {path}: {corpus.num_unknown} words have symbols unseen in training ({shown}); taken for {taken}")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,197 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""An induction from corpora to table and files: starts, baselines, selection, footnotes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.io.files import write_file
+from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.curves import curve_csv, curve_svg
+from pyrogram.cli.runs.evaluation import Evaluation, evaluate, of_heads, rank_correlation, smoothed
+from pyrogram.cli.runs.progress import Watch
+from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.settings import Settings
+from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.data import Corpus
+from pyrogram.grammars import DMV
+from pyrogram.metrics import attach_left, attach_right
+
+MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
+FEWEST_STARTS = 5  # for a correlation
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What an induction reads.
+
+    :param train: all of it; the grammar sees the sentences that are short enough.
+    :param dev: None, or what early stopping looks at, as far as it is short enough.
+    :param evaluation: what is parsed and scored, whole.
+    :param name: of the evaluation corpus.
+    """
+
+    train: Corpus
+    dev: Corpus | None
+    evaluation: Corpus
+    name: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an induction found."""
+
+    report: Report
+    best: Start
+    evaluation: Evaluation
+    rows: tuple[Row, ...]
+
+
+def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Outcome:
+    """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None."""
+    with double_precision():
+        train = _short(corpora.train, settings.max_length, "training")
+        dev = None if corpora.dev is None else _short(corpora.dev, settings.max_length, "--dev")
+        vocab = corpora.train.vocab
+        if len(vocab) > MOST_SYMBOLS:
+            raise CommandError(
+                f"--tags {settings.tags} gives {len(vocab):,} symbols, and the grammar has a weight for every pair; "
+                f"{MOST_SYMBOLS:,} is the limit"
+            )
+        if settings.init == "supervised" and train.heads is None:
+            raise CommandError("--init supervised needs gold heads, and the training file has none")
+        grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
+        if out is not None:
+            run_folder.write_config(out, settings, vocab, None)
+        starts, rows = [], []
+        with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
+            for start in run_starts(
+                settings,
+                grammar,
+                train.words,
+                train.heads,
+                None if dev is None else dev.words,
+                None if out is None else lambda number: run_folder.checkpoint_path(out, number),
+                watch.iteration,
+            ):
+                watch.finished(start)
+                starts.append(start)
+                weights = smoothed(grammar, start.weights, settings.smoothing)
+                found = evaluate(grammar, weights, corpora.evaluation)
+                rows.append(Row("start", f"start {start.number}", found, start.number))
+        best = best_start(starts)
+        found = rows[best.number - 1].evaluation
+        of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
+        chosen = Row("selected", f"{settings.method}{of}", found, best.number)
+        baselines = _baselines(settings, grammar, train, corpora.evaluation)
+        notes = _notes(settings, corpora, train, starts, rows, best)
+        report = make_report(corpora.evaluation, corpora.name, baselines, rows, chosen, notes)
+        outcome = Outcome(report, best, found, (*baselines, chosen, *rows))
+        if out is not None:
+            _write(out, settings, corpora, outcome, starts)
+    return outcome
+
+
+def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
+    short = corpus.filter(max_length)
+    if not len(short):
+        shortest = int(corpus.lengths.min())
+        raise CommandError(
+            f"no sentence of the {name} file has at most {max_length} words (the shortest has {shortest}); "
+            "raise --max-length"
+        )
+    return short
+
+
+def _baselines(settings: Settings, grammar: DMV, train: Corpus, corpus: Corpus) -> list[Row]:
+    rows = []
+    if corpus.heads is not None:
+        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
+        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
+    if train.heads is not None:
+        gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
+        found = evaluate(grammar, smoothed(grammar, gold, settings.smoothing), corpus)
+        rows.append(Row("supervised", "supervised DMV", found))
+    return rows
+
+
+def _notes(
+    settings: Settings, corpora: Corpora, train: Corpus, starts: Sequence[Start], rows: Sequence[Row], best: Start
+) -> list[str]:
+    """What a reader of the table must know."""
+    objective = OBJECTIVE[settings.method]
+    size = f"{len(train):,} training sentences of at most {settings.max_length} words"
+    notes = [f"{settings.method}: learnt from the {settings.tags} tags of the {size}; their heads were not seen."]
+    if settings.init == "supervised":
+        notes = [f"{settings.method}: learnt from {size}, beginning at weights from their gold heads."]
+    if train.heads is not None:
+        notes.append("supervised DMV: the same grammar from the gold heads of the same sentences, each count + 0.1.")
+    chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"
+    if len(starts) > 1:
+        if math.isfinite(best.criterion):
+            notes.append(f"start {best.number} has the best {chosen_by} of the {len(starts)} starts.")
+        else:
+            notes.append(f"no start has come to a finite {chosen_by}, so the first stands for all; raise --steps.")
+    if corpora.dev is not None and corpora.dev is corpora.evaluation:
+        notes.append("the --dev sentences also decided when to stop; give --test for others.")
+    if corpora.evaluation.heads is not None:
+        notes.append(_warning(starts, rows, chosen_by))
+    return notes
+
+
+def _warning(starts: Sequence[Start], rows: Sequence[Row], chosen_by: str) -> str:
+    """That likelihood does not pick the accurate start, with what was measured here."""
+    text = "a better likelihood does not mean a more accurate grammar"
+    if len(starts) < FEWEST_STARTS:
+        return f"{text}, so the start chosen may be a poor one: compare the mean of many starts (--starts 10)."
+    accuracy = [row.evaluation.scores["mbr"][-1].directed for row in rows]
+    known = [value for value in accuracy if value is not None]
+    rank = rank_correlation([start.criterion for start in starts], known)
+    if rank is None:
+        return f"{text}; here all starts are alike."
+    low, high = 100 * min(known), 100 * max(known)
+    return (
+        f"{text}: over these {len(starts)} starts the rank correlation of {chosen_by} and accuracy (MBR, all "
+        f"lengths) is {rank:+.2f}, and accuracy ranges from {low:.1f} to {high:.1f}."
+    )
+
+
+def parses_text(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
+    """CoNLL-U with predicted heads, and a comment that says how they were predicted."""
+    from pyrogram import __version__
+
+    return f"# parser = pyrogram {__version__}, decoder {decoder}, punctuation left out\n" + corpus.to_conllu(
+        heads=heads
+    )
+
+
+def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]) -> None:
+    best, corpus = outcome.best, corpora.evaluation
+    texts = {
+        "parses.conllu": parses_text(corpus, outcome.evaluation.heads["mbr"], "mbr"),
+        "curve.csv": curve_csv(starts),
+        "results.csv": csv_text(outcome.rows, corpus),
+        "results.md": markdown(outcome.report),
+    }
+    for name, text in texts.items():
+        write_file(out / name, text.encode())
+    picture = curve_svg(starts, OBJECTIVE[settings.method])
+    if picture is not None:
+        write_file(out / "curve.svg", picture)
+    run_folder.write_weights(out, best.weights)
+    selected: dict[str, Any] = {
+        "start": best.number,
+        "by": OBJECTIVE[settings.method] if corpora.dev is None else "held-out log-likelihood",
+        "value": best.criterion if math.isfinite(best.criterion) else None,  # JSON has no infinities
+        "iterations": len(best.objective),
+        "stopped": best.stopped,
+    }
+    run_folder.write_config(out, settings, corpora.train.vocab, selected)

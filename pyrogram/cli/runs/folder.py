@@ -1,0 +1,267 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a run: what induction writes, and what parsing and sampling read.
+
+    config.json          settings, vocabulary, which start was selected and why; the selection comes last, so a
+                         folder that has one is complete
+    weights.safetensors  weights of the selected start: root, attach, stop
+    starts/NNN.safetensors  the state of every start, from which it is resumed
+    parses.conllu        the evaluation corpus with predicted heads
+    curve.csv, curve.svg the objective of every start, iteration by iteration
+    results.csv, results.md  all scores; the table
+    sentence.svg         of --demo, a tree
+
+Every file is written beside its name and put in place in one step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.io.files import write_file
+from pyrogram.cli.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from pyrogram.data import Vocabulary
+    from pyrogram.grammar import Grammar, Weights
+    from pyrogram.grammars import CFG, DMV
+
+FORMAT = "pyrogram-run-1"
+CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
+GRAMMAR, LEXICON = "grammar.pcfg", "lexicon.json"
+KIND_LEXICAL = "LexicalDependencies"
+OUTPUTS = (
+    CONFIG,
+    WEIGHTS,
+    GRAMMAR,
+    LEXICON,
+    "parses.conllu",
+    "parses.mrg",
+    "curve.csv",
+    "curve.svg",
+    "trace.csv",
+    "results.csv",
+    "results.md",
+    "sentence.svg",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, read back."""
+
+    grammar: DMV
+    weights: Weights
+    vocab: Vocabulary
+    tags: str
+    settings: dict[str, Any]
+
+
+class Told(Protocol):
+    """Settings of any command."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+
+    def differences(self, other: dict[str, Any]) -> list[str]:
+        """What another run's settings have otherwise, in words."""
+
+
+def open_folder(path: Path, settings: Told, resume: bool) -> int:
+    """Make the folder, or check that this run may go on in it.
+
+    :param resume: False removes the files of an earlier run.
+    :returns: how many starts it has checkpoints of.
+    :raises CommandError: if the folder cannot be made, or holds something else.
+    """
+    others = [p.name for p in entries(path) if p.name != STARTS and not _is_draft(p)]
+    if others and CONFIG not in others:
+        raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
+    if others:
+        found = _config(path).get("settings", {})
+        told = settings.differences(found if isinstance(found, dict) else {})
+        if told and resume:
+            advice = "give another --out, or --no-resume to replace it"
+            raise CommandError(f"--out {path} holds a run with other settings ({'; '.join(told)}); {advice}")
+    try:
+        (path / STARTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
+    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
+    old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
+    for leftover in drafts + old:
+        leftover.unlink(missing_ok=True)
+    return len(list((path / STARTS).glob("*.safetensors")))
+
+
+def entries(path: Path) -> list[Path]:
+    """What is in a folder; nothing, if it is not there yet."""
+    try:
+        return list(path.iterdir()) if path.exists() else []
+    except OSError as error:
+        raise CommandError(f"--out {path} cannot be read: {error.strerror}") from None
+
+
+def checkpoint_path(path: Path, number: int) -> Path:
+    """Where the state of a start is kept."""
+    return path / STARTS / f"{number:03d}.safetensors"
+
+
+def write_config(path: Path, settings: Settings, vocab: Vocabulary, selected: dict[str, Any] | None) -> None:
+    """Write ``config.json``: without a selection when a run begins, with one as the last thing it does."""
+    grammar = {"kind": "DMV", "num_tags": len(vocab), "valence_attach": settings.valence_attach}
+    write_config_of(path, settings, grammar, vocab.to_list(), selected)
+
+
+def write_config_of(
+    path: Path, settings: Told, grammar: dict[str, Any], symbols: Sequence[Any], selected: dict[str, Any] | None
+) -> None:
+    """Write ``config.json`` of a run with any grammar."""
+    from pyrogram import __version__
+
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "grammar": grammar,
+        "settings": settings.as_dict(),
+        "selected": selected,
+    }
+    # A symbol to a line, which json.dumps cannot do.
+    rows = ",\n".join("    " + json.dumps(symbol, ensure_ascii=False) for symbol in symbols)
+    text = json.dumps(config, indent=2, ensure_ascii=False)[:-2]
+    write_file(path / CONFIG, (text + ',\n  "vocabulary": [\n' + rows + "\n  ]\n}\n").encode())
+
+
+def write_weights(path: Path, weights: Weights) -> None:
+    """Write ``weights.safetensors``."""
+    from safetensors.torch import save
+
+    write_file(path / WEIGHTS, save({k: w.contiguous() for k, w in weights.items()}, {"format": FORMAT}))
+
+
+@dataclass(frozen=True)
+class PcfgRun:
+    """A finished run of ``--model pcfg``, read back."""
+
+    grammar: CFG
+    weights: Weights
+    tags: str
+    smoothing: float
+
+
+def load_any(path: Path) -> Run | PcfgRun:
+    """Read a finished run of either model.
+
+    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
+    """
+    description = finished(path).get("grammar")
+    if not isinstance(description, dict) or description.get("kind") != "CFG":
+        return load_run(path)
+    from pyrogram.cli.io.grammars import read_grammar
+
+    config = _config(path)
+    try:
+        tags, smoothing = config["settings"]["tags"], float(config["settings"]["smoothing"])
+        if not (0 < smoothing < 1 and tags in ("upos", "xpos", "form")):
+            raise ValueError("a setting is out of range")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {error}") from None
+    if not (path / GRAMMAR).is_file():
+        raise CommandError(f"{path / GRAMMAR} is missing")
+    grammar = read_grammar(path / GRAMMAR)
+    return PcfgRun(grammar, _weights(path / WEIGHTS, grammar), tags, smoothing)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of grammar in a folder: "DMV", "CFG" or "LexicalDependencies".
+
+    :raises CommandError: if it is no run, or unfinished.
+    """
+    description = finished(path).get("grammar")
+    return str(description.get("kind")) if isinstance(description, dict) else ""
+
+
+def finished(path: Path) -> dict[str, Any]:
+    """``config.json`` of a finished run.
+
+    :raises CommandError: if it is no run, or unfinished.
+    """
+    config = _config(path)
+    if config.get("selected") is None:
+        raise CommandError(f"the run in {path} is not finished; give the command that began it once more")
+    return config
+
+
+def load_run(path: Path) -> Run:
+    """Read a finished run with the dependency model.
+
+    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
+    """
+    from pyrogram.data import Vocabulary
+    from pyrogram.grammars import DMV
+
+    config = finished(path)
+    if kind_of(path) == "CFG":
+        raise CommandError(f"{path} holds a pcfg, which has no dependency trees; give the run of a dmv")
+    if kind_of(path) == KIND_LEXICAL:
+        raise CommandError(f"{path} holds a pitman-yor model, which pyrogram parse takes; give the run of a dmv")
+    try:
+        vocab = Vocabulary.from_list(config["vocabulary"])
+        settings = config["settings"]
+        tags, valence = settings["tags"], config["grammar"]["valence_attach"]
+        settings["smoothing"] = float(settings["smoothing"])
+        if not (0 < settings["smoothing"] < 1 and tags in ("upos", "xpos", "form") and isinstance(valence, bool)):
+            raise ValueError("a setting is out of range")
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        reason = "an entry is of another kind" if isinstance(error, TypeError) else reason
+        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
+    grammar = DMV(len(vocab), valence_attach=valence)
+    return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
+
+
+def _is_draft(path: Path) -> bool:
+    """What a killed process may leave behind."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not (path / CONFIG).is_file():
+        reason = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
+        raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # the latter for a thousand brackets
+        raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
+    return config
+
+
+def _weights(path: Path, grammar: Grammar) -> Weights:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        weights = load(path.read_bytes())
+    except FileNotFoundError:
+        raise CommandError(f"{path} is missing") from None
+    except SafetensorError as error:
+        raise CommandError(f"{path} is not a safetensors file ({error})") from None
+    expected = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+    actual = {name: tuple(w.shape) for name, w in weights.items()}
+    if actual != expected:
+        raise CommandError(f"{path} should hold weights of shapes {expected}, but holds {actual}")
+    for name, block in grammar.blocks.items():
+        w = weights[name]
+        if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):
+            raise CommandError(f"{path}: weights of {name!r} must be finite and not negative, but some are not")
+        worst = float((block.sums(w) - 1).abs().max())
+        if worst > 1e-6:
+            raise CommandError(f"{path}: multinomials of {name!r} must sum to 1, but one is off by {worst:.2g}")
+    return weights

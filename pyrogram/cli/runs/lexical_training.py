@@ -1,0 +1,279 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Training of the hierarchical Pitman-Yor dependency model from files to table and folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+import pyro
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pyrogram.cli.io.corpora import note_unknown, read_corpus
+from pyrogram.cli.io.files import write_file
+from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.curves import curve_svg
+from pyrogram.cli.runs.evaluation import BINS, Evaluation, evaluate, of_heads, smoothed
+from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings, describe, write_lexical
+from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.starts import Start, double_precision
+from pyrogram.data import Corpus, LexicalCorpus
+from pyrogram.data.lexical import Unseen
+from pyrogram.grammars import DMV, LexicalDependencies
+from pyrogram.grammars.lexical_dependencies import SITES
+from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
+from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.infer import PitmanYorSampler
+from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
+from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
+
+SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file, with punctuation for the model and without it for baselines and tables.
+
+    :param name: of the file.
+    """
+
+    name: str
+    lexical: LexicalCorpus
+    plain: Corpus
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found; the report is None without a file to evaluate on."""
+
+    run: LexicalRun
+    reports: tuple[Report, ...]
+
+
+def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) -> dict[str, Part]:
+    """The files "train", "dev" and "test", as far as they are given.
+
+    :raises CommandError: for files that do not go with the settings, and trees of other shapes than trees.
+    """
+    read = partial(read_corpus, format=format, tags=settings.tags, alphabets=("upos", "xpos"))
+    whole = read(files["train"], punctuation="keep", heads="required")
+    plain = read(files["train"], heads="required", vocab=whole.vocab)
+    others = {
+        name: read(path, punctuation="keep", vocab=whole.vocab) for name, path in files.items() if name != "train"
+    }
+    for name, corpus in others.items():
+        note_unknown(corpus, files[name])
+    looked_at = others["test"] if settings.unseen == "test" else None
+    train = LexicalCorpus.from_corpus(whole, unseen=cast(Unseen, settings.unseen), test=looked_at)
+    parts = {"train": Part(str(files["train"]), train, plain)}
+    for name, corpus in others.items():
+        lexical = LexicalCorpus.from_corpus(corpus, like=train)
+        parts[name] = Part(str(files[name]), lexical, read(files[name], vocab=whole.vocab))
+    return parts
+
+
+def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) -> Trained:
+    """Train, evaluate, and write the folder of the run unless ``out`` is None."""
+    corpus = parts["train"].lexical
+    with double_precision():
+        grammar = LexicalDependencies(len(corpus.tag_vocab), len(corpus.lexicon))
+        assert corpus.tags is not None and corpus.heads is not None
+        events = grammar.events(corpus.tags, corpus.words, corpus.cases, corpus.heads)
+        sampler = PitmanYorSampler(model_of(settings.prior, settings.paths), seed=settings.seed)
+        run = LexicalRun(grammar, {}, corpus.lexicon, corpus.tag_vocab, _tagger(corpus, grammar), settings.tags)
+        checkpoint = None if out is None else run_folder.checkpoint_path(out, 1)
+        if out is not None:
+            _write_config(out, settings, run, False)
+        evaluated = [part for name, part in parts.items() if name != "train"]
+        with Bar(settings.steps + sum(len(part.lexical) for part in evaluated) // 100) as bar:
+            values, contexts = observed(events)
+            with pyro.get_param_store().scope():
+                sampler.run(
+                    values,
+                    contexts,
+                    grammar.num_values,
+                    num_steps=settings.steps,
+                    progress=False,
+                    callback=bar.step,
+                    checkpoint=checkpoint,
+                )
+            run.franchises.update(franchises(sampler))
+            parses = [_parse(run, part.lexical, bar) for part in evaluated]
+        reports, rows = [], []
+        for part, parsed in zip(evaluated, parses, strict=True):
+            found = _rows(settings, parts["train"], part, parsed)
+            reports.append(make_report(part.plain, part.name, found[:-1], [], found[-1], _notes(settings, parts, part)))
+            rows.append(found)
+        if out is not None:
+            write_lexical(out, run)
+            _write_files(out, sampler, evaluated, parses, rows, reports)
+            _write_config(out, settings, run, True)
+    return Trained(run, tuple(reports))
+
+
+def model_of(prior: str, paths: str) -> Callable[..., None]:
+    """The Pyro model with these options."""
+    return partial(pitman_yor_dependency, prior=prior, paths=paths)
+
+
+def franchises(sampler: PitmanYorSampler) -> dict[str, Franchise]:
+    """What a sampler has come to, for parsing."""
+    return {s: Franchise(sampler.restaurants[s], sampler.concentration[s], sampler.discount[s]) for s in SITES}
+
+
+def _tagger(corpus: LexicalCorpus, grammar: LexicalDependencies) -> LexicalTagger:
+    assert corpus.tags is not None
+    return LexicalTagger.learn(
+        corpus.tags, corpus.words, corpus.cases, num_tags=grammar.num_tags, num_words=grammar.num_words
+    )
+
+
+def _parse(run: LexicalRun, corpus: LexicalCorpus, bar: Bar) -> Parses:
+    assert corpus.tags is not None
+    parser = LexicalParser(run.grammar, run.franchises)
+    return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=bar.parsed)
+
+
+def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
+    """Scores without punctuation; sentences are as long as they have other tokens."""
+    scores = {}
+    if corpus.heads is not None:
+        scores = {d: accuracy_by_length(h, corpus.heads, BINS, corpus.is_scored) for d, h in parsed.heads.items()}
+    lengths, likelihood = corpus.is_scored.sum(-1), list[float | None]()
+    for bound in BINS:
+        short = (lengths > 0) & (lengths <= (math.inf if bound is None else bound))
+        tokens = int(corpus.lengths[short].sum())
+        likelihood.append(float(parsed.log_likelihood[short].sum()) / tokens if tokens else None)
+    return Evaluation(dict(parsed.heads), scores, tuple(likelihood))
+
+
+def baselines(train: Corpus, corpus: Corpus) -> list[Row]:
+    """Attachment to the neighbours, and the DMV by the gold heads of the training file; without punctuation."""
+    rows = []
+    if corpus.heads is not None:
+        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
+        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
+    dmv = DMV(len(train.vocab))
+    gold = dmv.initial_weights(train.words, "supervised", heads=train.heads)
+    rows.append(Row("supervised", "supervised DMV", evaluate(dmv, smoothed(dmv, gold, SMOOTHING), corpus)))
+    return rows
+
+
+def _rows(settings: TrainSettings, train: Part, part: Part, parsed: Parses) -> list[Row]:
+    kind, _, how = settings.prior.rpartition("-")
+    label = f"{'Pitman-Yor' if kind == 'pitman-yor' else 'Dirichlet'}, {how}, {settings.paths}"
+    return [*baselines(train.plain, part.plain), Row("selected", label, evaluation_of(parsed, part.lexical))]
+
+
+def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> list[str]:
+    corpus = parts["train"].lexical
+    unknown = part.lexical.num_unknown
+    rule = "words once in training and those it lacks are classes of their shape"
+    if settings.unseen == "test":
+        rule = "words that training lacks, and those once in training and never in test, are classes of their shape"
+    sampled = settings.prior.endswith("sampled") or settings.paths == "exact"
+    how = f"in {settings.steps} steps of sampling" if sampled else "with nothing to be sampled"
+    return [
+        f"{settings.prior}, {settings.paths} paths: learnt from {len(corpus):,} trees, {corpus.num_tokens:,} tokens "
+        f"with punctuation, gold {settings.tags} tags, {how}.",
+        f"{rule}: {unknown:,} of {part.lexical.num_tokens:,} tokens here.",
+        f"tags of the sentences parsed are the gold {settings.tags} tags; pyrogram parse --retag takes a tagger's.",
+        "punctuation is parsed and left out of scores, and of lengths; a head that is punctuation counts as wrong, "
+        "while pyrogram evaluate takes its nearest ancestor. The others are learnt and applied without punctuation.",
+        "log-likelihoods are not to be compared: the DMV's is of tags alone, without punctuation, the other of tags, "
+        "words and cases with it.",
+    ]
+
+
+def trace_csv(sampler: PitmanYorSampler) -> str:
+    """The log joint and every hyperparameter after each step; levels are numbered from the coarsest."""
+    traces = sampler.trace()
+    names = [f"{site}_{i}" for site, found in traces.items() for i in range(found[0].numel())]
+    file = io.StringIO()
+    out = csv.writer(file, lineterminator="\n")
+    out.writerow(["step", "log_joint", *names])
+    for i, joint in enumerate(sampler.history):
+        out.writerow([i + 1, joint, *(float(x) for found in traces.values() for x in found[i].reshape(-1))])
+    return file.getvalue()
+
+
+def lexical_text(corpus: LexicalCorpus, heads: torch.Tensor, decoder: str, tags: str) -> str:
+    """CoNLL-U with predicted heads, punctuation included, and a comment that says how they were predicted."""
+    from pyrogram import __version__
+
+    return f"# parser = pyrogram {__version__}, decoder {decoder}, {tags}\n" + corpus.corpus.to_conllu(heads=heads)
+
+
+def _write_files(
+    out: Path,
+    sampler: PitmanYorSampler,
+    evaluated: list[Part],
+    parses: list[Parses],
+    rows: list[list[Row]],
+    reports: list[Report],
+) -> None:
+    texts = {"trace.csv": trace_csv(sampler)}
+    if evaluated:  # of the last, the test file if there is one
+        texts["parses.conllu"] = lexical_text(evaluated[-1].lexical, parses[-1].heads["mbr"], "mbr", "gold tags")
+        texts["results.csv"] = csv_text(rows[-1], evaluated[-1].plain)
+        texts["results.md"] = "\n".join(markdown(report) for report in reports)
+    for name, text in texts.items():
+        write_file(out / name, text.encode())
+    start = Start(1, {}, list(sampler.history), [math.nan] * len(sampler.history), "")
+    picture = curve_svg([start], "log joint")
+    if picture is not None:
+        write_file(out / "curve.svg", picture)
+
+
+def _write_config(out: Path, settings: TrainSettings, run: LexicalRun, done: bool) -> None:
+    described = describe(run, settings.paths)
+    selected = {"start": 1, "by": "the only one"} if done else None
+    run_folder.write_config_of(out, settings, described, run.tag_vocab.to_list(), selected)
+
+
+class Bar:
+    """How far a training is, on a terminal's stderr; elsewhere nothing is shown.
+
+    :param total: steps and hundreds of sentences.
+    """
+
+    def __init__(self, total: int):
+        console = Console(stderr=True)
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("reading (compiles the first time)", total=total)
+        self._steps = 0
+
+    def __enter__(self) -> Bar:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def step(self, sampler: PitmanYorSampler) -> None:
+        """To be called after every step of slice sampling."""
+        self._steps = len(sampler.history)
+        if self._bar:
+            told = f"step {self._steps}, log joint {sampler.history[-1]:,.1f}"
+            self._bar.update(self._task, description=told, completed=self._steps)
+
+    def parsed(self, sentences: int) -> None:
+        """To be called with the number of sentences of a file that are parsed."""
+        if self._bar:
+            told = f"parsing, {sentences:,} sentences"
+            self._bar.update(self._task, description=told, completed=self._steps + sentences // 100)

@@ -1,0 +1,165 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The table of an induction: rows of systems, columns of sentence lengths; for terminals, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation
+from pyrogram.data import Corpus
+
+HEADS = {"viterbi": "Vit.", "mbr": "MBR"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system: how the files name it, how the table does, and its evaluation.
+
+    :param start: number of the start, None for other systems.
+    """
+
+    name: str
+    label: str
+    evaluation: Evaluation
+    start: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table as it is printed: a number or None for every column, and perhaps its spread."""
+
+    label: str
+    values: tuple[float | None, ...]
+    spread: tuple[float | None, ...] = ()
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an induction tells.
+
+    :param title: what the numbers are, of which sentences.
+    :param headers: two lines for each column.
+    :param notes: footnotes.
+    :param digits: decimals of the numbers.
+    """
+
+    title: str
+    headers: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    digits: int = 1
+
+    def cells(self, values: Sequence[float | None]) -> list[str]:
+        """Numbers as they are printed."""
+        return ["" if v is None else f"{v:.{self.digits}f}" for v in values]
+
+
+def make_report(
+    corpus: Corpus, name: str, baselines: Sequence[Row], starts: Sequence[Row], best: Row, notes: Sequence[str]
+) -> Report:
+    """Directed accuracy in percent or, without gold heads, log-likelihood per word.
+
+    :param name: of the evaluation corpus.
+    """
+    bins = _shown_bins(corpus)
+    gold = corpus.heads is not None
+    what = "directed accuracy in %" if gold else "log-likelihood per word in nats"
+    lengths = ["all" if BINS[b] is None else f"≤ {BINS[b]}" for b in bins]
+    headers = [(length, HEADS[decoder]) for length in lengths for decoder in DECODERS]
+    lines = [Line(row.label, _values(row, bins, gold)) for row in baselines]
+    lines.append(Line(best.label, _values(best, bins, gold), chosen=True))
+    if len(starts) > 1:
+        columns = list(zip(*(_values(row, bins, gold) for row in starts), strict=True))
+        mean, spread = (tuple(_over(column, f) for column in columns) for f in (statistics.fmean, statistics.stdev))
+        lines.append(Line(f"mean of {len(starts)} starts", mean, spread))
+    size = f"{len(corpus):,} sentences, {corpus.num_words:,} words"
+    counts = [f"{len(corpus.filter(BINS[b])):,} of at most {BINS[b]} words" for b in bins if BINS[b] is not None]
+    title = f"{name} ({size}{'; ' + ', '.join(counts) if counts else ''}): {what}"
+    headings = tuple(headers if gold else ((length, "") for length in lengths))
+    return Report(title, headings, tuple(lines), tuple(notes), 1 if gold else 3)
+
+
+def terminal(report: Report) -> Table:
+    """The table for a terminal of 80 columns; the spread is a line of its own."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    seen = ""
+    for top, bottom in report.headers:
+        new = top != seen  # a length is said once, above the first of its columns, which stands a little apart
+        heading = f"{top if new else ''}\n{bottom}".rstrip()
+        table.add_column(Text(heading), justify="right", no_wrap=True, min_width=6 if new else 5)
+        seen = top
+    for line in report.lines:
+        table.add_row(Text(line.label), *report.cells(line.values), style="bold green" if line.chosen else None)
+        if line.spread:
+            table.add_row(Text("± standard deviation"), *report.cells(line.spread))
+    return table
+
+
+def footnotes(report: Report) -> Table:
+    """The footnotes, wrapped beside their asterisks."""
+    grid = Table.grid(padding=(0, 1))
+    for line in report.notes:
+        grid.add_row(Text("*", style="dim"), Text(line, style="dim"))
+    return grid
+
+
+def markdown(report: Report) -> str:
+    """The table and its footnotes as Markdown."""
+    head = "| | " + " | ".join(" ".join(pair).strip() for pair in report.headers) + " |"
+    rows = [head, "|---" + "|---:" * len(report.headers) + "|"]
+    for line in report.lines:
+        cells = report.cells(line.values)
+        if line.spread:
+            cells = [f"{value} ± {sd}" for value, sd in zip(cells, report.cells(line.spread), strict=True)]
+        label = f"**{line.label}**" if line.chosen else line.label
+        rows.append(f"| {label} | {' | '.join(cells)} |")
+    notes = [f"- {note}" for note in report.notes]
+    return "\n".join([report.title, "", *rows, "", *notes]) + "\n"
+
+
+def csv_text(rows: Sequence[Row], corpus: Corpus) -> str:
+    """All numbers of all systems; fractions, and nats. What does not apply is empty."""
+    file = io.StringIO()
+    out = csv.writer(file, lineterminator="\n")
+    accuracies = ["directed", "undirected", "root"]
+    out.writerow(
+        ["system", "start", "decoder", "max_length", "sentences", "words", *accuracies, "log_likelihood_per_word"]
+    )
+    for row in rows:
+        for decoder in DECODERS:
+            scores = row.evaluation.scores.get(decoder)
+            for b, bound in enumerate(BINS):
+                short = corpus.filter(bound)
+                key = [row.name, row.start, decoder, "all" if bound is None else bound, len(short), short.num_words]
+                found = [getattr(scores[b], name) for name in accuracies] if scores is not None else [None] * 3
+                out.writerow([*key, *found, row.evaluation.likelihood[b]])
+    return file.getvalue()
+
+
+def _shown_bins(corpus: Corpus) -> list[int]:
+    """The bins that have sentences, and not all of them."""
+    sizes = [len(corpus.filter(bound)) for bound in BINS]
+    return [b for b, size in enumerate(sizes) if BINS[b] is None or 0 < size < len(corpus)]
+
+
+def _values(row: Row, bins: Sequence[int], gold: bool) -> tuple[float | None, ...]:
+    if not gold:
+        return tuple(row.evaluation.likelihood[b] for b in bins)
+    fractions = [row.evaluation.scores[decoder][b].directed for b in bins for decoder in DECODERS]
+    return tuple(None if f is None else 100 * f for f in fractions)
+
+
+def _over(column: Sequence[float | None], summary: Callable[[list[float]], float]) -> float | None:
+    values = [v for v in column if v is not None]
+    return summary(values) if values else None

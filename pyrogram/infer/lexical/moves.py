@@ -1,0 +1,207 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Metropolis-Hastings moves of the trees and tags of sentences under a lexicalised dependency model.
+
+The target is P(tags, words, cases, tree | D), the product of the predictive probabilities of the events of a sentence,
+each seated before the next (numerator and denominator of Eq. 11 of Wallach, Sutton and McCallum 2008); the proposal is
+Eq. 10, where none is seated. With exact seats, those of a sentence are drawn with its tree and belong to the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts.pitman_yor.trials import Trials
+from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies
+from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, draw_trees
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """N sentences with their present tags and trees, tensors of shape (N, n) padded with -1.
+
+    :param log_p: log P(tags, words, cases, tree | D) of each, in nats, shape (N,), float64.
+    """
+
+    tags: Tensor
+    words: Tensor
+    cases: Tensor
+    heads: Tensor
+    log_p: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """Shape (N,)."""
+        return (self.words >= 0).sum(-1)
+
+    def where(self, chosen: Tensor, other: Sentences) -> Sentences:
+        """Tags, trees and probabilities of ``other`` for the sentences chosen, bool (N,), and these for the others."""
+        wide = chosen[:, None]
+        return replace(
+            self,
+            tags=torch.where(wide, other.tags, self.tags),
+            heads=torch.where(wide, other.heads, self.heads),
+            log_p=torch.where(chosen, other.log_p, self.log_p),
+        )
+
+
+class Alone:
+    """Each sentence for itself, given training data that stay as they are; all sentences are moved at once.
+
+    :param grammar: which events a tree has.
+    :param franchises: the training data, by "tags", "words", "cases"; they are copied.
+    """
+
+    def __init__(self, grammar: LexicalDependencies, franchises: Mapping[str, Franchise]):
+        self.grammar = grammar
+        self.franchises = {site: franchises[site].copy() for site in SITES}
+        self.parser = LexicalParser(grammar, self.franchises)
+        self._trials = {site: Trials(f.restaurants, f.concentration, f.discount) for site, f in self.franchises.items()}
+
+    def log_p(self, given: Sentences, generator: torch.Generator) -> Tensor:
+        """log P(tags, words, cases, tree | D) of each sentence; with exact seats, along seats that are drawn."""
+        events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
+        total = torch.zeros(len(given.tags), dtype=torch.float64)
+        for site, e in events.items():
+            total += self._trials[site].weigh(e.keys, e.values, e.starts, generator)
+        return total
+
+    def log_q(self, given: Sentences) -> Tensor:
+        """The log probability of each tree under Eq. 10, up to a constant of the sentence."""
+        events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
+        return sum((_each(self.franchises[site], events[site]) for site in ("tags", "words")), torch.zeros(()))
+
+    def propose(self, given: Sentences, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Independent proposals of trees: heads (number, N, n), and log P and log q of each, (number, N)."""
+        N, n = given.tags.shape
+        heads = torch.full((number, N, n), -1)
+        log_p, log_q = (torch.zeros(number, N, dtype=torch.float64) for _ in range(2))
+        for which, lengths, scores in self.parser.batches(given.tags, given.words, given.cases):
+            longest = int(lengths.max())  # sentences of about the same length together: most of a corpus is padding
+            drawn = draw_trees(scores, lengths, number, generator)
+            heads[:, which, :longest] = drawn
+            part = [t[which, :longest].repeat(number, 1) for t in (given.tags, given.words, given.cases)]
+            many = Sentences(part[0], part[1], part[2], drawn.flatten(0, 1), log_p)
+            log_p[:, which] = self.log_p(many, generator).reshape(number, -1)
+            log_q[:, which] = self.log_q(many).reshape(number, -1)
+        return heads, log_p, log_q
+
+    def retag(
+        self, given: Sentences, position: int, posterior: Tensor, generator: torch.Generator
+    ) -> tuple[Sentences, Tensor]:
+        """Propose another tag for one word of every sentence that is long enough, and judge it.
+
+        :param position: of the word, from 0.
+        :param posterior: the tags' proposal, p(tag | words) of a tagger, shape (N, n, S).
+        :returns: the sentences, and which have changed their tag, bool (N,).
+        """
+        long = given.lengths > position
+        rows = long.nonzero()[:, 0]
+        part = Sentences(*(t[rows] for t in (given.tags, given.words, given.cases, given.heads, given.log_p)))
+        share = posterior[rows, position]
+        tags, old = part.tags.clone(), part.tags[:, position]
+        new = torch.multinomial(share, 1, generator=generator)[:, 0]
+        tags[:, position] = new
+        proposed = replace(part, tags=tags)
+        proposed = replace(proposed, log_p=self.log_p(proposed, generator))
+        back = share.gather(1, old[:, None]).log() - share.gather(1, new[:, None]).log()
+        accepted = _accept(proposed.log_p - part.log_p + back[:, 0], generator)
+        part = part.where(accepted, proposed)
+        all_tags, log_p = given.tags.clone(), given.log_p.clone()
+        all_tags[rows], log_p[rows] = part.tags, part.log_p
+        moved = torch.zeros_like(long)
+        moved[rows] = accepted & (old != new)
+        return replace(given, tags=all_tags, log_p=log_p), moved
+
+
+class Together:
+    """All sentences in one state with the training data: each is judged given all the others; exact seats only.
+
+    :param franchises: the training data, which sentences are added to, with exact seats; they are not copied.
+    :param seated: whether the sentences that moves begin with are at the tables already.
+    """
+
+    def __init__(self, grammar: LexicalDependencies, franchises: Mapping[str, Franchise], seated: bool):
+        for site in SITES:
+            if franchises[site].restaurants.paths != "exact":
+                paths = franchises[site].restaurants.paths
+                raise ValueError(
+                    f"expected exact seats for sentences that are judged together, actual paths={paths!r}: with "
+                    "others, the probability of a corpus depends on the order of its sentences."
+                )
+        self.grammar, self.franchises, self.seated = grammar, dict(franchises), seated
+        self.parser = LexicalParser(grammar, self.franchises)
+        self._trials = {site: Trials(f.restaurants, f.concentration, f.discount) for site, f in self.franchises.items()}
+
+    def begin(self, given: Sentences, generator: torch.Generator) -> None:
+        """Seat all sentences, unless they are."""
+        if not self.seated:
+            for site, e in self._events(given).items():
+                self._trials[site].seat(e.keys, e.values, generator)
+        self.seated = True
+
+    def end(self, given: Sentences, generator: torch.Generator) -> None:
+        """Unseat all sentences."""
+        for site, e in self._events(given).items():
+            self._trials[site].take_out(e.keys, e.values, generator)
+        self.seated = False
+
+    def _events(self, given: Sentences) -> dict[str, Events]:
+        return self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
+
+    def sweep(self, given: Sentences, generator: torch.Generator) -> tuple[Sentences, Tensor]:
+        """Propose a tree for every sentence in turn, given all others; which were accepted, bool (N,)."""
+        heads, log_p = given.heads.clone(), given.log_p.clone()
+        accepted = torch.zeros(len(heads), dtype=torch.bool)
+        for i, n in enumerate(given.lengths.tolist()):
+            one = (given.tags[i, :n], given.words[i, :n], given.cases[i, :n])
+            old = self.grammar.events(*one, heads[i, :n])
+            out = {site: self._trials[site].take_out(old[site].keys, old[site].values, generator) for site in SITES}
+            drawn = self.parser.sample(one[0][None], one[1][None], one[2][None], 1, generator)[0, 0]
+            new = self.grammar.events(*one, drawn)
+            back = self._log_q(old) - self._log_q(new)
+            put = {site: self._trials[site].seat(new[site].keys, new[site].values, generator) for site in SITES}
+            after, before = (sum(found[0] for found in seats.values()) for seats in (put, out))
+            accepted[i] = bool(_accept(torch.tensor([after - before + back], dtype=torch.float64), generator)[0])
+            log_p[i] = after if accepted[i] else before
+            if accepted[i]:
+                heads[i, :n] = drawn
+                continue
+            for site in SITES:
+                self._trials[site].take_back(new[site].keys, new[site].values, put[site][1])
+                self._trials[site].put_back(old[site].keys, old[site].values, out[site][1])
+        return replace(given, heads=heads, log_p=log_p), accepted
+
+    def _log_q(self, events: Mapping[str, Events]) -> float:
+        return sum(
+            float(self.franchises[site](events[site].keys, events[site].values).log().sum())
+            for site in ("tags", "words")
+        )
+
+    def log_p(self, given: Sentences, generator: torch.Generator) -> Tensor:
+        """Of each sentence given all others is known only after a sweep: NaN."""
+        return torch.full((len(given.tags),), float("nan"), dtype=torch.float64)
+
+
+def tensors_of(franchise: Franchise) -> list[Tensor]:
+    """What predictive probabilities follow from: parameters, base measure, and the counts of all levels."""
+    made = franchise.restaurants
+    counts = [column for level in range(made.num_levels) for column in made.table(level)]
+    return [franchise.concentration, franchise.discount, made.base, *counts]
+
+
+def _each(franchise: Franchise, events: Events) -> Tensor:
+    """The sum of log predictive probabilities of each sentence's events, (N,)."""
+    log_p = franchise(events.keys, events.values).log()
+    owner = torch.repeat_interleave(events.starts.diff())
+    return torch.zeros(len(events.starts) - 1, dtype=torch.float64).index_add_(0, owner, log_p)
+
+
+def _accept(log_ratio: Tensor, generator: torch.Generator) -> Any:
+    """Whether to accept, each with probability min(1, exp(log_ratio))."""
+    return torch.rand(log_ratio.shape, generator=generator, dtype=torch.float64).log() < log_ratio

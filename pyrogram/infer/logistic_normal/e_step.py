@@ -1,0 +1,283 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The E-step of variational EM: trees and normal experts in turn, sentence by sentence until each has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.partition import PartitionStructure
+from pyrogram.grammar import SentenceRows, Weights
+from pyrogram.infer.model.expected_counts import check_possible, expect
+from pyrogram.infer.model.priors import Priors
+from pyrogram.infer.model.structure import ModelError, Reading, SentenceSite, Source
+
+from .empirical_bayes import Roles, write
+from .posterior import ExpertPosterior, Moments
+
+# What initial weights of zero, of which there are no logarithms, are mixed with.
+_UNIFORM_SHARE = 1e-4
+
+
+class ExpertPosteriors:
+    """q of all normal experts of a model, and the expected counts that go with it.
+
+    Experts that are drawn together (by one call of ``logistic_normal`` or ``shared_logistic_normal``) make one
+    :class:`ExpertPosterior`; its key is the name of its first Gaussian site.
+    """
+
+    def __init__(self, reading: Reading, tolerance: float):
+        self.tolerance = tolerance
+        self.rows: dict[str, SentenceRows] = {}  # by Sentence site, where some weights are per sentence
+        self.posteriors: dict[str, ExpertPosterior] = {}
+        self.sites: dict[str, Mapping[str, str]] = {}  # by key, family to Gaussian site
+        self.corpus: set[str] = set()  # keys of what is drawn once
+        self._keys: dict[str, str] = {}  # source to key
+        self._blocks: dict[str, str] = {}  # source to its block of the structure
+        self._like: dict[str, Tensor] = {}  # source to its weights, for dtype and device
+        self._shapes = {name: source.block.shape for name, source in reading.sources.items()}
+        for name, source in reading.sources.items():
+            if source.mixture is not None:
+                key = min(source.mixture.sites.values())
+                self._keys[name], self._blocks[name], self._like[name] = key, source.mixture.block, source.value
+                self.sites[key] = source.mixture.sites
+        for key in self.sites:
+            self.posteriors[key] = self._posterior(reading, key)
+
+    def _posterior(self, reading: Reading, key: str) -> ExpertPosterior:
+        """The posterior of the blocks that share experts."""
+        members = [reading.sources[name] for name, k in self._keys.items() if k == key]
+        assert members[0].mixture is not None
+        structure = members[0].mixture.structure
+        rows: dict[str, tuple[Any, Any]] = {}
+        num_groups = 1
+        if not members[0].per_sentence:
+            self.corpus.add(key)
+        for source in members:
+            assert source.mixture is not None
+            if source.per_sentence != members[0].per_sentence:
+                raise ModelError(
+                    f"VariationalEM needs {source.name!r} and {members[0].name!r}, which share experts, to serve "
+                    "sentences in the same way"
+                )
+            if source.per_sentence:
+                site, block = _place(reading, source)
+                found = self.rows.setdefault(site.name, site.grammar.rows(site.words))
+                rows[source.mixture.block] = found.sentence[block].cpu().numpy(), found.multinomial[block].cpu().numpy()
+                num_groups = len(site.words)
+            else:
+                K = source.block.shape[:-1].numel()
+                rows[source.mixture.block] = np.zeros(K, np.int64), np.arange(K)
+        return ExpertPosterior(structure, rows, num_groups)
+
+    # ------------------------------------------------------------------ priors and start
+
+    def set_priors(self, priors: Priors) -> None:
+        """μ and Σ of all families."""
+        for key, q in self.posteriors.items():
+            q.set_priors(self._gaussians(key, priors))
+
+    def start(self, priors: Priors, weights: Mapping[str, Tensor]) -> None:
+        """q at the priors' optimum, or around the logarithms of given weights by source."""
+        for key, q in self.posteriors.items():
+            given = self._given(key, weights)
+            q.start(_start_means(q.structure, self._gaussians(key, priors), given) if given else None)
+
+    def write_start(self, reading: Reading, roles: Roles, priors: Priors, weights: Mapping[str, Tensor]) -> None:
+        """Let means that are ``pyro.param``s start at the same weights as q."""
+        for key, q in self.posteriors.items():
+            given = self._given(key, {n: w for n, w in weights.items() if reading.sources[n].mixture is not None})
+            if not given:
+                continue
+            means = _start_means(q.structure, self._gaussians(key, priors), given)
+            for family, site in self.sites[key].items():
+                for name, sites in roles.locs.items():
+                    if site in sites:
+                        write(reading.parameters[name], means[family])
+
+    def _given(self, key: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Weights by block of the structure."""
+        given = {}
+        for name, w in weights.items():
+            if self._keys.get(name) == key:
+                given[self._blocks[name]] = w
+        return given
+
+    def _gaussians(self, key: str, priors: Priors) -> dict[str, Gaussian]:
+        found = {}
+        for family, site in self.sites[key].items():
+            prior = priors[site]
+            assert isinstance(prior, Gaussian)
+            found[family] = prior
+        return found
+
+    # ------------------------------------------------------------------ expectations
+
+    def tables(self) -> Weights:
+        """log weights ψ̃ of what is drawn once, by source."""
+        found = {}
+        for name, key in self._keys.items():
+            if key in self.corpus:
+                table = self.posteriors[key].log_weights()[self._blocks[name]]
+                found[name] = table.reshape(self._shapes[name]).to(self._like[name])
+        return found
+
+    def expect(self, reading: Reading, tables: Weights, rounds: int) -> tuple[float, Weights]:
+        """Improve q of each sentence's experts; the trees' share of the bound, and counts of shared weights.
+
+        :param tables: log weights by source, of all that sentences share.
+        :param rounds: most rounds of trees and experts.
+        """
+        total, counts = 0.0, Weights()
+        for site in reading.sentences:
+            if site.name in self.rows:
+                log_z, found = self._by_sentence(site, tables, rounds)
+            else:
+                log_z, found = expect(site, {block: tables[source] for block, source in site.sources.items()})
+            total += float(log_z.sum(dtype=torch.float64))
+            for block, source in site.sources.items():
+                if block in found:
+                    counts[source] = counts[source] + found[block] if source in counts else found[block]
+        return total, counts
+
+    def _by_sentence(self, site: SentenceSite, tables: Weights, rounds: int) -> tuple[Tensor, Weights]:
+        """log Z of each sentence at the end, and the counts of its shared blocks."""
+        rows, grammar = self.rows[site.name], site.grammar
+        own = {block: name for block, name in site.sources.items() if name not in tables}
+        keys = list(dict.fromkeys(self._keys[name] for name in own.values()))
+        log_rows: Weights = {}
+        counts: Weights | None = None
+        for block, name in site.sources.items():
+            if block not in own:
+                table = tables[name].to(torch.float64)
+                log_rows[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
+        log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
+        active = np.arange(len(rows.words))
+        for turn in range(rounds):
+            for block, name in own.items():
+                table = self.posteriors[self._keys[name]].log_weights()[self._blocks[name]]
+                log_rows[block] = table.to(self._like[name].device)
+            chosen = None if len(active) == len(bound) else torch.from_numpy(active).to(rows.words.device)
+            value, counts = rows.expected_counts(log_rows, chosen, counts)
+            check_possible(site, value)
+            log_z[active] = value.to("cpu", torch.float64)[active]
+            now = log_z.numpy()[active] + sum(self.posteriors[k].negative_divergence(active)[active] for k in keys)
+            gained = now - bound[active] > self.tolerance
+            bound[active] = now
+            active = active[gained]
+            if len(active) == 0 or turn + 1 == rounds:
+                break
+            for key in keys:
+                by_block = {self._blocks[n]: counts[b] for b, n in own.items() if self._keys[n] == key}
+                self.posteriors[key].update(by_block, active)
+        assert counts is not None
+        shared = {}
+        for block, name in site.sources.items():
+            if block not in own:
+                table = torch.zeros_like(tables[name], dtype=torch.float64).reshape(-1, tables[name].shape[-1])
+                table.index_add_(0, rows.multinomial[block], counts[block])
+                shared[block] = table.reshape(grammar.blocks[block].shape).to(tables[name].dtype)
+        return log_z, shared
+
+    def update_corpus(self, counts: Weights) -> None:
+        """Move q of what is drawn once to its optimum, given the expected counts by source."""
+        for key in self.corpus:
+            by_block = {
+                self._blocks[n]: counts[n].reshape(-1, counts[n].shape[-1]) for n, k in self._keys.items() if k == key
+            }
+            self.posteriors[key].update(by_block, np.arange(1), steps=50)
+
+    def negative_divergence(self) -> float:
+        """-KL(q || prior) of all experts, in nats."""
+        return sum(float(q.negative_divergence().sum()) + q.absent_divergence() for q in self.posteriors.values())
+
+    def moments(self, absent: bool) -> dict[str, Moments]:
+        """By Gaussian site, those of experts that two plates share not yet added up."""
+        found = {}
+        for key, q in self.posteriors.items():
+            for family, m in q.moments(absent).items():
+                found[self.sites[key][family]] = m
+        return found
+
+    def corpus_means(self, source: str) -> dict[str, Tensor]:
+        """q's means by family, of weights that are drawn once."""
+        return self.posteriors[self._keys[source]].corpus_means()
+
+    def corpus_gaussians(self) -> dict[str, dist.TorchDistribution]:
+        """q(η) by Gaussian site, of experts that are drawn once."""
+        found = {}
+        for key in self.corpus:
+            q = self.posteriors[key]
+            means, variances = q.corpus_means(), q.corpus_variances()
+            for family, site in self.sites[key].items():
+                normal = dist.Normal(means[family], variances[family].sqrt())
+                found[site] = normal.to_event(means[family].dim())
+        return found
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Tensor]:
+        """q as plain tensors."""
+        found = {}
+        for key, q in self.posteriors.items():
+            found[f"mean.{key}"] = torch.from_numpy(q.mean)
+            found[f"variance.{key}"] = torch.from_numpy(q.variance)
+        return found
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of ``state``.
+
+        :raises ValueError: if the state belongs to other sentences.
+        """
+        for key, q in self.posteriors.items():
+            mean, variance = state.get(f"mean.{key}"), state.get(f"variance.{key}")
+            if mean is None or variance is None or len(mean) != len(q.mean):
+                raise ValueError(f"the state has no experts {key!r} of these sentences")
+            q.mean, q.variance = mean.cpu().numpy().copy(), variance.cpu().numpy().copy()
+            q.refresh()
+
+
+def _place(reading: Reading, source: Source) -> tuple[SentenceSite, str]:
+    """The Sentence site, and its block, that a source of weights per sentence serves."""
+    for site in reading.sentences:
+        for block, name in site.sources.items():
+            if name == source.name:
+                return site, block
+    raise KeyError(source.name)
+
+
+def _start_means(
+    structure: PartitionStructure, gaussians: Mapping[str, Gaussian], weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Means by family whose mixtures are log weights: each multinomial's own expert takes up the difference.
+
+    :raises ValueError: if a multinomial has no segment that it does not share.
+    """
+    means = {
+        family: gaussians[family].loc.detach().to("cpu", torch.float64).expand(experts.shape).clone()
+        for family, experts in structure.experts.items()
+    }
+    for block, w in weights.items():
+        w = w.to("cpu", torch.float64)
+        target = ((1 - _UNIFORM_SHARE) * w + _UNIFORM_SHARE / w.shape[-1]).log()
+        rest = (target - structure.mix(block, means)) * structure.sizes(block)[..., None]
+        for link in structure.links[block]:
+            if bool((link.index >= 0).all()) and len(link.index.unique()) == link.index.numel():
+                experts = structure.experts[link.experts]
+                start, stop = experts.segments[link.segment]
+                flat = means[link.experts].view(-1, experts.length)
+                flat[link.index.reshape(-1), start:stop] += rest.reshape(-1, stop - start)
+                break
+        else:
+            raise ValueError(
+                f"initial_weights cannot start the shared experts of block {block!r}, none of which is its own; give "
+                "their means instead"
+            )
+    return means

@@ -1,0 +1,201 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Learning what priors depend on, by raising the bound with q held fixed: the M-step of variational EM.
+
+A mean or a covariance that *is* a ``pyro.param`` has a closed form (Cohen, Gimpel and Smith 2008, appendix A). For
+all else (concentrations, low-rank covariances, whatever code computes from ``pyro.param``s) there is L-BFGS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import transform_to
+
+from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.infer.model.priors import Priors, climb, detached, mapped, priors_of
+from pyrogram.infer.model.structure import Hyperparameter, Reading
+from pyrogram.infer.model.tracing import depends
+
+from .posterior import Moments
+
+_LEAST_VARIANCE = 1e-8
+
+
+@dataclass
+class Roles:
+    """Which parameter is learnt how; ``locs`` and ``spreads`` map a parameter to the Gaussian sites that have it."""
+
+    locs: dict[str, list[str]] = field(default_factory=dict)
+    spreads: dict[str, list[str]] = field(default_factory=dict)
+    rest: list[str] = field(default_factory=list)
+
+
+def roles_of(reading: Reading) -> Roles:
+    """Sort the parameters; those of ``locs`` and ``spreads`` have a closed form."""
+    roles = Roles()
+    for name, parameter in reading.parameters.items():
+        users = [(s, k, t) for s, k, t in reading.prior_tensors() if depends(t, parameter.unconstrained)]
+        same = all(t is parameter.value for _, _, t in users)
+        sites = [s for s, _, _ in users]
+        kinds = {k for _, k, _ in users}
+        if same and kinds == {"loc"} and _mean_is_optimum(reading, sites):
+            roles.locs[name] = sites
+        elif same and kinds and kinds <= {"variance", "covariance"} and _each_has_its_own(reading, sites):
+            roles.spreads[name] = sites
+        else:
+            roles.rest.append(name)
+    return roles
+
+
+def _spread(gaussian: Gaussian) -> Tensor:
+    tensor = gaussian.variance if gaussian.covariance is None else gaussian.covariance
+    assert tensor is not None
+    return tensor
+
+
+def _mean_is_optimum(reading: Reading, sites: list[str]) -> bool:
+    """Whether the mean over groups is the optimum: no broadcasting, and one covariance for all sites that share it."""
+    gaussians = [reading.gaussians[s].gaussian for s in sites]
+    full = all(g.loc.shape == _family_shape(reading, s) for g, s in zip(gaussians, sites, strict=True))
+    return full and all(_spread(g) is _spread(gaussians[0]) for g in gaussians)
+
+
+def _each_has_its_own(reading: Reading, sites: list[str]) -> bool:
+    """Whether every expert has a covariance of its own."""
+    for s in sites:
+        gaussian, shape = reading.gaussians[s].gaussian, _family_shape(reading, s)
+        if _spread(gaussian).shape != (shape if gaussian.covariance is None else shape + shape[-1:]):
+            return False
+    return True
+
+
+def _family_shape(reading: Reading, site: str) -> torch.Size:
+    for source in reading.sources.values():
+        for family, name in source.mixture.sites.items() if source.mixture is not None else ():
+            if name == site:
+                assert source.mixture is not None
+                return torch.Size(source.mixture.structure.experts[family].shape)
+    raise KeyError(site)
+
+
+def current_priors(model: Callable[[], Any], reading: Reading, roles: Roles) -> Priors:
+    """The priors at the parameters' present values, without a graph.
+
+    The model need not be run where every parameter *is* a mean or a covariance: checking the latter is slow.
+    """
+    if roles.rest:
+        with torch.no_grad():
+            return detached(priors_of(model, reading))
+    values = {
+        id(p.value): transform_to(p.constraint)(p.unconstrained.detach().clone()) for p in reading.parameters.values()
+    }
+
+    def present(tensor: Tensor) -> Tensor:
+        found: Tensor = values.get(id(tensor), tensor)
+        return found.detach()
+
+    return {n: present(p) if isinstance(p, Tensor) else mapped(p, present) for n, p in reading.priors().items()}
+
+
+def learn_priors(
+    model: Callable[[], Any],
+    reading: Reading,
+    roles: Roles,
+    old: Priors,
+    expected_logs: Mapping[str, Tensor],
+    moments: Mapping[str, Moments],
+) -> None:
+    """Raise E_q[log prior] in the parameters, in place.
+
+    :param old: the priors that ``moments`` are about.
+    :param expected_logs: E_q[log w] by Dirichlet site.
+    :param moments: by Gaussian site.
+    """
+    for name, sites in roles.locs.items():
+        pooled = _pooled([moments[s] for s in sites])
+        present = pooled.count[..., None] > 0
+        shift = torch.where(present, pooled.first / pooled.count.clamp_min(1)[..., None], 0.0)
+        parameter = reading.parameters[name]
+        write(parameter, _loc(old, sites[0]).detach().to("cpu", torch.float64) + shift)
+    if roles.rest:
+        rest = {name: reading.parameters[name].unconstrained for name in roles.rest}
+        climb(rest, lambda: _expected_log_prior(reading, priors_of(model, reading), old, expected_logs, moments))
+    if roles.spreads:
+        new = current_priors(model, reading, roles)
+        for name, sites in roles.spreads.items():
+            parts = [Moments(m.count, m.first, m.about(_shift(new, old, s))) for s in sites for m in [moments[s]]]
+            pooled = _pooled(parts)
+            write(reading.parameters[name], _new_spread(pooled, reading.parameters[name].value))
+
+
+def _new_spread(moments: Moments, before: Tensor) -> Tensor:
+    """Mean second moments; positive definite; as before where an expert never occurs."""
+    second, diagonal = moments.second, moments.second.dim() == moments.first.dim()
+    count = moments.count.reshape(*moments.count.shape, *([1] * (second.dim() - moments.count.dim())))
+    spread = torch.where(count > 0, second / count.clamp_min(1), before.detach().to("cpu", torch.float64))
+    if diagonal:
+        return spread.clamp_min(_LEAST_VARIANCE)
+    singular: Tensor = torch.linalg.cholesky_ex(spread).info > 0
+    ridge: Tensor = (singular * _LEAST_VARIANCE)[..., None, None] * torch.eye(spread.shape[-1], dtype=spread.dtype)
+    return spread + ridge
+
+
+def _expected_log_prior(
+    reading: Reading,
+    new: Priors,
+    old: Priors,
+    expected_logs: Mapping[str, Tensor],
+    moments: Mapping[str, Moments],
+) -> Tensor:
+    """E_q[log prior] up to what does not depend on the parameters."""
+    total = torch.zeros((), dtype=torch.float64)
+    for name, prior in new.items():
+        if isinstance(prior, Gaussian):
+            total = total + _gaussian_term(prior, _shift(new, old, name), moments[name])
+        else:
+            alpha = prior.expand(expected_logs[name].shape)
+            normaliser = torch.lgamma(reading.sources[name].block.sums(alpha)).sum() - torch.lgamma(alpha).sum()
+            total = total + (normaliser + ((alpha - 1) * expected_logs[name]).sum()).to(total)
+    return total
+
+
+def _gaussian_term(gaussian: Gaussian, shift: Tensor, moments: Moments) -> Tensor:
+    second = moments.about(shift)
+    spread = _spread(gaussian).to("cpu", torch.float64)
+    if gaussian.covariance is None:
+        spread = spread.expand(second.shape)
+        return -0.5 * (moments.count[..., None] * spread.log() + second / spread).sum()
+    cholesky = torch.linalg.cholesky(spread)
+    log_det = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    trace = torch.cholesky_solve(second, cholesky.expand(second.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
+    total: Tensor = -0.5 * (moments.count * log_det + trace).sum()
+    return total
+
+
+def _loc(priors: Priors, site: str) -> Tensor:
+    prior = priors[site]
+    assert isinstance(prior, Gaussian)
+    return prior.loc
+
+
+def _shift(new: Priors, old: Priors, site: str) -> Tensor:
+    return _loc(new, site).to("cpu", torch.float64) - _loc(old, site).detach().to("cpu", torch.float64)
+
+
+def _pooled(parts: list[Moments]) -> Moments:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def write(parameter: Hyperparameter, value: Tensor) -> None:
+    """Set a parameter to a value that its constraint allows, through the unconstrained leaf behind it."""
+    with torch.no_grad():
+        leaf = parameter.unconstrained
+        leaf.copy_(transform_to(parameter.constraint).inv(value.to(leaf.device, leaf.dtype)))

@@ -1,0 +1,252 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The mean-field posterior of normal experts: which exist, their weights, their moments.
+
+Cohen, Gimpel and Smith (2008), appendix A; Cohen and Smith (2009), Figure 3. A *group* is what shares a draw of the
+experts: a sentence, or the whole corpus. Stored are the experts whose multinomials occur in a group; the others stay at
+their prior's optimum (mean μ, variance 1 / Λ_ii) and are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.charts.gaussians import experts
+from pyrogram.charts.gaussians.layout import ranges
+from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.partition import PartitionStructure
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over groups of E[η - μ] and E[(η - μ)(η - μ)ᵀ] for a family of experts, and over how many groups.
+
+    ``second`` holds only the diagonal if the covariance is diagonal.
+    """
+
+    count: Tensor
+    first: Tensor
+    second: Tensor
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.count + other.count, self.first + other.first, self.second + other.second)
+
+    def about(self, shift: Tensor) -> Tensor:
+        """The second moments about μ + shift instead of μ."""
+        count = self.count[..., None]
+        if self.second.dim() == self.first.dim():
+            return self.second - 2 * self.first * shift + count * shift**2
+        cross = self.first[..., :, None] * shift[..., None, :]
+        return self.second - cross - cross.mT + count[..., None] * shift[..., :, None] * shift[..., None, :]
+
+
+class ExpertPosterior:
+    """q(η) = Π N(m, v), one factor for every coordinate of every expert of every group.
+
+    :param structure: which segments of which experts make up which multinomials.
+    :param rows: by block, the group and the multinomial (flat index) of every row of weights, sorted by group.
+    :param num_groups: how many draws of the experts there are.
+    """
+
+    def __init__(self, structure: PartitionStructure, rows: Mapping[str, tuple[Array, Array]], num_groups: int):
+        self.structure, self.num_groups = structure, num_groups
+        self._families = {}  # family -> its first expert, how many, their length
+        first = 0
+        for name, family in structure.experts.items():
+            batch = torch.Size(family.shape[:-1]).numel()
+            self._families[name] = (first, batch, int(family.shape[-1]))
+            first += batch
+        self._num_experts = first
+        self.rows, self._index, self._sizes = _layout(structure, rows, self._families, first, num_groups)
+        self.present = np.bincount(self.rows.expert, minlength=first)
+        self.mean = np.zeros(int(self.rows.expert_start[-1]))
+        self.variance = np.ones_like(self.mean)
+        total = int(self.rows.row_start[-1])
+        self._u, self._w, self._psi, self._f = (np.zeros(total) for _ in range(4))
+        self._priors: Any = None
+
+    def set_priors(self, gaussians: Mapping[str, Gaussian]) -> None:
+        """μ and Σ of every family."""
+        self._gaussians = {name: _double(g, self.structure.experts[name].shape) for name, g in gaussians.items()}
+        self._priors = _priors([self._gaussians[name] for name in self._families])
+
+    def start(self, means: Mapping[str, Tensor] | None = None) -> None:
+        """Put q at the prior's optimum; or, of given means by family, at these with the prior's variances."""
+        mu = self._priors.mu
+        if means is not None:
+            mu = np.concatenate([means[n].to("cpu", torch.float64).reshape(-1).numpy() for n in self._families])
+        coordinates = ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))
+        self.mean, self.variance = mu[coordinates], 1 / self._priors.precision_diag[coordinates]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute the mixtures from ``mean`` and ``variance``."""
+        self._u, self._w = experts.mixtures(self.rows, self.mean, self.variance)
+        experts.log_weights(self.rows, self._u, self._w, np.arange(self.num_groups), self._psi)
+
+    def log_weights(self) -> dict[str, Tensor]:
+        """log of the weighted grammar, ψ̃ (2009, Eq. 5), by block: one row for each row of weights."""
+        return {block: torch.from_numpy(self._block(self._psi, block)) for block in self._index}
+
+    def update(self, counts: Mapping[str, Tensor], groups: Array, *, steps: int = 8, tolerance: float = 1e-8) -> None:
+        """Raise the bound in m and v, given expected counts; only in the groups listed."""
+        for block, index in self._index.items():
+            given = counts[block].to("cpu", torch.float64).numpy()
+            if index is None:
+                self._f = np.ascontiguousarray(given).reshape(-1)
+            else:
+                self._f[index] = given
+        arrays = (self._f, self.mean, self.variance, self._u, self._w)
+        experts.update(self.rows, self._priors, *arrays, groups, steps=steps, tolerance=tolerance)
+        experts.log_weights(self.rows, self._u, self._w, groups, self._psi)
+
+    def negative_divergence(self, groups: Array | None = None) -> Array:
+        """-KL(q || prior) of each group, or only of those listed, in nats, of its stored experts: ``(num_groups,)``."""
+        return experts.negkl(self.rows, self._priors, self.mean, self.variance, groups)
+
+    def absent_divergence(self) -> float:
+        """-KL(q || prior) of all experts that are not stored: what mean field loses to their covariance."""
+        p = self._priors
+        log_precision = np.add.reduceat(np.log(p.precision_diag), p.start[:-1])
+        return float(((self.num_groups - self.present) * -0.5 * (p.log_det + log_precision)).sum())
+
+    def moments(self, absent: bool = True) -> dict[str, Moments]:
+        """By family; :param absent: count the groups in which an expert is not stored, too."""
+        _, first, second = experts.moments(self.rows, self._priors, self.mean, self.variance)
+        p = self._priors
+        found = {}
+        for name, (n, batch, length) in self._families.items():
+            s1 = first[p.start[n] : p.start[n + batch]].reshape(batch, length)
+            s2 = second[p.matrix_start[n] : p.matrix_start[n + batch]].reshape(batch, *([length] * (2 - p.diagonal[n])))
+            count = self.present[n : n + batch].astype(np.float64)
+            if absent:
+                rest = (self.num_groups - count)[:, None] / p.precision_diag[p.start[n] : p.start[n + batch]].reshape(
+                    batch, length
+                )
+                s2 = s2 + (rest if p.diagonal[n] else rest[..., None] * np.eye(length))
+                count = np.full(batch, float(self.num_groups))
+            shape = self.structure.experts[name].shape
+            tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in (count, s1, s2))
+            c, f, s = tensors
+            found[name] = Moments(
+                c.reshape(shape[:-1]), f.reshape(shape), s.reshape(*shape[:-1], *s.shape[1:]).contiguous()
+            )
+        return found
+
+    def corpus_means(self) -> dict[str, Tensor]:
+        """m by family, in the family's shape, where there is one group for all."""
+        return self._by_family(self._priors.mu.copy(), self.mean)
+
+    def corpus_variances(self) -> dict[str, Tensor]:
+        """v by family, in the family's shape, where there is one group for all."""
+        return self._by_family(1 / self._priors.precision_diag, self.variance)
+
+    def _by_family(self, flat: Array, stored: Array) -> dict[str, Tensor]:
+        flat[ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))] = stored
+        found = {}
+        for name, (n, batch, length) in self._families.items():
+            piece = flat[self._priors.start[n] :][: batch * length]
+            found[name] = torch.from_numpy(piece.copy()).reshape(self.structure.experts[name].shape)
+        return found
+
+    def _block(self, flat: Array, block: str) -> Array:
+        index = self._index[block]
+        return flat.reshape(-1, self._sizes[block]) if index is None else flat[index]
+
+
+def _layout(structure: PartitionStructure, rows: Any, families: Any, num_experts: int, num_groups: int) -> Any:
+    """Rows of multinomials sorted by group, and the experts that they are made of."""
+    blocks = list(rows)
+    sizes = {b: int(structure.blocks[b].shape[-1]) for b in blocks}
+    group = np.concatenate([np.asarray(rows[b][0]) for b in blocks])
+    order = np.argsort(group, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    size = np.concatenate([np.full(len(rows[b][0]), sizes[b], np.int64) for b in blocks])[order]
+    row_start = np.concatenate([[0], np.cumsum(size)])
+    offsets = np.cumsum([0, *(len(rows[b][0]) for b in blocks)])
+    index: dict[str, Any] = {}
+    keys, att_row, att_coord, att_scale = [], [], [], []
+    for b, first in zip(blocks, offsets, strict=False):
+        groups, multinomials = (np.asarray(a) for a in rows[b])
+        own = place[first : first + len(groups)]
+        index[b] = None if len(blocks) == 1 else row_start[own][:, None] + np.arange(sizes[b])
+        scale = 1 / structure.sizes(b).reshape(-1).to(torch.float64).numpy()
+        for link in structure.links[b]:
+            expert = link.index.reshape(-1).numpy()[multinomials]
+            (chosen,) = (expert >= 0).nonzero()
+            keys.append(groups[chosen] * num_experts + families[link.experts][0] + expert[chosen])
+            att_row.append(own[chosen])
+            start = structure.experts[link.experts].segments[link.segment][0]
+            att_coord.append(np.full(len(chosen), start, np.int64))
+            att_scale.append(scale[multinomials[chosen]])
+    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+    by_expert = np.argsort(inverse, kind="stable")
+    expert = unique % num_experts
+    lengths = np.concatenate([np.full(batch, length, np.int64) for _, batch, length in families.values()])
+    layout = experts.ExpertRows(
+        row_group=group[order],
+        row_start=row_start,
+        expert_group=unique // num_experts,
+        expert=expert,
+        expert_start=np.concatenate([[0], np.cumsum(lengths[expert])]),
+        group_ptr=np.searchsorted(unique // num_experts, np.arange(num_groups + 1)),
+        att_ptr=np.concatenate([[0], np.cumsum(np.bincount(inverse, minlength=len(unique)))]),
+        att_row=np.concatenate(att_row)[by_expert],
+        att_coord=np.concatenate(att_coord)[by_expert],
+        att_scale=np.concatenate(att_scale)[by_expert],
+    )
+    return layout, index, sizes
+
+
+def _priors(gaussians: list[Gaussian]) -> experts.Priors:
+    """The flat arrays of the kernels, of families in double precision with expanded means."""
+    precisions, diagonals, log_dets = [], [], []
+    for g in gaussians:
+        if g.covariance is None:
+            assert g.variance is not None
+            precision = diagonal = 1 / g.variance
+            log_det = g.variance.log().sum(-1)
+        else:
+            # In numpy: torch spreads these small matrices over threads, which takes longer than the work.
+            cholesky = np.linalg.cholesky(g.covariance.numpy())
+            factor = np.linalg.inv(cholesky)
+            inverse, precision = torch.from_numpy(factor), torch.from_numpy(np.swapaxes(factor, -1, -2) @ factor)
+            diagonal = precision.diagonal(dim1=-2, dim2=-1)
+            log_det = -2 * inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        precisions.append(precision.reshape(-1))
+        diagonals.append(diagonal.reshape(-1))
+        log_dets.append(log_det.reshape(-1))
+    counts = [g.loc.shape[:-1].numel() for g in gaussians]
+    lengths = np.repeat([g.loc.shape[-1] for g in gaussians], counts)
+    flags = np.repeat([g.covariance is None for g in gaussians], counts)
+    return experts.Priors(
+        mu=torch.cat([g.loc.reshape(-1) for g in gaussians]).numpy(),
+        start=np.concatenate([[0], np.cumsum(lengths)]),
+        diagonal=flags,
+        precision=torch.cat(precisions).numpy(),
+        matrix_start=np.concatenate([[0], np.cumsum(np.where(flags, lengths, lengths**2))]),
+        log_det=torch.cat(log_dets).numpy(),
+        precision_diag=torch.cat(diagonals).numpy(),
+    )
+
+
+def _double(gaussian: Gaussian, shape: torch.Size) -> Gaussian:
+    """In double precision on the CPU, with the shape of the family."""
+
+    def moved(tensor: Tensor, to: torch.Size) -> Tensor:
+        return tensor.detach().to("cpu", torch.float64).expand(to)
+
+    loc = moved(gaussian.loc, shape)
+    if gaussian.covariance is None:
+        assert gaussian.variance is not None
+        return Gaussian(loc, variance=moved(gaussian.variance, shape))
+    return Gaussian(loc, covariance=moved(gaussian.covariance, shape + shape[-1:]))

@@ -1,0 +1,59 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a loop on disk: safetensors, replaced atomically, and tied to the run it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from pyrogram.atomic import write_atomically
+from pyrogram.infer.model.structure import Reading
+
+FORMAT = "pyrogram-loop-1"
+
+
+def fingerprint(loop: str, reading: Reading) -> str:
+    """A hash of the kind of loop, weights and parameters by name and shape, priors, grammars and sentences."""
+    digest = hashlib.sha256(loop.encode())
+    for source in reading.sources.values():
+        kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
+        digest.update(kind.encode())
+    for name, kind, tensor in reading.prior_tensors():
+        digest.update(f"{name}{kind}{tuple(tensor.shape)}".encode())
+        if not tensor.requires_grad:
+            digest.update(tensor.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+    for name, parameter in reading.hyperparameters.items():
+        digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
+    for site in reading.sentences:
+        digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
+        digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:
+    """Replace the file in one step, so that no reader ever sees half of it; its folder is made if need be."""
+    data = save({k: v.contiguous() for k, v in state.items()}, {"format": FORMAT, "fingerprint": fingerprint})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, data)
+
+
+def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
+    """Read a state back.
+
+    :raises ValueError: if the file is no checkpoint, or that of a run on other sentences, weights or priors.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, OSError) as error:  # OSError for a folder, say, and without its name
+        raise ValueError(f"{path} is not a checkpoint ({error}); delete it or pass resume=False") from error
+    if metadata.get("format") != FORMAT or metadata.get("fingerprint") != fingerprint:
+        raise ValueError(f"{path} is the checkpoint of another run; delete it or pass resume=False")
+    return state

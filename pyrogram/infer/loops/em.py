@@ -1,0 +1,77 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Expectation maximisation: maximum likelihood, and MAP under Dirichlet priors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Block, Weights
+from pyrogram.infer.model.structure import ModelError, Reading
+
+from .base import GrammarLoop
+
+
+class EM(GrammarLoop):
+    """EM for a grammar whose weights are ``pyro.param``s (maximum likelihood) or Dirichlet sites (MAP).
+
+    The objective is log p(sentences | weights) plus the log density of the Dirichlet sites at the weights. An
+    iteration replaces the weights by normalised expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and
+    Smith 2008, section 5); neither lowers it. A multinomial without any count keeps its weights. The learnt values
+    are written into Pyro's parameter store.
+
+    Under a concentration above 1 the density of a weight of zero is zero, and the harmonic start has such weights. The
+    objective is then -inf before the first iteration, which lifts every such weight, and finite ever after.
+
+    :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
+        :class:`VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
+    """
+
+    def _check(self, reading: Reading) -> None:
+        for source in reading.sources.values():
+            if source.mixture is not None:
+                raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
+            if source.concentration is None:
+                continue
+            if source.learns_prior:
+                raise ModelError(
+                    f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
+                    "the boundary; use VariationalEM"
+                )
+            if bool((source.concentration < 1).any()):
+                raise ModelError(
+                    f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
+                    f"{float(source.concentration.min()):g}; use VariationalEM"
+                )
+
+    def _update(self, reading: Reading) -> float:
+        log_weights = {name: safe_log(w) for name, w in self._weights.items()}
+        objective, counts = self._expect(reading, log_weights)
+        for name, source in reading.sources.items():
+            if source.concentration is None:
+                pseudo = counts[name]
+            else:
+                objective += float(_log_density(source.block, source.concentration, self._weights[name]))
+                pseudo = counts[name] + (source.concentration - 1)
+            totals = source.block.totals(pseudo)
+            self._weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), self._weights[name])
+        return objective
+
+    def _point_estimate(self) -> Weights:
+        return self._weights
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {f"weights.{name}": w for name, w in self._weights.items()}
+
+    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
+        if any(not name.startswith("weights.") for name in tensors):
+            raise ValueError(f"this is not the state of EM: it has {sorted(tensors)}")
+        self._weights = {name.removeprefix("weights."): w for name, w in tensors.items()}
+
+
+def _log_density(block: Block, alpha: Tensor, weights: Tensor) -> Tensor:
+    """Sum of log Dirichlet densities; an α of 1 makes nothing of a weight of zero."""
+    kernel = torch.where(alpha == 1, 0.0, (alpha - 1) * safe_log(weights)).sum()
+    return kernel + torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum()

@@ -1,0 +1,110 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What collapsed inference shares: priors at present, the collapsed joint, and the order in which sentences come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts.trees import lengths_of
+from pyrogram.grammar import Block, Weights
+from pyrogram.sweeps import Field
+
+from .priors import detached, priors_of
+from .structure import ModelError, Reading, SentenceSite
+
+
+def refuse_mixtures(reading: Reading, loop: str) -> None:
+    """Collapsing needs weights with Dirichlet priors."""
+    for source in reading.sources.values():
+        if source.mixture is not None:
+            raise ModelError(
+                f"{loop} cannot handle the logistic normal {source.name!r}, for only Dirichlet weights can be "
+                "integrated out; use VariationalEM"
+            )
+
+
+def concentrations(model: Callable[[], Any], reading: Reading) -> Weights:
+    """α by Dirichlet source at the parameters' present values, in the shape of the block, in float64."""
+    found: dict[str, Any] = {}
+    if reading.parameters:
+        with torch.no_grad():
+            found = dict(detached(priors_of(model, reading)))
+    else:
+        found = dict(reading.priors())
+    return {
+        name: found[name].detach().to(torch.float64).expand(source.block.shape)
+        for name, source in reading.sources.items()
+        if source.concentration is not None
+    }
+
+
+def log_collapsed(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
+    """log of the product over multinomials of B(f + α) / B(α), in nats."""
+    pseudo = counts + alpha
+    each = torch.lgamma(pseudo) - torch.lgamma(alpha)
+    return each.sum() - (torch.lgamma(block.sums(pseudo)) - torch.lgamma(block.sums(alpha))).sum()
+
+
+def log_joint(reading: Reading, counts: Mapping[str, Tensor], alpha: Mapping[str, Tensor], weights: Weights) -> Tensor:
+    """log P(x, t | α, weights) by Eq. 4 from counts, of which only expectations may be known; float64, in nats."""
+    total = torch.zeros((), dtype=torch.float64)
+    for name, source in reading.sources.items():
+        if name in alpha:
+            total = total + log_collapsed(source.block, counts[name], alpha[name]).cpu()
+        else:
+            f, w = counts[name], weights[name].to(torch.float64)
+            total = total + torch.where(f > 0, f * w.log(), 0.0).sum().cpu()
+    return total
+
+
+def field_of(site: SentenceSite, counts: Weights, alpha: Weights, weights: Weights) -> Field:
+    """What the sentences of a site share. The counts are the tensors that are given."""
+    return Field(
+        {block: counts[source] for block, source in site.sources.items()},
+        {block: alpha[source] for block, source in site.sources.items() if source in alpha},
+        {b: weights[source].to(torch.float64) for b, source in site.sources.items() if source not in alpha},
+    )
+
+
+def mean_weights(reading: Reading, counts: Weights, alpha: Weights, weights: Weights) -> Weights:
+    """The posterior mean (f + α) / sum by Dirichlet source, other weights as they are; in the model's dtype."""
+    mean = {}
+    for name, source in reading.sources.items():
+        like = source.value
+        found = source.block.normalize(counts[name] + alpha[name]) if name in alpha else weights[name]
+        mean[name] = found.to(like.device, like.dtype)
+    return mean
+
+
+class Order:
+    """In which order sentences come: those of one length together in batches, so that no chart is mostly padding.
+
+    :param words: shape ``(N, n)``.
+    :param batch_size: sentences of a batch; with one, sentences come as they stand in the corpus.
+    """
+
+    def __init__(self, words: Tensor, batch_size: int) -> None:
+        self.lengths, self.batch_size = lengths_of(words).cpu(), batch_size
+        self.device = words.device
+
+    @cached_property
+    def fixed(self) -> Tensor:
+        """From the shortest to the longest."""
+        return self._by_length(torch.arange(len(self.lengths))).to(self.device)
+
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        """Other batches every time, in any order."""
+        N, B = len(self.lengths), self.batch_size
+        by_length = self._by_length(torch.randperm(N, generator=generator))
+        whole = N // B * B
+        batches = by_length[:whole].reshape(-1, B)[torch.randperm(N // B, generator=generator)]
+        return torch.cat([batches.reshape(-1), by_length[whole:]]).to(self.device)
+
+    def _by_length(self, sentences: Tensor) -> Tensor:
+        return sentences if self.batch_size == 1 else sentences[self.lengths[sentences].argsort(stable=True)]

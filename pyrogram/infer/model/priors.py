@@ -1,0 +1,109 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The priors of a model as functions of its parameters, at the cost of the prior alone; and learning them.
+
+Empirical Bayes: whatever code computes a concentration, a mean or a covariance from ``pyro.param``s, these are moved
+to raise the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import torch
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyrogram.distributions.logistic_normal import Gaussian
+
+from .structure import Reading
+from .tracing import mean_of, unwrapped
+
+Priors = dict[str, Tensor | Gaussian]
+
+
+def priors_of(model: Callable[[], Any], reading: Reading) -> Priors:
+    """Run a model as far as its priors, without drawing from them.
+
+    :returns: the concentration of each Dirichlet site and the mean and covariance of each Gaussian site, with a graph.
+    """
+    values = {name: s.value for name, s in reading.sources.items() if s.concentration is not None}
+    collector = _Collector(values, set(reading.gaussians))
+    if values or reading.gaussians:
+        with suppress(_Enough), collector:
+            model()
+    return collector.found
+
+
+def detached(priors: Priors) -> Priors:
+    """Copies without a graph: parameters change in place."""
+    return {name: _copied(p) if isinstance(p, Tensor) else mapped(p, _copied) for name, p in priors.items()}
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone()
+
+
+def mapped(gaussian: Gaussian, function: Callable[[Tensor], Tensor]) -> Gaussian:
+    """A function of each of its tensors."""
+    variance = None if gaussian.variance is None else function(gaussian.variance)
+    covariance = None if gaussian.covariance is None else function(gaussian.covariance)
+    return Gaussian(function(gaussian.loc), covariance=covariance, variance=variance)
+
+
+def climb(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> None:
+    """A few steps of L-BFGS up an objective, kept only if it rises.
+
+    :param parameters: unconstrained leaves, changed in place.
+    """
+    leaves = list(parameters.values())
+    before = [p.detach().clone() for p in leaves]
+
+    def loss() -> Tensor:
+        return -objective()
+
+    start = float(loss().detach())
+    optimiser = torch.optim.LBFGS(leaves, max_iter=10, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    try:
+        optimiser.step(closure)
+        risen = float(loss().detach()) <= start
+    except ValueError:  # a covariance that is no longer positive definite, say
+        risen = False
+    optimiser.zero_grad()
+    if not risen:
+        with torch.no_grad():
+            for parameter, value in zip(leaves, before, strict=True):
+                parameter.copy_(value)
+
+
+class _Enough(Exception):
+    """All priors are known; the rest of the model need not run."""
+
+
+class _Collector(Messenger):
+    def __init__(self, values: dict[str, Tensor], gaussians: set[str]):
+        super().__init__()
+        self.values, self.gaussians = values, gaussians
+        self.found: Priors = {}
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] in self.values:
+            self.found[msg["name"]] = unwrapped(msg["fn"]).concentration
+            msg["value"] = self.values[msg["name"]]
+        elif msg["name"] in self.gaussians:
+            self.found[msg["name"]] = msg["infer"]["gaussian"]
+            msg["value"] = mean_of(msg)
+        else:
+            return
+        msg["done"] = True
+        if len(self.found) == len(self.values) + len(self.gaussians):
+            raise _Enough

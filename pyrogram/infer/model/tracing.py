@@ -1,0 +1,292 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What a Pyro model says about a grammar, read off one trace of it.
+
+A loop needs to know which observed sites are sentences, and what each block of weights is: the value of a
+``pyro.param``, of a Dirichlet site or of a logistic normal. Weights are recognised by identity: a block is site
+``attach`` if the tensor handed to ``Sentence`` *is* the tensor that ``pyro.sample("attach", ...)`` returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram.distributions import Sentence, simplex_of
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of
+from pyrogram.grammar import Block, PackedBlock
+
+from .structure import (
+    GaussianSite,
+    Hyperparameter,
+    ModelError,
+    Reading,
+    SentenceSite,
+    Source,
+)
+
+_ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
+
+
+def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> Reading:
+    """Run the model once, without disturbing the random number generator, and say what it is.
+
+    :param loop: name of the loop, for messages.
+    :raises ModelError: if a site is none of those that the loops handle.
+    """
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices), torch.enable_grad(), Watched():
+        trace = poutine.trace(model).get_trace(*args, **kwargs)
+    candidates: dict[int, Source] = {}
+    gaussians: dict[str, GaussianSite] = {}
+    sentences = []
+    parameters: dict[str, dict[str, Any]] = {}
+    nodes: dict[str, Any] = dict(trace.nodes)
+    for name, site in nodes.items():
+        if site["type"] == "param":
+            parameters[name] = site
+        elif site["type"] == "sample":
+            _check_scale(site, loop)
+            function = unwrapped(site["fn"])
+            if site["is_observed"] and isinstance(function, Sentence):
+                sentences.append((name, function, _flat_words(function, site["value"])))
+            elif "mixture" in site["infer"]:
+                candidates[id(site["value"])] = _mixture_source(name, site)
+            elif site["infer"].get("_deterministic", False) or site_is_subsample(site):
+                continue
+            elif site["is_observed"]:
+                raise ModelError(
+                    f"{loop} cannot use observed site {name!r} ({kind_of(function)}), only sentences; {_ELSEWHERE}"
+                )
+            elif "gaussian" in site["infer"]:
+                gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
+            elif isinstance(function, DIRICHLETS):
+                block = block_of(function)
+                candidates[id(site["value"])] = Source(name, block, site["value"], function.concentration)
+            else:
+                raise ModelError(
+                    f"{loop} cannot handle latent site {name!r} ({kind_of(function)}), only Dirichlet weights and "
+                    f"logistic normals; {_ELSEWHERE}"
+                )
+    if not sentences:
+        raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
+    for name, site in parameters.items():
+        candidates[id(site["value"])] = Source(name, Block(site["value"].shape), site["value"])
+    found = [_sources(name, f, words, candidates, loop) for name, f, words in sentences]
+    used = {s.name: s for blocks in found for s in blocks.values()}
+    sites = [
+        SentenceSite(name, f.grammar, words, {b: s.name for b, s in blocks.items()})
+        for (name, f, words), blocks in zip(sentences, found, strict=True)
+    ]
+    _check_used(candidates, used, gaussians, parameters, loop)
+    reading = Reading(sites, used, gaussians, _hyperparameters(used, parameters))
+    _check_dependence(reading, loop)
+    return reading
+
+
+class Watched(Messenger):
+    """Make values of Dirichlet and Gaussian sites leaves of autograd's graph, which then tells what depends on them.
+
+    Gaussian sites take their means, as a view that costs no memory however many sentences there are. A parameter that
+    is asked for twice is the same tensor, so that it can be recognised.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parameters: dict[str, Tensor] = {}
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        first = self.parameters.setdefault(msg["name"], msg["value"])
+        if first.shape == msg["value"].shape:
+            msg["value"] = first
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if not msg["is_observed"] and "gaussian" in msg["infer"]:
+            msg["value"] = mean_of(msg).detach().requires_grad_()
+            msg["done"] = True
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), DIRICHLETS):
+            msg["value"] = msg["value"].detach().requires_grad_()
+
+
+def mean_of(msg: Any) -> Tensor:
+    """The mean of a Gaussian site, in the shape of a draw, expanded rather than copied."""
+    shape = msg["fn"].batch_shape + msg["fn"].event_shape
+    loc: Tensor = msg["infer"]["gaussian"].loc
+    return loc.expand(shape)
+
+
+def _mixture_source(name: str, site: dict[str, Any]) -> Source:
+    mixture = site["infer"]["mixture"]
+    block = Block(torch.Size(mixture.structure.blocks[mixture.block].shape))
+    return Source(name, block, site["value"], mixture=mixture)
+
+
+def _flat_words(function: Sentence, value: Tensor) -> Tensor:
+    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it."""
+    batch = torch.broadcast_shapes(function.batch_shape, value.shape[:-1])
+    return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
+
+
+def _sources(
+    name: str, function: Sentence, words: Tensor, candidates: dict[int, Source], loop: str
+) -> dict[str, Source]:
+    """The source of each block of one Sentence site."""
+    if function.weights is None:
+        raise ModelError(f"{loop} needs Sentence site {name!r} to be given weights=, not log_weights=; {_ELSEWHERE}")
+    found = {}
+    for block_name, block in function.grammar.blocks.items():
+        tensor = function.weights[block_name]
+        source = candidates.get(id(tensor))
+        batch = tuple(tensor.shape[: tensor.dim() - len(block.shape)])
+        if batch and (source is None or source.mixture is None or batch != (len(words),)):
+            raise ModelError(
+                f"{loop} needs one grammar for all sentences, or a logistic normal for each, but block {block_name!r} "
+                f"of site {name!r} has the batch shape {batch}; {_ELSEWHERE}"
+            )
+        if source is None:
+            raise ModelError(
+                f"{loop} needs block {block_name!r} of site {name!r} to be the value of a pyro.param, of a Dirichlet "
+                f"site or of a logistic_normal, unchanged; {_ELSEWHERE}"
+            )
+        same = source.block.shape == block.shape and _sizes(source.block) == _sizes(block)
+        if source.mixture is not None and not same:
+            raise ModelError(f"{loop} needs block {block_name!r} of site {name!r} unchanged; {_ELSEWHERE}")
+        if source.concentration is not None and not same:
+            raise ModelError(
+                f"{loop} needs a Dirichlet for each multinomial of block {block_name!r} of site {name!r}, but "
+                f"{source.name!r} has others; make it by dirichlet_prior(grammar.blocks[{block_name!r}], concentration)"
+            )
+        found[block_name] = Source(
+            source.name, block, source.value, source.concentration, source.mixture, per_sentence=bool(batch)
+        )
+    return found
+
+
+def _sizes(block: Block) -> tuple[int, ...] | None:
+    return block.sizes if isinstance(block, PackedBlock) else None
+
+
+def _check_scale(site: dict[str, Any], loop: str) -> None:
+    """Loops see the whole corpus: no minibatches, no masks."""
+    scale = site["scale"]
+    if not (isinstance(scale, (int, float)) and scale == 1) and not (
+        isinstance(scale, Tensor) and bool((scale == 1).all())
+    ):
+        raise ModelError(
+            f"{loop} needs the whole corpus, but site {site['name']!r} is in a subsampled or scaled plate; "
+            "give the plate no subsample_size, or use pyro.infer.SVI"
+        )
+    mask = site["mask"]
+    if mask is not None and not bool(torch.as_tensor(mask).all()):
+        raise ModelError(f"{loop} cannot handle the mask on site {site['name']!r}; leave out those sentences instead")
+
+
+def _check_used(
+    candidates: dict[int, Source],
+    used: dict[str, Source],
+    gaussians: dict[str, GaussianSite],
+    parameters: dict[str, dict[str, Any]],
+    loop: str,
+) -> None:
+    for source in candidates.values():
+        if not source.is_param and source.name not in used:
+            kind = "Dirichlet site" if source.mixture is None else "the logistic normal"
+            raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {_ELSEWHERE}")
+    for source in used.values():
+        for name in source.mixture.sites.values() if source.mixture is not None else ():
+            if name not in gaussians:
+                raise ModelError(
+                    f"{loop} found no latent Gaussian site {name!r}, of which {source.name!r} is made: it was "
+                    f"observed, hidden or renamed (by poutine.block or autoname.scope); {_ELSEWHERE}"
+                )
+    mixed = {site for s in used.values() if s.mixture is not None for site in s.mixture.sites.values()}
+    for name in gaussians.keys() - mixed:
+        raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")
+    for name in used.keys() & parameters.keys():
+        found, needed = _constraint_of(parameters[name]), simplex_of(used[name].block)
+        if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
+            what = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
+            raise ModelError(
+                f"{loop} needs pyro.param {name!r} to have constraint={what}, for it is estimated as probabilities; "
+                f"its constraint is {repr(found).strip('()')}"
+            )
+
+
+def _constraint_of(site: dict[str, Any]) -> Any:
+    constraint = site["kwargs"].get("constraint", constraints.real)
+    if constraint is constraints.real:
+        # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
+        constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
+    return constraint
+
+
+def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, Any]]) -> dict[str, Hyperparameter]:
+    """Parameters other than weights."""
+    return {
+        name: Hyperparameter(site["value"], site["value"].unconstrained(), _constraint_of(site))
+        for name, site in parameters.items()
+        if name not in used
+    }
+
+
+def _check_dependence(reading: Reading, loop: str) -> None:
+    """Each parameter must be one that a prior depends on, and priors must depend on nothing else."""
+    priors = list(reading.prior_tensors())
+    for source in reading.sources.values():
+        for family, name in source.mixture.sites.items() if source.mixture is not None else ():
+            assert source.mixture is not None
+            given, shape = reading.gaussians[name].gaussian.shape, source.mixture.structure.experts[family].shape
+            if len(given) > len(shape):
+                raise ModelError(
+                    f"{loop} needs one mean and covariance for Gaussian site {name!r}, but there is one for each "
+                    f"element of a plate (shape {tuple(given)} for experts of shape {tuple(shape)}); {_ELSEWHERE}"
+                )
+    latent = {n: s.value for n, s in reading.sources.items() if s.mixture is None}
+    latent.update({n: s.value for n, s in reading.gaussians.items()})
+    for name, kind, tensor in priors:
+        site = f"{'Dirichlet' if kind == 'concentration' else 'Gaussian'} site {name!r}"
+        for other, value in latent.items():
+            if depends(tensor, value):
+                raise ModelError(
+                    f"{loop} cannot handle {site}, for its {kind} depends on the weights {other!r}; {_ELSEWHERE}"
+                )
+        if tensor.requires_grad and not any(depends(tensor, p) for p in reading.hyperparameters.values()):
+            raise ModelError(
+                f"{loop} cannot learn the {kind} of {site}: it requires a gradient, but depends on no pyro.param; "
+                "make it one, or detach it"
+            )
+    for name, parameter in reading.hyperparameters.items():
+        if not any(depends(tensor, parameter) for _, _, tensor in priors):
+            raise ModelError(
+                f"{loop} found no use for pyro.param {name!r}: it is neither a block of weights nor part of a "
+                f"Dirichlet's concentration or a logistic normal's loc or covariance; {_ELSEWHERE}"
+            )
+
+
+def depends(result: Tensor, on: Tensor) -> bool:
+    """Whether autograd's graph leads from ``on`` to ``result``."""
+    if not (result.requires_grad and on.requires_grad):
+        return False
+    return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
+
+
+def unwrapped(function: Any) -> Any:
+    """A distribution without its ``to_event``s."""
+    while isinstance(function, torch.distributions.Independent):
+        function = function.base_dist
+    return function
+
+
+def kind_of(function: Any) -> str:
+    """A distribution's name, for messages."""
+    return type(function).__name__

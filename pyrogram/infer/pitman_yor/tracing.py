@@ -1,0 +1,97 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What :class:`.PitmanYorSampler` reads off a model that runs: its processes, and where its latent sites start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+from torch.distributions import biject_to
+
+from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
+from pyrogram.infer.model.structure import ModelError
+from pyrogram.infer.model.tracing import unwrapped
+
+
+class Start(Messenger):
+    """Put every continuous latent site where chains start: at 0 in unconstrained coordinates.
+
+    What is drawn from the prior, as models are read elsewhere, may lie where no process can be.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []  #: sites that the model came to
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["is_observed"] or msg["done"] or site_is_subsample(msg) or msg["fn"].support.is_discrete:
+            return
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            transform = biject_to(msg["fn"].support)
+            msg["value"] = transform(torch.zeros_like(transform.inv(msg["fn"].sample())))
+        msg["done"] = True
+        self.names.append(msg["name"])
+
+
+@contextmanager
+def at_start(loop: str) -> Iterator[None]:
+    """A model that runs herein starts where chains do.
+
+    :param loop: name of the loop, for messages.
+    :raises ValueError: of one sentence with the latent sites, if the model cannot run there.
+    """
+    start = Start()
+    try:
+        with start:
+            yield
+    except ValueError as error:  # to which Pyro adds the shapes of all sites
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{loop} cannot start with latent sites {start.names} at 0 in unconstrained coordinates: {reason}; their "
+            "priors may have to be narrower"
+            if start.names
+            else f"{loop} cannot run the model: {reason}"
+        ) from error
+
+
+def tensors_in(given: Any) -> Iterator[Tensor]:
+    """All tensors of arguments, those in containers, too."""
+    if isinstance(given, Tensor):
+        yield given
+    elif isinstance(given, Mapping):
+        yield from tensors_in(list(given.values()))
+    elif isinstance(given, (list, tuple)):
+        for x in given:
+            yield from tensors_in(x)
+
+
+class Processes(Messenger):
+    """Collect the observed hierarchical Pitman-Yor processes of a model that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sites: dict[str, HierarchicalPitmanYor] = {}
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if is_process(msg):
+            self.sites[msg["name"]] = unwrapped(msg["fn"])
+
+
+def is_process(site: Any) -> bool:
+    return bool(site["is_observed"]) and isinstance(unwrapped(site["fn"]), HierarchicalPitmanYor)
+
+
+def check_process(name: str, site: Any, loop: str) -> None:
+    process = unwrapped(site["fn"])
+    scaled = bool((torch.as_tensor(site["scale"]) != 1).any()) or site["mask"] is not None
+    if scaled or process.batch_shape or site["value"].dim() != 1:
+        raise ModelError(
+            f"{loop} cannot handle site {name!r} with batch shape {tuple(process.batch_shape)} and values of shape "
+            f"{tuple(site['value'].shape)}, or in a subsampled plate, scaled or masked: values must have shape (N,)"
+        )

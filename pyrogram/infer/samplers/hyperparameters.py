@@ -1,0 +1,208 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Latent sites that Dirichlets' concentrations depend on, sampled given the derivations.
+
+Their density given the derivations is that of the model, with the weights integrated out: p(h) times the collapsed
+joint P(x, t | α(h)) of Eq. 4. It is taken in unconstrained coordinates, where slice sampling or NUTS moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyro.poutine as poutine
+import torch
+from pyro.infer.mcmc import NUTS
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+from torch.distributions import biject_to
+
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.collapsed import log_collapsed
+from pyrogram.infer.model.priors import priors_of
+from pyrogram.infer.model.structure import ModelError, Reading
+from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
+
+from .slice_sampling import slice_sweep
+
+Model = Callable[..., Any]
+
+
+class HyperPrior:
+    """The latent sites of a model that are no block's weights, in unconstrained coordinates.
+
+    :param model: the model.
+    :param loop: name of the loop, for messages.
+    :raises ModelError: if such a site is discrete, or in a scaled plate.
+    """
+
+    def __init__(self, model: Model, loop: str, args: Any, kwargs: Any) -> None:
+        self.model, self.loop = model, loop
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            trace = poutine.trace(model).get_trace(*args, **kwargs)
+        nodes: dict[str, Any] = dict(trace.nodes)
+        self.start = {name: self._start(name, site) for name, site in nodes.items() if _is_hyper(site, nodes)}
+
+    def _start(self, name: str, site: dict[str, Any]) -> Tensor:
+        support = site["fn"].support
+        if support.is_discrete:
+            raise ModelError(
+                f"{self.loop} cannot handle the discrete latent site {name!r} ({kind_of(unwrapped(site['fn']))}); "
+                "make it observed, or sum it out"
+            )
+        scale = torch.as_tensor(site["scale"])
+        if bool((scale != 1).any()) or site["mask"] is not None:
+            raise ModelError(f"{self.loop} cannot handle latent site {name!r} in a subsampled plate, scaled or masked")
+        like = biject_to(support).inv(site["value"].detach())
+        return torch.zeros_like(like, dtype=torch.float64)
+
+    def at(self, point: Mapping[str, Tensor]) -> Model:
+        """The model with these sites at a point, and hidden."""
+        return partial(_run_given, self.model, point)
+
+    def values(self, point: Mapping[str, Tensor], model: Callable[[], Any], reading: Reading) -> Weights:
+        """The sites' own values, in the model's dtype."""
+        given = _Given(point)
+        with torch.no_grad(), given:
+            priors_of(model, reading)
+        return given.values
+
+    def density(
+        self, point: Mapping[str, Tensor], model: Callable[[], Any], reading: Reading, counts: Weights
+    ) -> tuple[Tensor, Tensor, Weights]:
+        """log p(h) P(x, t | α(h)), without and with the Jacobian of the unconstrained coordinates; and α by source."""
+        given = _Given(point)
+        with given:
+            priors = priors_of(model, reading)
+        alpha: Weights = {}
+        log_joint = given.log_prior
+        for name, source in reading.sources.items():
+            if source.concentration is not None:
+                found = priors[name]
+                assert isinstance(found, Tensor)
+                alpha[name] = found.to("cpu", torch.float64).expand(source.block.shape)
+                log_joint = log_joint + log_collapsed(source.block, counts[name].cpu(), alpha[name])
+        return log_joint, log_joint + given.log_jacobian, alpha
+
+    def check(self, model: Callable[[], Any], reading: Reading) -> None:
+        """Refuse sites that no concentration depends on, directly or through others."""
+        leaves = {name: u.clone().requires_grad_() for name, u in self.start.items()}
+        given = _Given(leaves)
+        with given:
+            priors = priors_of(model, reading)
+        useful = [p for p in priors.values() if isinstance(p, Tensor)]
+        for name, leaf in leaves.items():
+            others = [lp for other, lp in given.terms.items() if other != name]
+            if not any(depends(t, leaf) for t in [*useful, *others]):
+                raise ModelError(
+                    f"{self.loop} found no use for latent site {name!r}: no Dirichlet's concentration depends on it; "
+                    "pyro.infer.SVI with a guide, or NUTS, can"
+                )
+
+
+class SliceHypers:
+    """Hyperparameters by slice sampling, one coordinate after the other."""
+
+    divergences = 0
+
+    def step(
+        self, density: Callable[[Mapping[str, Tensor]], Tensor], point: Weights, generator: torch.Generator
+    ) -> Weights:
+        flat = torch.cat([u.reshape(-1) for u in point.values()])
+
+        def at(x: Tensor) -> float:
+            try:
+                with torch.no_grad():
+                    return float(density(_unflatten(x, point)))
+            except ValueError:  # a concentration that underflows to zero, say, fails validation
+                return -math.inf
+
+        return _unflatten(slice_sweep(at, flat, generator), point)
+
+
+class NutsHypers:
+    """Hyperparameters by Pyro's NUTS, which adapts its step size for so many steps.
+
+    Its state is Pyro's own: it is not part of a checkpoint.
+    """
+
+    def __init__(self, warmup_steps: int) -> None:
+        self.warmup_steps, self.divergences, self._steps = warmup_steps, 0, 0
+        self._inner: NUTS | None = None
+        self._density: Any = None
+
+    def _potential(self, point: Mapping[str, Tensor]) -> Tensor:
+        value: Tensor = -self._density(point)
+        return value
+
+    def step(
+        self, density: Callable[[Mapping[str, Tensor]], Tensor], point: Weights, generator: torch.Generator
+    ) -> Weights:
+        self._density = density
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+            if self._inner is None:
+                self._inner = NUTS(potential_fn=self._potential)
+                self._inner.initial_params = {n: u.clone() for n, u in point.items()}
+                self._inner.setup(self.warmup_steps)
+            self._inner.clear_cache()  # the derivations have changed since, and with them the density
+            moved: Weights = self._inner.sample({n: u.clone() for n, u in point.items()})
+        self._steps += 1
+        if self._steps > self.warmup_steps:
+            self.divergences = len(self._inner.diagnostics()["divergences"])
+        return {n: u.detach().clone() for n, u in moved.items()}
+
+
+class _Given(Messenger):
+    """Put hyperparameters at a point, given in unconstrained coordinates, and sum their log prior."""
+
+    def __init__(self, point: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.point, self.values = point, Weights()
+        self.terms: dict[str, Tensor] = {}
+        self.log_jacobian = torch.zeros((), dtype=torch.float64)
+
+    @property
+    def log_prior(self) -> Tensor:
+        return sum(self.terms.values(), torch.zeros((), dtype=torch.float64))
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] not in self.point:
+            return
+        unconstrained = self.point[msg["name"]]
+        transform = biject_to(msg["fn"].support)
+        value = transform(unconstrained)
+        # At a fixed point a loop reads the model, and nothing may look as if it could be learnt.
+        self.terms[msg["name"]] = msg["fn"].log_prob(value).sum().to("cpu", torch.float64)
+        jacobian = transform.log_abs_det_jacobian(unconstrained, value).sum()
+        self.log_jacobian = self.log_jacobian + jacobian.to("cpu", torch.float64)
+        self.values[msg["name"]] = value
+        msg["value"], msg["done"] = value, True
+
+
+def _run_given(model: Model, point: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+    with poutine.block(hide=list(point)), _Given(point):
+        return model(*args, **kwargs)
+
+
+def _is_hyper(site: Any, nodes: Mapping[str, Any]) -> bool:
+    if site["type"] != "sample" or site["is_observed"] or site_is_subsample(site):
+        return False
+    if site["infer"].get("_deterministic", False) or {"mixture", "gaussian"} & set(site["infer"]):
+        return False
+    for other in nodes.values():
+        function = unwrapped(other["fn"]) if other["type"] == "sample" else None
+        if isinstance(function, Sentence) and function.weights is not None:
+            if any(tensor is site["value"] for tensor in function.weights.values()):
+                return False
+    return True
+
+
+def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:
+    parts = flat.split([u.numel() for u in like.values()])
+    return {name: part.reshape(u.shape) for (name, u), part in zip(like.items(), parts, strict=True)}

@@ -1,0 +1,84 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Hastings' sampler in collapsed space (Johnson, Griffiths and Goldwater 2007)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from torch import Tensor
+
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.collapsed import field_of
+from pyrogram.infer.model.structure import Reading
+
+from .base import TreeSampler
+
+
+class TreeHastings(TreeSampler):
+    """Derivations, one sentence after the other, with the weights integrated out: exact for P(t | x, α).
+
+    The derivation of sentence i is proposed from weights (f^-i + α) / sum (f^-i + α), f^-i the events of all others,
+    and accepted with probability min(1, P(t') q(t) / (P(t) q(t'))), in which P(t | t^-i) = B(f(t) + f^-i + α) /
+    B(f^-i + α) counts repeated events within a derivation. Sentences are proposed ``batch_size`` at a time, from
+    weights without the derivations of the whole batch, and accepted one by one: exact, see :meth:`.Sweeps.hastings`.
+
+    Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
+
+    :param annealing: simulated annealing: (T, k) lowers the temperature of the target P(t | x, α)^(1/T) geometrically
+        from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
+    """
+
+    _options = (*TreeSampler._options, "annealing")
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        annealing: tuple[float, int] | Callable[[int], float] | None = None,
+        batch_size: int = 8,
+        order: Literal["fixed", "shuffled"] = "fixed",
+        initial_weights: Mapping[str, Tensor] | str | None = None,
+        seed: int | None = None,
+        hyper_kernel: Literal["slice", "nuts"] = "slice",
+        keep_parts: bool = True,
+    ):
+        super().__init__(
+            model,
+            batch_size=batch_size,
+            order=order,
+            initial_weights=initial_weights,
+            seed=seed,
+            hyper_kernel=hyper_kernel,
+            keep_parts=keep_parts,
+        )
+        pair = isinstance(annealing, tuple) and len(annealing) == 2
+        if annealing is not None and not callable(annealing):
+            if not (pair and annealing[0] > 0 and annealing[1] >= 1):
+                raise ValueError(
+                    f"annealing must be (T, k) with T > 0 and k >= 1, or a function of the sweep, not {annealing}"
+                )
+        self.annealing = annealing
+
+    def temperature(self, sweep: int) -> float:
+        """The temperature of a sweep, counted from zero."""
+        if self.annealing is None:
+            return 1.0
+        if callable(self.annealing):
+            return self.annealing(sweep)
+        start, sweeps = self.annealing
+        return float(start ** max(0.0, 1 - sweep / sweeps))
+
+    def _sweep(self, reading: Reading, alpha: Weights) -> dict[str, Tensor]:
+        accepted = {}
+        for site in reading.sentences:
+            accepted[site.name] = self._sweeps[site.name].hastings(
+                field_of(site, self._counts, alpha, self._weights),
+                self._trees[site.name],
+                self._order(site),
+                self.batch_size,
+                generator=self._generator,
+                temperature=self.temperature(len(self.history)),
+            )
+        return accepted

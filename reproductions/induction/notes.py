@@ -1,0 +1,127 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader of a reproduction's tables must know: the footnotes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from reproductions.induction.published import PUBLISHED
+from reproductions.induction.study import Study
+from reproductions.induction.systems import MAP_GRID, VB_GRID
+from reproductions.shared.store import Key, Result
+
+_GRIDS = {"em-map": MAP_GRID, "vb": VB_GRID}
+
+
+def notes(study: Study, results: Mapping[Key, Result]) -> tuple[str, ...]:
+    """The footnotes, each a sentence or two."""
+    return (
+        _about_paper(study),
+        _about_learning(study),
+        _about_starts(study),
+        _about_stopping(study),
+        *_about_alphas(results),
+        *_about_plates(study),
+        *_about_ties(study),
+        *_about_samplers(study, results),
+        *_about_ends(study, results),
+    )
+
+
+def _about_paper(study: Study) -> str:
+    published = PUBLISHED[study.settings.table]
+    if not published.figures:
+        return f"{published.source}, has bars without numbers, so there is nothing to print beside these."
+    texts = published.texts[: len(study.languages)]
+    return (
+        f"paper: {published.source}: {'; '.join(texts)}, one start, learnt from other and more sentences than these. "
+        "Compare the rows of a table with one another before you compare them with the paper."
+    )
+
+
+def _about_learning(study: Study) -> str:
+    common = study.settings.common
+    sizes = [f"{len(l.short):,} sentences of at most {common.max_length} words of {l.name}" for l in study.languages]
+    alphabet = "; both corpora have one alphabet, that of their union" if len(study.languages) > 1 else ""
+    seen = ""
+    if any(row.name == "supervised" for row in study.rows):
+        seen = ", but by Supervised MLE (the same sentences, each count + 0.1)"
+    what = f"learnt from the {common.tags} tags of {' and '.join(sizes)}{alphabet}"
+    return f"{what}. Their heads were not seen{seen}."
+
+
+def _about_starts(study: Study) -> str:
+    common = study.settings.common
+    if common.starts == 1:
+        return "one start: differences between rows may well be chance; --starts 10 shows the spread."
+    what = "random weights" if common.init == "random" else f"the {common.init} initialiser and, from the second on, it"
+    noise = "" if common.init == "random" else f" times noise of deviation {common.noise:g} on the logarithms"
+    return f"mean and standard deviation over {common.starts} starts, the same for every row: {what}{noise}."
+
+
+def _about_stopping(study: Study) -> str:
+    common, bound = study.settings.common, study.settings.dev_max_length
+    sizes = " and ".join(f"{len(l.dev):,}" for l in study.languages)
+    short = "" if bound is None else f" of at most {bound} words"
+    return (
+        f"a run ends when the {sizes} held-out sentences{short} have not become more likely for {common.patience} "
+        f"iterations, and goes back to its best state, or when the objective gains less than {common.tolerance:g} of "
+        f"itself, or after {common.steps} iterations."
+    )
+
+
+def _about_alphas(results: Mapping[Key, Result]) -> list[str]:
+    """Which concentrations were chosen, how often."""
+    found = []
+    for row, grid in _GRIDS.items():
+        chosen = Counter(result.alpha for key, result in results.items() if key.row == row and result.alpha is not None)
+        if chosen:
+            how = ", ".join(f"{alpha:g} ({times})" for alpha, times in sorted(chosen.items()))
+            points = ", ".join(f"{alpha:g}" for alpha in grid)
+            found.append(
+                f"{row}: α is chosen for every start by held-out likelihood from {points}; chosen (starts): {how}."
+            )
+    return found
+
+
+def _about_plates(study: Study) -> list[str]:
+    names = {row.name for row in study.rows}
+    if not names & {"ln", "ln-families"}:
+        return []
+    return [
+        "the log-normal rows draw the weights of the grammar for every sentence, the rows above them have one set for "
+        "the corpus, both as in the paper: what lies between them is the plate as well as the prior."
+    ]
+
+
+def _about_ties(study: Study) -> list[str]:
+    if not any(row.ties for row in study.rows):
+        return []
+    return ["the rows SLN go on from LN of the same start, as in the paper; the experts that tie start at means."]
+
+
+def _about_samplers(study: Study, results: Mapping[Key, Result]) -> list[str]:
+    """How often proposals were accepted, and what is averaged."""
+    accepted: dict[str, list[float]] = {}
+    for key, result in results.items():
+        if "acceptance" in result.metrics:
+            accepted.setdefault(key.row, []).append(result.metrics["acceptance"])
+    if not accepted or study.settings.sweeps is None:
+        return []
+    told = ", ".join(f"{row} {100 * sum(rates) / len(rates):.1f} %" for row, rates in accepted.items())
+    return [
+        f"Hastings: weights are averaged over the second half of {study.settings.sweeps} sweeps, of which no held-out "
+        f"sentence has a say; proposals that were accepted: {told}."
+    ]
+
+
+def _about_ends(study: Study, results: Mapping[Key, Result]) -> list[str]:
+    """Runs that were cut off, for their numbers are not those of a finished run."""
+    limit = f"num_steps={study.settings.common.steps}"
+    cut = Counter(key.row for key, result in results.items() if result.stopped.startswith(limit))
+    if not cut:
+        return []
+    told = ", ".join(f"{times} of {row}" for row, times in cut.items())
+    return [f"not yet at their end after {study.settings.common.steps} iterations: {told}; raise --steps."]

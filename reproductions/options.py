@@ -1,0 +1,79 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which options belong to which table of ``pyrogram reproduce``: what plays no part is refused, not passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+
+import typer
+
+from pyrogram.cli.io.errors import CommandError
+
+
+class WhichTable(str, Enum):
+    lognormal = "lognormal"
+    shared = "shared"
+    cvb = "cvb"
+    pitman_yor = "pitman-yor"
+    topics = "topics"
+
+
+# Files are checked by who reads them.
+_COMMON = {"table", "train", "train2", "dev", "dev2", "test", "test2", "format"}
+_COMMON |= {"rows", "starts", "seed", "jobs", "out", "resume"}
+_STOPPING = {"steps", "tolerance", "patience", "smoothing"}
+_INDUCTION = _STOPPING | {"tags", "max_length", "dev_max_length", "unknown", "init", "stops", "distance", "noise"}
+_NORMALS = {"covariance", "averaging", "point_estimate"}
+_USED = {
+    "lognormal": _INDUCTION | _NORMALS,
+    "shared": _INDUCTION | _NORMALS,
+    "cvb": _INDUCTION | {"sweeps"},
+    "morphology": {"steps", "tolerance", "sweeps"},
+    "annotations": _STOPPING | {"subtypes", "alpha"},
+    "pitman-yor": {"steps", "tags", "unseen"},
+    "topics": {"sweeps", "states", "tags", "unseen"},
+}
+
+
+def experiment_of(table: WhichTable, train: Path | None, format: str) -> str:
+    """The table, or which of the experiments of cvb a file is for."""
+    from pyrogram.cli.io.corpora import format_of
+
+    if table != WhichTable.cvb or train is None or format not in ("auto", "brackets"):
+        return table.value
+    if train.suffix.lower() == ".tsv" and format == "auto":
+        return "morphology"
+    return "annotations" if format_of(train, format) == "brackets" else table.value
+
+
+def refuse_unused(context: typer.Context, experiment: str) -> None:
+    """
+    :raises CommandError: if an option was given that plays no part in this experiment.
+    """
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and name not in _COMMON | _USED[experiment]:
+            of = {"morphology": "cvb with segmented words", "annotations": "cvb with bracketed trees"}
+            where = f"reproduce {of.get(experiment, experiment)}"
+            raise CommandError(f"--{name.replace('_', '-')} plays no part in {where}; leave it out")
+
+
+def check_files(table: WhichTable, given: Mapping[str, Path | None]) -> None:
+    """
+    :raises CommandError: if files of an induction experiment are missing, or are too many.
+    """
+    train, train2 = given["train"], given["train2"]
+    if train is None and any(path is not None for path in given.values()):
+        raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --dev and --test")
+    if train is not None and given["dev"] is None:
+        raise CommandError("give --dev: training stops, and α is chosen, by the likelihood of held-out sentences")
+    if train2 is not None and table != WhichTable.shared:
+        raise CommandError(f"reproduce {table.value} takes one corpus; TRAIN2 is for reproduce shared")
+    if train2 is not None and given["dev2"] is None:
+        raise CommandError("give --dev2, held-out sentences of the language of TRAIN2")
+    if train2 is None and (given["dev2"] is not None or given["test2"] is not None):
+        raise CommandError("--dev2 and --test2 are for a second corpus; give TRAIN2, too")

@@ -1,0 +1,47 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""All starts of all rows of a table, done side by side, each kept in a folder as soon as it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyrogram.cli.runs.workers import run_tasks
+from reproductions.shared.progress import StudyWatch
+from reproductions.shared.settings import StudySettings, TrialSettings
+from reproductions.shared.store import Key, Result, open_folder, read_start, unpack_result, write_start
+
+
+class AnyStudy(Protocol):
+    """What :func:`run_study` runs: work for picklable keys."""
+
+    @property
+    def settings(self) -> StudySettings | TrialSettings: ...
+
+    def tasks(self) -> dict[Key, tuple[Key, ...]]: ...
+
+    def __call__(self, key: Key, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes: ...
+
+
+def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Result]:
+    """Do all starts of all rows that are not yet in the folder ``out``, and keep each there as soon as it is done."""
+    tasks = study.tasks()
+    done = {}
+    if out is not None:
+        open_folder(out, study.settings, resume)
+        done = {key: data for key in tasks if (data := read_start(out, key, study.settings)) is not None}
+    results = {key: unpack_result(data) for key, data in done.items()}
+    rest = {key: needs for key, needs in tasks.items() if key not in done}
+    with (
+        StudyWatch(len(tasks), len(done), out) as watch,
+        closing(run_tasks(study, rest, done, study.settings.jobs, watch.say)) as finished,
+    ):
+        for key, data in finished:
+            if out is not None:
+                write_start(out, key, data)
+            results[key] = unpack_result(data)
+            watch.finished(key, results[key])
+    return {key: results[key] for key in tasks}
