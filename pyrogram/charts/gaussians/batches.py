@@ -10,7 +10,6 @@ done; experts that share one take turns, a Newton step each, until nothing is le
 A lane does not feel the others, so that results depend neither on threads nor on what is done side by side.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,69 +21,73 @@ from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
 from pyrogram.charts.runtime.threads import take
 
-from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, TIMES
+from .arrays import Array, LayoutArrays, PriorArrays, State
+from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, TIMES, Cells
 from .linear_algebra import WIDTH
 from .newton import climb
 
 
-class Rows(NamedTuple):
-    """The arrays of :class:`.experts.ExpertRows` that the kernel reads, and its plan."""
+class Scratch(NamedTuple):
+    """Memory of one thread for eight experts at a time.
 
-    row_start: Any
-    expert: Any
-    expert_group: Any
-    expert_start: Any
-    att_ptr: Any
-    att_row: Any
-    att_coord: Any
-    att_scale: Any
-    att_slot: Any
-    att_offset: Any
-    att_first: Any
-    att_times: Any
-    kind: Any  # equal for rows of the same phase and pattern
-    phase: Any
+    :param mem: cells, a number of each lane side by side.
+    :param cells: where each quantity lies in ``mem``.
+    :param table: the attachments of the experts at work, (attachments, 6).
+    :param places: where a lane's numbers begin in the flat arrays, (3, 8).
+    """
+
+    mem: Array
+    cells: Cells
+    table: Array
+    places: Array
 
 
-class Prior(NamedTuple):
-    """The arrays of :class:`.experts.Priors` that the kernel reads."""
-
-    mu: Any
-    start: Any
-    diagonal: Any
-    precision: Any
-    matrix_start: Any
-    precision_diag: Any
-
-
-def _without_owner(context, builder, kind, value):
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         view = context.make_array(kind)(context, builder, value)
         view.meminfo = cgutils.get_null_value(view.meminfo.type)
         return view._getvalue()
+    if not isinstance(kind, types.BaseTuple):
+        return value
     parts = cgutils.unpack_tuple(builder, value)
     views = [_without_owner(context, builder, *part) for part in zip(kind.types, parts, strict=True)]
     return context.make_tuple(builder, kind, views)
 
 
 @intrinsic
-def uncounted(typingctx, arrays):
+def uncounted(typingctx: Any, arrays: Any) -> Any:
     """The same arrays, in tuples of any depth, without reference counts, which cost more than to read small rows.
 
     Their owners, arguments of the compiled function, outlive its call.
     """
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _without_owner(context, builder, signature.args[0], args[0])
 
     return arrays(arrays), codegen
 
 
 @kernel
-def update_blocks(mem, c, table, x, prior, f, m, v, u, w, order, block_ptr, turns, steps, tolerance, gain, places):
-    """Update the expert rows of the blocks that come this thread's way; ``order`` lists those of each block."""
-    mem, table, x, prior, order, gain, places = uncounted((mem, table, x, prior, order, gain, places))
-    f, m, v, u, w = uncounted((f, m, v, u, w))
+def update_blocks(
+    scratch: Scratch,
+    x: LayoutArrays,
+    prior: PriorArrays,
+    state: State,
+    order: Array,
+    block_ptr: Array,
+    turns: Array,
+    limits: tuple[int, float],
+    gain: Array,
+) -> None:
+    """Update the expert rows of the blocks that come this thread's way.
+
+    :param order: the expert rows of each block, one block after the other; changed.
+    :param limits: most Newton steps of an expert, and what may be left to gain, in nats.
+    :param gain: by group, what the last step promised to gain; changed.
+    """
+    scratch, x, prior, state = uncounted((scratch, x, prior, state))
+    order, gain = uncounted((order, gain))
+    steps, tolerance = limits
     for _ in range(len(block_ptr) - 1):
         block = take(turns)
         if block >= len(block_ptr) - 1:
@@ -93,7 +96,7 @@ def update_blocks(mem, c, table, x, prior, f, m, v, u, w, order, block_ptr, turn
         alone = 0
         while alone < len(own) and x.phase[own[alone]] < 0:
             alone += 1
-        _sweep(mem, c, table, x, prior, f, m, v, u, w, own[:alone], places, steps, tolerance, gain)
+        _newton_steps(scratch, x, prior, state, own[:alone], steps, tolerance, gain)
         own = own[alone:]
         for e in own:
             gain[x.expert_group[e]] = np.inf
@@ -107,12 +110,22 @@ def update_blocks(mem, c, table, x, prior, f, m, v, u, w, order, block_ptr, turn
             own = own[:live]
             for e in own:
                 gain[x.expert_group[e]] = 0.0
-            _sweep(mem, c, table, x, prior, f, m, v, u, w, own, places, one, tolerance, gain)
+            _newton_steps(scratch, x, prior, state, own, one, tolerance, gain)
 
 
 @njit(nogil=True)
-def _sweep(mem, c, table, x, prior, f, m, v, u, w, own, places, steps, tolerance, gain):
+def _newton_steps(
+    scratch: Scratch,
+    x: LayoutArrays,
+    prior: PriorArrays,
+    state: State,
+    own: Array,
+    steps: int,
+    tolerance: float,
+    gain: Array,
+) -> None:
     """Newton steps for the expert rows ``own``, eight at a time."""
+    mem, c, table = scratch.mem, scratch.cells, scratch.table
     begin = 0
     while begin < len(own):
         e = own[begin]
@@ -128,9 +141,9 @@ def _sweep(mem, c, table, x, prior, f, m, v, u, w, own, places, steps, tolerance
             _describe(x, e, table)
         k = table[: x.att_ptr[e + 1] - x.att_ptr[e]]
         batch = own[begin : begin + count]
-        _read(mem, c, k, x, prior, f, m, v, u, w, batch, places, length, diagonal)
+        _read(scratch, k, x, prior, state, batch, length, diagonal)
         left = climb(mem, c, k, length, diagonal, steps, tolerance)
-        _write(mem, c, k, x, m, v, u, w, batch, places, length)
+        _write(scratch, k, x, state, batch, length)
         store(mem, c.alpha, left)
         for lane in range(count):
             group = x.expert_group[batch[lane]]
@@ -139,7 +152,7 @@ def _sweep(mem, c, table, x, prior, f, m, v, u, w, own, places, steps, tolerance
 
 
 @njit(nogil=True, forceinline=True)
-def _describe(x, e, table):
+def _describe(x: LayoutArrays, e: int, table: Array) -> None:
     """The attachments of expert row e, and of all others of its pattern."""
     first, last = x.att_ptr[e], x.att_ptr[e + 1]
     for a in range(first, last):
@@ -153,8 +166,18 @@ def _describe(x, e, table):
 
 
 @njit(nogil=True, forceinline=True)
-def _read(mem, c, k, x, prior, f, m, v, u, w, batch, places, length, diagonal):
+def _read(
+    scratch: Scratch,
+    k: Array,
+    x: LayoutArrays,
+    prior: PriorArrays,
+    state: State,
+    batch: Array,
+    length: int,
+    diagonal: bool,
+) -> None:
     """Priors, present state and counts to the lanes; lanes without a row of their own repeat the first."""
+    mem, c, places = scratch.mem, scratch.cells, scratch.places
     own, first, other = places[0], places[1], places[2]
     same = True
     for lane in range(WIDTH):
@@ -164,16 +187,16 @@ def _read(mem, c, k, x, prior, f, m, v, u, w, batch, places, length, diagonal):
         same = same and first[lane] == first[0]
         for a in range(len(k)):
             mem[(c.scale + a) * WIDTH + lane] = x.att_scale[x.att_ptr[e] + a]
-    _gather(mem, c.m, m, own, length)
-    _gather(mem, c.v, v, own, length)
+    _gather(mem, c.m, state.m, own, length)
+    _gather(mem, c.v, state.v, own, length)
     _gather(mem, c.mu, prior.mu, first, length)
     _gather(mem, c.low, prior.precision_diag, first, length)
     for a in range(len(k)):
         if k[a, FIRST]:
             _find_rows(x, batch, a, other)
-            _gather(mem, c.f + k[a, OFFSET], f, other, k[a, SIZE])
-            _gather(mem, c.u + k[a, OFFSET], u, other, k[a, SIZE])
-            _gather(mem, c.w + k[a, OFFSET], w, other, k[a, SIZE])
+            _gather(mem, c.f + k[a, OFFSET], state.f, other, k[a, SIZE])
+            _gather(mem, c.u + k[a, OFFSET], state.u, other, k[a, SIZE])
+            _gather(mem, c.w + k[a, OFFSET], state.w, other, k[a, SIZE])
     if not diagonal:
         for lane in range(WIDTH):
             e = batch[lane] if lane < len(batch) else batch[0]
@@ -191,7 +214,7 @@ def _read(mem, c, k, x, prior, f, m, v, u, w, batch, places, length, diagonal):
 
 
 @njit(nogil=True, forceinline=True)
-def _find_rows(x, batch, a, places):
+def _find_rows(x: LayoutArrays, batch: Array, a: int, places: Array) -> None:
     """Where the multinomial rows of attachment a begin."""
     for lane in range(WIDTH):
         e = batch[lane] if lane < len(batch) else batch[0]
@@ -199,7 +222,7 @@ def _find_rows(x, batch, a, places):
 
 
 @njit(nogil=True)
-def _gather(mem, cell, source, places, length):
+def _gather(mem: Array, cell: int, source: Array, places: Array, length: int) -> None:
     """Cells from so many neighbours of each lane."""
     if length < 8:
         for lane in range(WIDTH):
@@ -213,7 +236,7 @@ def _gather(mem, cell, source, places, length):
 
 
 @njit(nogil=True)
-def _scatter(mem, cell, target, places, length):
+def _scatter(mem: Array, cell: int, target: Array, places: Array, length: int) -> None:
     """The reverse of :func:`_gather`."""
     if length < 8:
         for lane in range(WIDTH):
@@ -227,9 +250,10 @@ def _scatter(mem, cell, target, places, length):
 
 
 @njit(nogil=True, forceinline=True)
-def _write(mem, c, k, x, m, v, u, w, batch, places, length):
+def _write(scratch: Scratch, k: Array, x: LayoutArrays, state: State, batch: Array, length: int) -> None:
     """Lanes to the arrays; lanes that repeat the first write what it writes."""
-    own, other = places[0], places[2]
+    mem, c = scratch.mem, scratch.cells
+    own, other = scratch.places[0], scratch.places[2]
     for i in range(length):
         store(mem, c.mu + i, load(mem, c.mu + i) + load(mem, c.d + i))
     for a in range(len(k)):
@@ -244,21 +268,7 @@ def _write(mem, c, k, x, m, v, u, w, batch, places, length):
     for a in range(len(k)):
         if k[a, FIRST]:
             _find_rows(x, batch, a, other)
-            _scatter(mem, c.u + k[a, OFFSET], u, other, k[a, SIZE])
-            _scatter(mem, c.w + k[a, OFFSET], w, other, k[a, SIZE])
-    _scatter(mem, c.mu, m, own, length)
-    _scatter(mem, c.v_now, v, own, length)
-
-
-@kernel
-def find_phases(att_ptr, att_row, shares, next_phase, phase):
-    """The phase of each expert row that shares a multinomial row: after all rows before that it shares one with."""
-    for e in range(len(shares)):
-        if not shares[e]:
-            continue
-        own = 0
-        for a in range(att_ptr[e], att_ptr[e + 1]):
-            own = max(own, next_phase[att_row[a]])
-        phase[e] = own
-        for a in range(att_ptr[e], att_ptr[e + 1]):
-            next_phase[att_row[a]] = own + 1
+            _scatter(mem, c.u + k[a, OFFSET], state.u, other, k[a, SIZE])
+            _scatter(mem, c.w + k[a, OFFSET], state.w, other, k[a, SIZE])
+    _scatter(mem, c.mu, state.m, own, length)
+    _scatter(mem, c.v_now, state.v, own, length)

@@ -14,16 +14,15 @@ row behind row, and belong to the caller.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyrogram.charts.runtime.threads import run_workers
 
-from . import batches as newton_blocks
-from . import sums as expert_sums
+from . import sums
+from .arrays import Array, State
+from .batches import Scratch, update_blocks
 from .direction import make_cells
-from .layout import Array, ExpertRows, Priors
+from .layout import ExpertRows, Priors
 
 __all__ = ["ExpertRows", "Priors", "log_weights", "mixtures", "moments", "negkl", "update"]
 
@@ -32,8 +31,7 @@ def mixtures(rows: ExpertRows, m: Array, v: Array) -> tuple[Array, Array]:
     """Mixed means u and mixed variances w of all multinomial rows."""
     _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
     u, w = np.zeros(rows.row_start[-1]), np.zeros(rows.row_start[-1])
-    attachments = rows.att_ptr, rows.att_row, rows.att_coord, rows.att_scale
-    expert_sums.mix(rows.row_start, rows.expert_start, *attachments, m, v, u, w)
+    sums.mix(rows.arrays, m, v, u, w)
     return u, w
 
 
@@ -44,9 +42,9 @@ def log_weights(rows: ExpertRows, u: Array, w: Array, groups: Array, psi: Array)
     start = rows.row_start[rows.row_ptr]
     sizes = np.diff(start)[groups]
 
-    def work(turns: Any) -> None:
-        mem = np.zeros(int(sizes.max(initial=0)) + expert_sums.WIDTH)
-        expert_sums.log_weights(rows.row_ptr, rows.row_start, u, w, groups, turns, mem, psi)
+    def work(turns: Array) -> None:
+        mem = np.zeros(int(sizes.max(initial=0)) + sums.WIDTH)
+        sums.log_weights(rows.arrays, u, w, groups, turns, mem, psi)
 
     run_workers(work, cost=20.0 * sizes.sum())
 
@@ -61,13 +59,10 @@ def negkl(rows: ExpertRows, priors: Priors, m: Array, v: Array, groups: Array | 
     out = np.zeros(rows.num_groups)
     groups = np.arange(rows.num_groups) if groups is None else _check_groups(rows, groups)
     share = len(groups) / max(rows.num_groups, 1)
-    p = priors
 
-    def work(turns: Any) -> None:
+    def work(turns: Array) -> None:
         d, y = np.zeros((2, int(rows.length.max(initial=0))))
-        of_rows = rows.group_ptr, rows.expert, rows.expert_start
-        of_priors = p.start, p.mu, p.diagonal, p.precision, p.matrix_start, p.log_det
-        expert_sums.negkl(groups, *of_rows, *of_priors, m, v, turns, d, y, out)
+        sums.negkl(rows.arrays, priors.arrays, m, v, groups, turns, d, y, out)
 
     run_workers(work, cost=share * _cost(rows, priors, 10.0, 2))
     return out
@@ -81,17 +76,15 @@ def moments(rows: ExpertRows, priors: Priors, m: Array, v: Array) -> tuple[Array
     """
     _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
     _check_priors(rows, priors)
-    p = priors
-    first = np.zeros((expert_sums.PARTS, len(p.mu)))
-    second = np.zeros((expert_sums.PARTS, len(p.precision)))
+    first = np.zeros((sums.PARTS, len(priors.mu)))
+    second = np.zeros((sums.PARTS, len(priors.precision)))
 
-    def work(turns: Any) -> None:
+    def work(turns: Array) -> None:
         d = np.zeros(int(rows.length.max(initial=0)))
-        of_priors = p.start, p.mu, p.diagonal, p.matrix_start
-        expert_sums.moments(rows.expert, rows.expert_start, *of_priors, m, v, turns, d, first, second)
+        sums.moments(rows.arrays, priors.arrays, m, v, turns, d, first, second)
 
     run_workers(work, cost=_cost(rows, priors, 4.0, 2))
-    return np.bincount(rows.expert, minlength=len(p.length)), first.sum(0), second.sum(0)
+    return np.bincount(rows.expert, minlength=len(priors.length)), first.sum(0), second.sum(0)
 
 
 def update(
@@ -123,18 +116,15 @@ def update(
     _check_arrays(f=(f, rows.row_start), u=(u, rows.row_start), w=(w, rows.row_start))
     _check_priors(rows, priors)
     order, block_ptr = rows.blocks(_check_groups(rows, groups))
-    x = newton_blocks.Rows(*(getattr(rows, name) for name in newton_blocks.Rows._fields))
-    prior = newton_blocks.Prior(*(getattr(priors, name) for name in newton_blocks.Prior._fields))
+    x, prior, state = rows.arrays, priors.arrays, State(f, m, v, u, w)
     gain = np.zeros(rows.num_groups)
     most = int(np.diff(rows.att_ptr).max(initial=0))
     sizes = int(rows.length.max(initial=0)), rows.most_coordinates, rows.most_slots, most, not priors.diagonal.all()
 
-    def work(turns: Any) -> None:
+    def work(turns: Array) -> None:
         mem, cells = make_cells(*sizes)
-        table, places = np.zeros((most, 6), np.int64), np.zeros((3, 8), np.int64)
-        state = f, m, v, u, w
-        how = steps, tolerance, gain, places
-        newton_blocks.update_blocks(mem, cells, table, x, prior, *state, order, block_ptr, turns, *how)
+        scratch = Scratch(mem, cells, np.zeros((most, 6), np.int64), np.zeros((3, 8), np.int64))
+        update_blocks(scratch, x, prior, state, order, block_ptr, turns, (steps, tolerance), gain)
 
     run_workers(work, cost=steps * _cost(rows, priors, 100.0, 3) * len(order) / max(len(rows.expert), 1))
 

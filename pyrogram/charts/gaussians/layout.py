@@ -8,13 +8,11 @@ What a *group* is, and what is computed from these, is said in :mod:`.experts`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
-from . import batches as newton_blocks
-
-Array = np.ndarray[Any, Any]
+from .arrays import Array, LayoutArrays, PriorArrays
+from .phases import find_phases
 
 # So many groups are one turn of a thread, and deal their experts to common vectors.
 BLOCK = 64
@@ -136,13 +134,18 @@ class ExpertRows:
         shares[owner[experts_of_row[self.att_row] > 1]] = True
         self.phase = np.full(E, -1)
         next_phase = np.zeros(len(self.row_group), np.int64)
-        newton_blocks.find_phases(self.att_ptr, self.att_row, shares, next_phase, self.phase)
+        find_phases(self.att_ptr, self.att_row, shares, next_phase, self.phase)
         self.kind = _numbered(self.phase + 1, pattern)
         self._by_rank = np.lexsort((self.expert, self.kind))
         self._rank = np.empty(E, np.int64)
         self._rank[self._by_rank] = np.arange(E)
         self.most_slots = int(np.bincount(owner[first], minlength=1).max())
         self.most_coordinates = int((self.att_offset + size).max(initial=0))
+
+    @property
+    def arrays(self) -> LayoutArrays:
+        """For compiled code."""
+        return LayoutArrays(*(getattr(self, name) for name in LayoutArrays._fields))
 
     def blocks(self, groups: Array) -> tuple[Array, Array]:
         """Expert rows of the groups, block after block of so many groups, and where the blocks begin."""
@@ -191,6 +194,11 @@ class Priors:
         ):
             if getattr(self, name).shape != (size,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected ({size},)")
+
+    @property
+    def arrays(self) -> PriorArrays:
+        """For compiled code."""
+        return PriorArrays(*(getattr(self, name) for name in PriorArrays._fields))
 
 
 def _numbered(*keys: Array) -> Array:

@@ -6,7 +6,6 @@ What they compute is said in :mod:`.experts`. Nothing here depends on the number
 turn, and moments are summed in a fixed number of parts.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from numba import njit
 
@@ -14,36 +13,38 @@ from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import exp, load, store
 from pyrogram.charts.runtime.threads import take
 
+from .arrays import Array, LayoutArrays, PriorArrays
+
 WIDTH = 8
 GROUPS = 64  # in one turn
 PARTS = 8
 
 
 @kernel
-def mix(row_start, expert_start, att_ptr, att_row, att_coord, att_scale, m, v, u, w):
+def mix(x: LayoutArrays, m: Array, v: Array, u: Array, w: Array) -> None:
     """Add the segments of all expert rows to u and w."""
-    for e in range(len(expert_start) - 1):
-        for a in range(att_ptr[e], att_ptr[e + 1]):
-            row, own = row_start[att_row[a]], expert_start[e] + att_coord[a]
-            s = att_scale[a]
-            for i in range(row_start[att_row[a] + 1] - row):
+    for e in range(len(x.expert_start) - 1):
+        for a in range(x.att_ptr[e], x.att_ptr[e + 1]):
+            row, own = x.row_start[x.att_row[a]], x.expert_start[e] + x.att_coord[a]
+            s = x.att_scale[a]
+            for i in range(x.row_start[x.att_row[a] + 1] - row):
                 u[row + i] += s * m[own + i]
                 w[row + i] += s * s * v[own + i]
 
 
 @kernel
-def log_weights(row_ptr, row_start, u, w, groups, turns, mem, psi):
+def log_weights(x: LayoutArrays, u: Array, w: Array, groups: Array, turns: Array, mem: Array, psi: Array) -> None:
     """psi of the groups that come this thread's way; ``mem`` holds the coordinates of any one of them."""
     for _ in range((len(groups) + GROUPS - 1) // GROUPS):
         begin = take(turns) * GROUPS
         if begin >= len(groups):
             break
         for g in groups[begin : begin + GROUPS]:
-            _log_weights(row_start[row_ptr[g] : row_ptr[g + 1] + 1], u, w, mem, psi)
+            _log_weights(x.row_start[x.row_ptr[g] : x.row_ptr[g + 1] + 1], u, w, mem, psi)
 
 
 @njit(nogil=True)
-def _log_weights(starts, u, w, mem, psi):
+def _log_weights(starts: Array, u: Array, w: Array, mem: Array, psi: Array) -> None:
     first, last = starts[0], starts[-1]
     for r in range(len(starts) - 1):
         top = -np.inf
@@ -70,51 +71,44 @@ def _log_weights(starts, u, w, mem, psi):
 
 @kernel
 def negkl(
-    groups,
-    group_ptr,
-    expert,
-    expert_start,
-    start,
-    mu,
-    diagonal,
-    precision,
-    matrix_start,
-    log_det,
-    m,
-    v,
-    turns,
-    d,
-    y,
-    out,
-):
+    x: LayoutArrays,
+    prior: PriorArrays,
+    m: Array,
+    v: Array,
+    groups: Array,
+    turns: Array,
+    d: Array,
+    y: Array,
+    out: Array,
+) -> None:
     """Divergences of the groups that come this thread's way; ``d`` and ``y`` hold any one expert."""
     for _ in range((len(groups) + GROUPS - 1) // GROUPS):
         begin = take(turns) * GROUPS
         if begin >= len(groups):
             break
         for g in groups[begin : begin + GROUPS]:
-            for e in range(group_ptr[g], group_ptr[g + 1]):
-                n, own = expert[e], expert_start[e]
-                length = expert_start[e + 1] - own
-                first, at = start[n], matrix_start[n]
-                value = length - log_det[n] + _sum_of_logs(v[own : own + length])
-                if diagonal[n]:
+            for e in range(x.group_ptr[g], x.group_ptr[g + 1]):
+                n, own = x.expert[e], x.expert_start[e]
+                length = x.expert_start[e + 1] - own
+                first, at = prior.start[n], prior.matrix_start[n]
+                value = length - prior.log_det[n] + _sum_of_logs(v[own : own + length])
+                if prior.diagonal[n]:
                     for i in range(length):
-                        value -= precision[at + i] * ((m[own + i] - mu[first + i]) ** 2 + v[own + i])
+                        value -= prior.precision[at + i] * ((m[own + i] - prior.mu[first + i]) ** 2 + v[own + i])
                 else:
                     for i in range(length):
-                        d[i] = m[own + i] - mu[first + i]
+                        d[i] = m[own + i] - prior.mu[first + i]
                         y[i] = 0
                     for i in range(length):
                         for j in range(length):
-                            y[j] += d[i] * precision[at + i * length + j]
+                            y[j] += d[i] * prior.precision[at + i * length + j]
                     for i in range(length):
-                        value -= d[i] * y[i] + precision[at + i * length + i] * v[own + i]
+                        value -= d[i] * y[i] + prior.precision[at + i * length + i] * v[own + i]
                 out[g] += 0.5 * value
 
 
 @njit(nogil=True)
-def _sum_of_logs(v):
+def _sum_of_logs(v: Array) -> float:
     """One logarithm for eight numbers, if their product can be trusted."""
     total = 0.0
     for begin in range(0, len(v), 8):
@@ -130,20 +124,29 @@ def _sum_of_logs(v):
 
 
 @kernel
-def moments(expert, expert_start, start, mu, diagonal, matrix_start, m, v, turns, d, first, second):
+def moments(
+    x: LayoutArrays,
+    prior: PriorArrays,
+    m: Array,
+    v: Array,
+    turns: Array,
+    d: Array,
+    first: Array,
+    second: Array,
+) -> None:
     """Moments of the parts that come this thread's way: ``first`` and ``second`` are [part, flat]."""
     for _ in range(PARTS):
         part = take(turns)
         if part >= PARTS:
             break
-        for e in range(len(expert) * part // PARTS, len(expert) * (part + 1) // PARTS):
-            n, own = expert[e], expert_start[e]
-            length = expert_start[e + 1] - own
-            at, matrix = start[n], matrix_start[n]
+        for e in range(len(x.expert) * part // PARTS, len(x.expert) * (part + 1) // PARTS):
+            n, own = x.expert[e], x.expert_start[e]
+            length = x.expert_start[e + 1] - own
+            at, matrix = prior.start[n], prior.matrix_start[n]
             for i in range(length):
-                d[i] = m[own + i] - mu[at + i]
+                d[i] = m[own + i] - prior.mu[at + i]
                 first[part, at + i] += d[i]
-            if diagonal[n]:
+            if prior.diagonal[n]:
                 for i in range(length):
                     second[part, matrix + i] += d[i] * d[i] + v[own + i]
             else:
