@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The labelled spans of leftmost derivations."""
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 from .leftmost import FlatRules
@@ -23,7 +23,7 @@ def add_spans(total: Float[Tensor, "B N N S"], ids: Int[Tensor, "B L"], rules: F
 
 
 @kernel
-def _add_all(ids, lhs, offsets, symbols, total):
+def _add_all(ids: Array, lhs: Array, offsets: Array, symbols: Array, total: Array) -> None:
     # A node is open while its right side is read: its rule, the next symbol of it, and its first word.
     open_ids = np.zeros((ids.shape[1] + 1, 3), np.int64)
     for b in range(len(ids)):

@@ -88,7 +88,8 @@ def test_states_of_a_new_word():
     states = np.empty(G, np.int32)
     parents, words = np.full(G, 3, np.int32), np.full(G, 1, np.int32)
     uniforms = (np.arange(G) + 0.5) / G
-    topic_trees.draw_states(parents, words, uniforms, by_parent, by_word, totals, base, b, states)
+    counts = topic_trees.Counts(by_parent, by_parent.sum(1), by_word, totals, base, b)
+    topic_trees.draw_states(counts, parents, words, uniforms, states)
     assert np.abs(np.bincount(states, minlength=K) / G - expected / expected.sum()).max() < 2 / G
 
 
@@ -102,8 +103,8 @@ def test_repeats_make_the_predictive_product_exact():
     starts = np.concatenate([[0], np.cumsum(lengths)])
     parents, words, states = (rng.integers(0, m, starts[-1]).astype(np.int32) for m in (V + 1, V, K))
     out = np.empty(3)
-    given = by_parent, by_word, by_parent.sum(1), totals, base, b
-    topic_trees.log_repeats(starts, parents, words, states, *given, out)
+    counts = topic_trees.Counts(by_parent, by_parent.sum(1), by_word, totals, base, b)
+    topic_trees.log_repeats(counts, starts, parents, words, states, out)
     for i in range(3):
         P, W = by_parent.astype(float), by_word.astype(float)
         expected = 0.0

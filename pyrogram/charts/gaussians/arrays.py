@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays that compiled loops over experts take, in groups: a name for each group, a field for each array."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pyrogram.charts.runtime.arrays import Array
 
 
 class LayoutArrays(NamedTuple):

@@ -17,11 +17,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
 from pyrogram.charts.runtime.threads import take
 
-from .arrays import Array, LayoutArrays, PriorArrays, State
+from .arrays import LayoutArrays, PriorArrays, State
 from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, TIMES, Cells
 from .linear_algebra import WIDTH
 from .newton import climb

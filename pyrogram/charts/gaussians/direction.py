@@ -5,12 +5,12 @@
 The formulae are in :mod:`.newton`.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array, Lanes
 from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
 
 from .linear_algebra import WIDTH, backward, factorise, forward, times_symmetric, zeros
@@ -80,7 +80,7 @@ def make_cells(length: int, coordinates: int, slots: int, attachments: int, full
 
 
 @njit(nogil=True, forceinline=True)
-def find_direction(mem, c, k, length, diagonal):
+def find_direction(mem: Array, c: Cells, k: Array, length: int, diagonal: bool) -> tuple[Lanes, Lanes]:
     """Newton's direction in m and kappa; the derivative of g along it, and the farthest that a mean moves."""
     zero = fill(mem, 0.0)
     slots = _gradient(mem, c, k, length)
@@ -122,7 +122,7 @@ def find_direction(mem, c, k, length, diagonal):
 
 
 @njit(nogil=True, forceinline=True)
-def _gradient(mem, c, k, length):
+def _gradient(mem: Array, c: Cells, k: Array, length: int) -> int:
     """Gradient, A, B, C and the q_k; returns the number of slots."""
     zero, half, quarter = fill(mem, 0.0), fill(mem, 0.5), fill(mem, 0.25)
     for i in range(length):
@@ -159,7 +159,7 @@ def _gradient(mem, c, k, length):
 
 
 @njit(nogil=True, forceinline=True)
-def _eliminate(mem, c, length, slots):
+def _eliminate(mem: Array, c: Cells, length: int, slots: int) -> None:
     """What remains when v is eliminated: A - B^2 / C in A, the right-hand side in step, the q_k in Y."""
     one = fill(mem, 1.0)
     for i in range(length):
@@ -173,7 +173,7 @@ def _eliminate(mem, c, length, slots):
 
 
 @njit(nogil=True, forceinline=True)
-def _woodbury(mem, c, length, slots):
+def _woodbury(mem: Array, c: Cells, length: int, slots: int) -> None:
     """alpha = (diag F - Q' X Q)^-1 Q' X r, with X the inverse without rank-one terms; r + Q alpha in step."""
     zero = fill(mem, 0.0)
     for x in range(slots):
@@ -206,7 +206,7 @@ def _woodbury(mem, c, length, slots):
 
 
 @njit(nogil=True, forceinline=True)
-def times_precision(mem, c, vector, out, length, diagonal):
+def times_precision(mem: Array, c: Cells, vector: int, out: int, length: int, diagonal: bool) -> None:
     if diagonal:
         for i in range(length):
             store(mem, out + i, load(mem, c.low + i) * load(mem, vector + i))

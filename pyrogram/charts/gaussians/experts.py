@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.threads import run_workers
 
 from . import sums
-from .arrays import Array, State
+from .arrays import State
 from .batches import Scratch, update_blocks
 from .direction import make_cells
 from .layout import ExpertRows, Priors

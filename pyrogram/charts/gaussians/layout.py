@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from .arrays import Array, LayoutArrays, PriorArrays
+from pyrogram.charts.runtime.arrays import Array
+
+from .arrays import LayoutArrays, PriorArrays
 from .phases import find_phases
 
 # So many groups are one turn of a thread, and deal their experts to common vectors.

@@ -5,34 +5,35 @@
 Numbers lie in cells of :mod:`pyrogram.charts.runtime.lanes`; a symmetric matrix is its lower triangle, row by row.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import math
+from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pyrogram.charts.runtime.arrays import Array, Lanes
 from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
 
 WIDTH = 8
 
 
 @intrinsic
-def choose(typingctx, a, b, yes, no):
+def choose(typingctx: Any, a: Any, b: Any, yes: Any, no: Any) -> Any:
     """``yes`` in the lanes where a < b, else ``no``; also where a or b is NaN."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
 
     return a(a, b, yes, no), codegen
 
 
 @intrinsic
-def greatest(typingctx, a):
+def greatest(typingctx: Any, a: Any) -> Any:
     """The greatest number of all lanes."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = args[0]
         while vector.type.count > 1:
             half = vector.type.count // 2
@@ -51,7 +52,7 @@ def greatest(typingctx, a):
 
 
 @intrinsic
-def log(typingctx, a):
+def log(typingctx: Any, a: Any) -> Any:
     """log of positive normal numbers in float64, to about one unit in the last place; NaN of all others.
 
     a = 2**k * x with x in sqrt(1/2) .. sqrt(2), and log x = 2 artanh((x - 1) / (x + 1)) by its series, whose
@@ -60,16 +61,16 @@ def log(typingctx, a):
     if a.dtype != types.float64:
         raise TypeError("log takes lanes of float64")
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = args[0].type
         integers = ir.VectorType(ir.IntType(64), vector.count)
         kind = ir.FunctionType(vector, [vector] * 3)
         fused = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{vector.count}f64")
 
-        def constant(value):
+        def constant(value: Any) -> Any:
             return ir.Constant(vector, [value] * vector.count)
 
-        def integer(value):
+        def integer(value: Any) -> Any:
             return ir.Constant(integers, [value] * vector.count)
 
         # The bits of sqrt(1/2) are taken off, so that the exponent changes there and not at one.
@@ -97,20 +98,20 @@ def log(typingctx, a):
 
 
 @njit(nogil=True, forceinline=True)
-def least(mem, a, b):
+def least(mem: Array, a: Lanes, b: Lanes) -> Lanes:
     """The smaller of two numbers, per lane; b where a is NaN."""
     return choose(a, b, a, b)
 
 
 @njit(nogil=True, forceinline=True)
-def zeros(mem, cell, count):
+def zeros(mem: Array, cell: int, count: int) -> None:
     zero = fill(mem, 0.0)
     for i in range(cell, cell + count):
         store(mem, i, zero)
 
 
 @njit(nogil=True)
-def times_symmetric(mem, matrix, vector, out, n):
+def times_symmetric(mem: Array, matrix: int, vector: int, out: int, n: int) -> None:
     """out = matrix vector."""
     for i in range(n):
         row = matrix + i * (i + 1) // 2
@@ -124,7 +125,7 @@ def times_symmetric(mem, matrix, vector, out, n):
 
 
 @njit(nogil=True)
-def factorise(mem, matrix, pivot, n):
+def factorise(mem: Array, matrix: int, pivot: int, n: int) -> None:
     """L D L' in place: L below the diagonal, which is one; ``pivot`` holds the least pivots to allow, then 1 / D."""
     one = fill(mem, 1.0)
     for j in range(n):
@@ -141,7 +142,7 @@ def factorise(mem, matrix, pivot, n):
 
 
 @njit(nogil=True)
-def forward(mem, factor, vector, n):
+def forward(mem: Array, factor: int, vector: int, n: int) -> None:
     """vector = L^-1 vector."""
     for i in range(1, n):
         row = factor + i * (i + 1) // 2
@@ -152,7 +153,7 @@ def forward(mem, factor, vector, n):
 
 
 @njit(nogil=True)
-def backward(mem, factor, vector, n):
+def backward(mem: Array, factor: int, vector: int, n: int) -> None:
     """vector = L'^-1 vector."""
     for i in range(n - 1, 0, -1):
         row = factor + i * (i + 1) // 2

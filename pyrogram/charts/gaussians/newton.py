@@ -29,13 +29,13 @@ rounding, g is never lowered.
 A direction takes L^3 / 6 multiplications if the covariance is full, O(L) if it is diagonal; a trial, L exponentials.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array, Lanes
 from pyrogram.charts.runtime.lanes import exp, fill, fma, load, maximum, store
 
-from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, find_direction, times_precision
+from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, Cells, find_direction, times_precision
 from .linear_algebra import choose, greatest, least, log
 
 FARTHEST = 10.0  # nats that a mean moves in one step: farther off, a model of second order says nothing
@@ -44,7 +44,7 @@ FAIR = 0.25  # of what the slope promises must be gained: half of it near the op
 
 
 @njit(nogil=True, forceinline=True)
-def climb(mem, c, k, length, diagonal, steps, tolerance):
+def climb(mem: Array, c: Cells, k: Array, length: int, diagonal: bool, steps: int, tolerance: float) -> Lanes:
     """Newton steps until no lane has more than ``tolerance`` to gain; what the last directions promised to gain.
 
     :param k: the table of attachments.
@@ -77,7 +77,7 @@ def climb(mem, c, k, length, diagonal, steps, tolerance):
 
 
 @njit(nogil=True, forceinline=True)
-def _start(mem, c, k, length, diagonal):
+def _start(mem: Array, c: Cells, k: Array, length: int, diagonal: bool) -> None:
     """Sums of counts and bounds of kappa; v moves to the nearer bound, which only raises g; softmax at the start."""
     one, half = fill(mem, 1.0), fill(mem, 0.5)
     for i in range(length):
@@ -111,7 +111,7 @@ def _start(mem, c, k, length, diagonal):
 
 
 @njit(nogil=True)
-def _softmax(mem, k, z, e, top, total):
+def _softmax(mem: Array, k: Array, z: int, e: int, top: int, total: int) -> None:
     """Per slot: the greatest z, exp(z - greatest), and their sum."""
     for a in range(len(k)):
         if not k[a, FIRST]:
@@ -130,7 +130,7 @@ def _softmax(mem, k, z, e, top, total):
 
 
 @njit(nogil=True)
-def _hold_infinite(mem, c, length, size):
+def _hold_infinite(mem: Array, c: Cells, length: int, size: Lanes) -> None:
     """Lanes whose numbers are not finite get no direction, for 0 times infinity is NaN."""
     zero, infinite = fill(mem, 0.0), fill(mem, np.inf)
     for i in range(length):
@@ -140,7 +140,7 @@ def _hold_infinite(mem, c, length, size):
 
 
 @njit(nogil=True, forceinline=True)
-def _along(mem, c, length):
+def _along(mem: Array, c: Cells, length: int) -> tuple[Lanes, Lanes]:
     """step' Lambda (m - mu) and step' Lambda step."""
     dq, dLd = fill(mem, 0.0), fill(mem, 0.0)
     for i in range(length):
@@ -151,7 +151,7 @@ def _along(mem, c, length):
 
 
 @njit(nogil=True, forceinline=True)
-def _trial(mem, c, k, length, t, dq, dLd):
+def _trial(mem: Array, c: Cells, k: Array, length: int, t: Lanes, dq: Lanes, dLd: Lanes) -> tuple[Lanes, Lanes]:
     """Go to t; by how much g grows, and how far rounding may put that off."""
     zero, one, half = fill(mem, 0.0), fill(mem, 1.0), fill(mem, 0.5)
     growth = zero - t * (dq + half * t * dLd)
@@ -191,7 +191,7 @@ def _trial(mem, c, k, length, t, dq, dLd):
 
 
 @njit(nogil=True, forceinline=True)
-def _accept(mem, c, k, length, t):
+def _accept(mem: Array, c: Cells, k: Array, length: int, t: Lanes) -> None:
     """The trial becomes the state."""
     for i in range(length):
         store(mem, c.d + i, fma(t, load(mem, c.step + i), load(mem, c.d + i)))

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which experts that share a multinomial take turns."""
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
-
-from .arrays import Array
 
 
 @kernel

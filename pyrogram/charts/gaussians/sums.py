@@ -9,11 +9,12 @@ turn, and moments are summed in a fixed number of parts.
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import exp, load, store
 from pyrogram.charts.runtime.threads import take
 
-from .arrays import Array, LayoutArrays, PriorArrays
+from .arrays import LayoutArrays, PriorArrays
 
 WIDTH = 8
 GROUPS = 64  # in one turn

@@ -7,10 +7,10 @@ sequences with STOP; the wall has one child, to its right, and no STOP. Heads co
 wall first. Trees need not be projective. Linear in the number of words, but for the search for children.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 # Columns of a row: what is generated comes last.
@@ -20,7 +20,7 @@ LEFT, RIGHT = 0, 1
 
 
 @njit(nogil=True)
-def _row(out, k, h, tags, words, cases, wall):
+def _row(out: Array, k: int, h: int, tags: Array, words: Array, cases: Array, wall: Array) -> None:
     """Begin a row by the features of head h."""
     if h == 0:
         out[k, PARENT_TAG], out[k, PARENT_WORD], out[k, PARENT_CASE] = wall[0], wall[1], wall[2]
@@ -29,7 +29,18 @@ def _row(out, k, h, tags, words, cases, wall):
 
 
 @njit(nogil=True)
-def _side(out, k, h, direction, heads, n, tags, words, cases, wall):
+def _side(
+    out: Array,
+    k: int,
+    h: int,
+    direction: int,
+    heads: Array,
+    n: int,
+    tags: Array,
+    words: Array,
+    cases: Array,
+    wall: Array,
+) -> int:
     """Rows of the children of h on one side, and of their STOP; returns the number of the next row."""
     sibling = wall[0]  # START has the number that the wall has among parents
     m = h - 1 if direction == LEFT else h + 1
@@ -50,7 +61,7 @@ def _side(out, k, h, direction, heads, n, tags, words, cases, wall):
 
 
 @kernel
-def tree_events(tags, words, cases, heads, wall, out, starts):
+def tree_events(tags: Array, words: Array, cases: Array, heads: Array, wall: Array, out: Array, starts: Array) -> None:
     """Write the rows of all sentences, 3n for a sentence of n words with one root.
 
     :param tags: like ``words``, ``cases``, ``heads``: (N, n), int64, padded with -1.

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From probabilities of tags after one another under heads to the scores that the sibling chart takes."""
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 
 @kernel
-def fill(tag_p, word_p, kind, arcs, siblings, stops):
+def fill(tag_p: Array, word_p: Array, kind: Array, arcs: Array, siblings: Array, stops: Array) -> None:
     """Write the scores of a sentence of n words; n is the length of ``kind``.
 
     :param tag_p: P(tag or STOP | head, direction, sibling or START), shape (n+1, 2, K+1, K+1) for the K tags of the

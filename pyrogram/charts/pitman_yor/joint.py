@@ -11,7 +11,6 @@ which is fine for α = 0, for -ε < α < 0 and for ε = 0. The tables' values ar
 and only how many of them have which length matters: it costs as many terms as there are different lengths.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 from .seats import EXACT, MINIMAL
@@ -109,7 +109,7 @@ def _rest(start: Tensor, step: Tensor, length: Tensor) -> Tensor:
 
 
 @njit(nogil=True)
-def _put(row, length, number, head, long, found):
+def _put(row: Array, length: int, number: int, head: Array, long: Array, found: int) -> int:
     head[row, min(length, HEAD)] += number
     if length > HEAD:
         if found < len(long):
@@ -119,7 +119,7 @@ def _put(row, length, number, head, long, found):
 
 
 @kernel
-def _count(a, paths, head, long):
+def _count(a: Arrays, paths: int, head: Array, long: Array) -> int:
     """Count products by their length up to HEAD, and list the longer ones as rows of ``long``; returns their number."""
     found = 0
     for h in range(a.used[CONTEXTS]):

@@ -12,11 +12,11 @@ probabilities of its reduction. Where w is seated at a new table, it is also an 
 Kernels that create anything stop where the arrays are full, and return how far they came.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import borrowing, kernel
 from pyrogram.charts.runtime.random_numbers import uniform
 
@@ -25,6 +25,7 @@ from .tables import (
     CONTEXTS,
     DISHES,
     NUM_FREE,
+    Arrays,
     add_context,
     add_dish,
     find_context,
@@ -43,7 +44,7 @@ DONE, NOT_NESTED = -1, -2  # instead of where a kernel stopped
 
 
 @kernel
-def locate(a, keys, create, start, found):
+def locate(a: Arrays, keys: Array, create: bool, start: int, found: Array) -> tuple[int, int]:
     """The context of each observation; of those that are not there, the finest reduction that is, or -1 for none.
 
     :param keys: shape (L, M), coarsest level first.
@@ -81,7 +82,7 @@ def locate(a, keys, create, start, found):
 
 
 @borrowing
-def probability(a, h, w, concentration, discount):
+def probability(a: Arrays, h: int, w: int, concentration: Array, discount: Array) -> float:
     """P(w | h); h = -1 stands for the base measure."""
     total, scale = 0.0, 1.0
     d = np.int32(-1)
@@ -98,13 +99,13 @@ def probability(a, h, w, concentration, discount):
 
 
 @kernel
-def predict(a, contexts, values, concentration, discount, result):
+def predict(a: Arrays, contexts: Array, values: Array, concentration: Array, discount: Array, result: Array) -> None:
     for i in range(len(contexts)):
         result[i] = probability(a, contexts[i], values[i], concentration, discount)
 
 
 @kernel
-def predict_all(a, contexts, concentration, discount, result):
+def predict_all(a: Arrays, contexts: Array, concentration: Array, discount: Array, result: Array) -> None:
     """Rows of P(. | h); shape (M, V)."""
     for i in range(len(contexts)):
         h, scale = contexts[i], 1.0
@@ -123,7 +124,7 @@ def predict_all(a, contexts, concentration, discount, result):
 
 
 @borrowing
-def draw_value(a, h, concentration, discount, cumulative, state):
+def draw_value(a: Arrays, h: int, concentration: Array, discount: Array, cumulative: Array, state: Array) -> int:
     """A value from P(. | h).
 
     :param cumulative: sums of the base measure.
@@ -151,14 +152,24 @@ def draw_value(a, h, concentration, discount, cumulative, state):
 
 
 @borrowing
-def has_room(a, levels):
+def has_room(a: Arrays, levels: int) -> bool:
     """Whether one observation can be seated (and one be unseated before)."""
     buckets = len(a.sizes) - a.used[BUCKETS] + a.used[NUM_FREE]
     return a.used[DISHES] + levels <= len(a.c) and buckets >= 2 * levels
 
 
 @borrowing
-def seat(a, h, w, concentration, discount, paths, chain, above, state):
+def seat(
+    a: Arrays,
+    h: int,
+    w: int,
+    concentration: Array,
+    discount: Array,
+    paths: int,
+    chain: Array,
+    above: Array,
+    state: Array,
+) -> float:
     """Seat one observation; returns P(w | h) from before. There must be room.
 
     :param chain: scratch of shape (2, L), int32: contexts and dishes by level; and ``above`` of shape (L,), float64.
@@ -201,7 +212,7 @@ def seat(a, h, w, concentration, discount, paths, chain, above, state):
 
 
 @borrowing
-def unseat(a, h, w, paths, state):
+def unseat(a: Arrays, h: int, w: int, paths: int, state: Array) -> None:
     """Take away one observation, which must be there: from a table drawn in proportion to its size."""
     d = find_dish(a, h, w)
     while h >= 0:
@@ -219,7 +230,17 @@ def unseat(a, h, w, paths, state):
 
 
 @kernel
-def add(a, contexts, values, concentration, discount, paths, state, start, log_p):
+def add(
+    a: Arrays,
+    contexts: Array,
+    values: Array,
+    concentration: Array,
+    discount: Array,
+    paths: int,
+    state: Array,
+    start: int,
+    log_p: Array,
+) -> int:
     """Seat observations from ``start`` on; returns where it stopped for want of room, or DONE."""
     L = len(concentration)
     chain, above = np.zeros((2, L), np.int32), np.zeros(L)
@@ -232,7 +253,17 @@ def add(a, contexts, values, concentration, discount, paths, state, start, log_p
 
 
 @kernel
-def draw(a, contexts, concentration, discount, cumulative, paths, state, start, values):
+def draw(
+    a: Arrays,
+    contexts: Array,
+    concentration: Array,
+    discount: Array,
+    cumulative: Array,
+    paths: int,
+    state: Array,
+    start: int,
+    values: Array,
+) -> int:
     """Draw values and seat them, from ``start`` on; returns where it stopped for want of room, or DONE."""
     L = len(concentration)
     chain, above = np.zeros((2, L), np.int32), np.zeros(L)
@@ -245,7 +276,7 @@ def draw(a, contexts, concentration, discount, cumulative, paths, state, start, 
 
 
 @kernel
-def missing(a, contexts, values, finest):
+def missing(a: Arrays, contexts: Array, values: Array, finest: int) -> int:
     """The first observation that cannot be taken away, for lack of such, or -1."""
     found, stop = -1, len(contexts)
     for i in range(len(contexts)):
@@ -260,7 +291,17 @@ def missing(a, contexts, values, finest):
 
 
 @kernel
-def remove(a, contexts, values, concentration, discount, paths, state, stop, log_p):
+def remove(
+    a: Arrays,
+    contexts: Array,
+    values: Array,
+    concentration: Array,
+    discount: Array,
+    paths: int,
+    state: Array,
+    stop: int,
+    log_p: Array,
+) -> int:
     """Unseat observations ``stop - 1`` .. 0; returns where it stopped for want of room, or DONE."""
     L = len(concentration)
     for i in range(stop - 1, -1, -1):
@@ -272,7 +313,7 @@ def remove(a, contexts, values, concentration, discount, paths, state, stop, log
 
 
 @kernel
-def reseat(a, concentration, discount, state, place):
+def reseat(a: Arrays, concentration: Array, discount: Array, state: Array, place: Array) -> bool:
     """Draw the seat of every customer of every level anew, given all others; returns False where room is needed.
 
     Those of a level above the finest are the tables of the level below it. Customers of one dish are exchangeable, so

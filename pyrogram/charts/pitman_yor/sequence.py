@@ -9,7 +9,6 @@ product over rows of values; but it depends on the order of the observations. Th
 not depend on concentrations and discounts, and are kept: an evaluation costs N L simple steps and N logarithms.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import borrowing, kernel
 
 from .checks import parameters, vector
 from .seats import DONE, MAXIMAL, has_room, seat
-from .tables import find_dish
+from .tables import Arrays, find_dish
 
 OF_VALUE, OF_CONTEXT, DRAWS = range(3)  # c, C and T
 BLOCK = 512  # observations
@@ -64,7 +64,7 @@ class _LogProb(torch.autograd.Function):
 
 
 @kernel
-def record(a, contexts, values, num_levels, paths, start, counts):
+def record(a: Arrays, contexts: Array, values: Array, num_levels: int, paths: int, start: int, counts: Array) -> int:
     """Seat observations from ``start`` on, with the counts before each; returns where it stopped for room, or DONE."""
     chain, above = np.zeros((2, num_levels), np.int32), np.zeros(num_levels)
     one, zero = np.ones(num_levels), np.zeros(num_levels)  # neither path assumption asks for the parameters,
@@ -83,7 +83,7 @@ def record(a, contexts, values, num_levels, paths, start, counts):
 
 
 @kernel
-def _evaluate(counts, base, maximal, concentration, discount):
+def _evaluate(counts: Array, base: Array, maximal: bool, concentration: Array, discount: Array) -> float:
     """The log probability: a block of observations at a time, level by level, which the compiler turns into vectors."""
     L, N = counts.shape[0], counts.shape[2]
     p = np.ones(BLOCK)
@@ -105,7 +105,7 @@ def _evaluate(counts, base, maximal, concentration, discount):
 
 
 @borrowing
-def _log_product(p, size):
+def _log_product(p: Array, size: int) -> float:
     """Sum of logarithms; of eight factors at a time, unless their product is not a normal number."""
     total = 0.0
     for i in range(0, size, 8):
@@ -121,7 +121,9 @@ def _log_product(p, size):
 
 
 @kernel
-def _differentiate(counts, base, maximal, concentration, discount, gradient):
+def _differentiate(
+    counts: Array, base: Array, maximal: bool, concentration: Array, discount: Array, gradient: Array
+) -> None:
     """Add the derivatives of the log probability in α and ε to ``gradient``, shape (2, L)."""
     L, N = counts.shape[0], counts.shape[2]
     p = np.zeros(L + 1)

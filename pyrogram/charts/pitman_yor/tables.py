@@ -12,7 +12,6 @@ Contexts and dishes lie in arrays in the order in which they were first seen, an
 addressing. Compiled code never allocates: it stops where the arrays are full, and :func:`grown` gives larger ones.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -131,7 +130,7 @@ def _slots(capacity: int) -> Any:
 
 
 @borrowing
-def _hash(x, y):
+def _hash(x: int, y: int) -> int:
     """Two integers, mixed as SplitMix64 does it."""
     z = np.uint64(x) ^ (np.uint64(y + 1) * np.uint64(0x9E3779B97F4A7C15))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -140,7 +139,7 @@ def _hash(x, y):
 
 
 @borrowing
-def context_slot(a, level, key):
+def context_slot(a: Arrays, level: int, key: int) -> int:
     """Where a context is in the hash table, or would be."""
     mask = np.uint64(len(a.context_slots) - 1)
     s = _hash(key, level) & mask
@@ -152,13 +151,13 @@ def context_slot(a, level, key):
 
 
 @borrowing
-def find_context(a, level, key):
+def find_context(a: Arrays, level: int, key: int) -> int:
     """The number of a context, or -1."""
     return a.context_slots[context_slot(a, level, key)]
 
 
 @borrowing
-def dish_slot(a, h, w):
+def dish_slot(a: Arrays, h: int, w: int) -> int:
     """Where a dish is in the hash table, or would be."""
     mask = np.uint64(len(a.dish_slots) - 1)
     s = _hash(w, h) & mask
@@ -170,13 +169,13 @@ def dish_slot(a, h, w):
 
 
 @borrowing
-def find_dish(a, h, w):
+def find_dish(a: Arrays, h: int, w: int) -> int:
     """The number of value w in context h, or -1."""
     return a.dish_slots[dish_slot(a, h, w)]
 
 
 @borrowing
-def up(a, d):
+def up(a: Arrays, d: int) -> int:
     """The same value in the reduction of a dish's context, or -1; without hashing, once it was found."""
     if a.ups[d] < 0:
         parent = a.parents[a.contexts[d]]
@@ -186,7 +185,7 @@ def up(a, d):
 
 
 @borrowing
-def add_context(a, level, key, parent):
+def add_context(a: Arrays, level: int, key: int, parent: int) -> int:
     """A context that is not there yet; there must be room."""
     h = a.used[CONTEXTS]
     a.context_slots[context_slot(a, level, key)] = h
@@ -198,7 +197,7 @@ def add_context(a, level, key, parent):
 
 
 @borrowing
-def add_dish(a, h, w):
+def add_dish(a: Arrays, h: int, w: int) -> int:
     """A dish that is not there yet; there must be room."""
     d = a.used[DISHES]
     a.dish_slots[dish_slot(a, h, w)] = d
@@ -212,7 +211,7 @@ def add_dish(a, h, w):
 
 
 @kernel
-def _fill_slots(a, contexts):
+def _fill_slots(a: Arrays, contexts: int) -> None:
     """Hash all contexts, or all dishes, into an empty table."""
     if contexts:
         for h in range(a.used[CONTEXTS]):
@@ -223,7 +222,7 @@ def _fill_slots(a, contexts):
 
 
 @kernel
-def _link(a):
+def _link(a: Arrays) -> None:
     """Each context's list of dishes, anew."""
     a.first[: a.used[CONTEXTS]] = -1
     for d in range(a.used[DISHES]):
@@ -235,7 +234,7 @@ def _link(a):
 
 
 @borrowing
-def _new_bucket(a, size, after):
+def _new_bucket(a: Arrays, size: int, after: int) -> int:
     b = a.used[FREE]
     if b >= 0:
         a.used[FREE] = a.after[b]
@@ -248,7 +247,7 @@ def _new_bucket(a, size, after):
 
 
 @borrowing
-def _attach(a, d, before, b):
+def _attach(a: Arrays, d: int, before: int, b: int) -> None:
     """Let bucket b come after bucket ``before`` of dish d, or first."""
     if before >= 0:
         a.after[before] = b
@@ -257,7 +256,7 @@ def _attach(a, d, before, b):
 
 
 @borrowing
-def _take_one(a, d, before, b):
+def _take_one(a: Arrays, d: int, before: int, b: int) -> None:
     """One table less in bucket b, which is freed when it was the last."""
     a.numbers[b] -= 1
     if a.numbers[b] == 0:
@@ -268,7 +267,7 @@ def _take_one(a, d, before, b):
 
 
 @borrowing
-def open_table(a, d):
+def open_table(a: Arrays, d: int) -> None:
     """A table with one customer."""
     before, b = -1, a.buckets[d]
     while b >= 0 and a.sizes[b] > 1:
@@ -280,7 +279,7 @@ def open_table(a, d):
 
 
 @borrowing
-def join_table(a, d, discount, r):
+def join_table(a: Arrays, d: int, discount: float, r: float) -> None:
     """One more customer at a table, which is drawn in proportion to its size minus the discount.
 
     :param r: uniform between 0 and c - discount * t.
@@ -303,7 +302,7 @@ def join_table(a, d, discount, r):
 
 
 @borrowing
-def leave_table(a, d, r):
+def leave_table(a: Arrays, d: int, r: int) -> bool:
     """One customer less at a table, which is drawn in proportion to its size; returns whether the table is gone.
 
     :param r: uniform between 0 and c.

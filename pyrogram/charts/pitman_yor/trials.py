@@ -7,7 +7,6 @@ for each level the number of customers at its table, itself included, or 0 where
 from a table of that size, or be put back at one. Tables of one size (of one value in one context) are exchangeable.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import borrowing, kernel
 from pyrogram.charts.runtime.random_numbers import uniform
 
@@ -27,6 +27,7 @@ from .tables import (
     BUCKETS,
     DISHES,
     NUM_FREE,
+    Arrays,
     add_dish,
     find_dish,
     join_table,
@@ -36,7 +37,7 @@ from .tables import (
 
 
 @borrowing
-def _size_at(a, d, discount, r):
+def _size_at(a: Arrays, d: int, discount: float, r: float) -> float:
     """The size of the table of a dish at r, as join_table and leave_table find it."""
     b = a.buckets[d]
     while True:
@@ -47,7 +48,7 @@ def _size_at(a, d, discount, r):
 
 
 @borrowing
-def _before(a, d, size):
+def _before(a: Arrays, d: int, size: int) -> float:
     """A number at which a table of this size is found when tables weigh their sizes; there must be one."""
     r, b = 0.5, a.buckets[d]
     while a.sizes[b] != size:
@@ -57,7 +58,7 @@ def _before(a, d, size):
 
 
 @borrowing
-def _come(a, h, d, new):
+def _come(a: Arrays, h: int, d: int, new: bool) -> None:
     """Count a customer, and if need be a table."""
     a.c[d] += 1
     a.customers[h] += 1
@@ -67,7 +68,7 @@ def _come(a, h, d, new):
 
 
 @borrowing
-def _seat_noting(a, h, w, concentration, discount, state, notes):
+def _seat_noting(a: Arrays, h: int, w: int, concentration: Array, discount: Array, state: Array, notes: Array) -> float:
     """Seat one observation exactly and note where; returns P(w | h) from before."""
     p = probability(a, h, w, concentration, discount)
     for l in range(len(notes)):
@@ -97,7 +98,7 @@ def _seat_noting(a, h, w, concentration, discount, state, notes):
 
 
 @borrowing
-def _leave(a, h, w, notes, draw, state):
+def _leave(a: Arrays, h: int, w: int, notes: Array, draw: bool, state: Array) -> None:
     """Unseat one observation: as noted, or with ``draw`` from a table in proportion to its size, which is noted."""
     if draw:
         for l in range(len(notes)):
@@ -121,7 +122,7 @@ def _leave(a, h, w, notes, draw, state):
 
 
 @borrowing
-def _return(a, h, w, notes):
+def _return(a: Arrays, h: int, w: int, notes: Array) -> None:
     """Seat one observation as noted."""
     while h >= 0:
         l = a.levels[h]
@@ -140,13 +141,24 @@ def _return(a, h, w, notes):
 
 
 @borrowing
-def _room(a, levels, observations):
+def _room(a: Arrays, levels: int, observations: int) -> bool:
     buckets = len(a.sizes) - a.used[BUCKETS] + a.used[NUM_FREE]
     return a.used[DISHES] + levels * observations <= len(a.c) and buckets >= 2 * levels * observations
 
 
 @kernel
-def weigh(a, contexts, values, starts, concentration, discount, paths, state, first, total):
+def weigh(
+    a: Arrays,
+    contexts: Array,
+    values: Array,
+    starts: Array,
+    concentration: Array,
+    discount: Array,
+    paths: int,
+    state: Array,
+    first: int,
+    total: Array,
+) -> int:
     """Seat the observations of each group, add up their log probabilities, and take them back, group after group.
 
     :param starts: where groups begin, (G + 1,).
@@ -180,7 +192,9 @@ def weigh(a, contexts, values, starts, concentration, discount, paths, state, fi
 
 
 @kernel
-def _seat_all(a, contexts, values, concentration, discount, state, notes):
+def _seat_all(
+    a: Arrays, contexts: Array, values: Array, concentration: Array, discount: Array, state: Array, notes: Array
+) -> float:
     log_p = 0.0
     for i in range(len(contexts)):
         log_p += np.log(_seat_noting(a, contexts[i], values[i], concentration, discount, state, notes[i]))
@@ -188,7 +202,16 @@ def _seat_all(a, contexts, values, concentration, discount, state, notes):
 
 
 @kernel
-def _unseat_all(a, contexts, values, concentration, discount, state, notes, draw):
+def _unseat_all(
+    a: Arrays,
+    contexts: Array,
+    values: Array,
+    concentration: Array,
+    discount: Array,
+    state: Array,
+    notes: Array,
+    draw: bool,
+) -> float:
     log_p = 0.0
     for i in range(len(contexts) - 1, -1, -1):
         _leave(a, contexts[i], values[i], notes[i], draw, state)
@@ -197,7 +220,7 @@ def _unseat_all(a, contexts, values, concentration, discount, state, notes, draw
 
 
 @kernel
-def _return_all(a, contexts, values, notes):
+def _return_all(a: Arrays, contexts: Array, values: Array, notes: Array) -> None:
     for i in range(len(contexts)):
         _return(a, contexts[i], values[i], notes[i])
 
@@ -212,7 +235,7 @@ class Trials:
     :param concentration: α of each level, shape (L,), and ``discount`` ε.
     """
 
-    def __init__(self, restaurants: Restaurants, concentration: Tensor, discount: Tensor):
+    def __init__(self, restaurants: Restaurants, concentration: Tensor, discount: Tensor) -> None:
         self.restaurants = restaurants
         self._alpha, self._epsilon = parameters(concentration, discount, restaurants.num_levels)
         self._paths = PATHS.index(restaurants.paths)

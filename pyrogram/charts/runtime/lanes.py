@@ -11,7 +11,6 @@ W is 8 in float64 and 16 in float32 (512 bits); LLVM splits the vectors on narro
 one-dimensional and *indexed in cells*: cell i occupies the elements i * W .. i * W + W - 1.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import math
 import operator
 from typing import Any
@@ -27,7 +26,7 @@ WIDTHS = {types.float64: 8, types.float32: 16}
 class Lanes(types.Type):
     """W numbers of one dtype in a vector register."""
 
-    def __init__(self, dtype: types.Float):
+    def __init__(self, dtype: types.Float) -> None:
         self.dtype = dtype
         self.width = WIDTHS[dtype]
         super().__init__(name=f"Lanes({dtype})")
@@ -35,7 +34,7 @@ class Lanes(types.Type):
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: Lanes):
+    def __init__(self, dmm: Any, fe_type: Lanes) -> None:
         element = ir.DoubleType() if fe_type.dtype == types.float64 else ir.FloatType()
         super().__init__(dmm, fe_type, ir.VectorType(element, fe_type.width))
 
@@ -48,17 +47,17 @@ def _constant(vector: ir.VectorType, value: float) -> ir.Constant:
     return ir.Constant(vector, [value] * vector.count)
 
 
-def _address(context, builder, array_type, array, index, vector):
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     offset = builder.mul(index, ir.Constant(index.type, vector.count))
     return builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
 
 
 @intrinsic
-def load(typingctx, array, i):
+def load(typingctx: Any, array: Any, i: Any) -> Any:
     """The lanes of cell i."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         address = _address(context, builder, signature.args[0], args[0], args[1], vector)
         return builder.load(address, align=array.dtype.bitwidth // 8)
@@ -67,10 +66,10 @@ def load(typingctx, array, i):
 
 
 @intrinsic
-def store(typingctx, array, i, lanes):
+def store(typingctx: Any, array: Any, i: Any, lanes: Any) -> Any:
     """Write the lanes of cell i."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.args[2])
         address = _address(context, builder, signature.args[0], args[0], args[1], vector)
         builder.store(args[2], address, align=array.dtype.bitwidth // 8)
@@ -79,10 +78,10 @@ def store(typingctx, array, i, lanes):
 
 
 @intrinsic
-def fill(typingctx, array, value):
+def fill(typingctx: Any, array: Any, value: Any) -> Any:
     """The same number in every lane, in the dtype of ``array``."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         undefined = ir.Constant(vector, ir.Undefined)
         first = builder.insert_element(undefined, args[1], ir.Constant(ir.IntType(32), 0))
@@ -92,11 +91,11 @@ def fill(typingctx, array, value):
     return Lanes(array.dtype)(array, array.dtype), codegen
 
 
-def _llvm_function(name: str, arity: int):
+def _llvm_function(name: str, arity: int) -> Any:
     """An intrinsic of LLVM that works lane by lane."""
 
-    def typer(lanes, *rest):
-        def codegen(context, builder, signature, args):
+    def typer(lanes: Any, *rest: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = context.get_value_type(lanes)
             kind = ir.FunctionType(vector, [vector] * arity)
             full_name = f"llvm.{name}.v{vector.count}f{lanes.dtype.bitwidth}"
@@ -108,32 +107,32 @@ def _llvm_function(name: str, arity: int):
 
 
 @intrinsic
-def fma(typingctx, a, b, c):
+def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c."""
     return _llvm_function("fma", 3)(a, b, c)
 
 
 @intrinsic
-def maximum(typingctx, a, b):
+def maximum(typingctx: Any, a: Any, b: Any) -> Any:
     """The greater of two numbers, per lane; b where a is NaN."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args), *args)
 
     return a(a, b), codegen
 
 
 @intrinsic
-def rounded(typingctx, a):
+def rounded(typingctx: Any, a: Any) -> Any:
     """The nearest integer, per lane."""
     return _llvm_function("rint", 1)(a)
 
 
 @intrinsic
-def above(typingctx, a, bound):
+def above(typingctx: Any, a: Any, bound: Any) -> Any:
     """a where it is greater than the bound, else 0, per lane."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         zero = _constant(context.get_value_type(a), 0.0)
         return builder.select(builder.fcmp_ordered(">", *args), args[0], zero)
 
@@ -141,10 +140,10 @@ def above(typingctx, a, bound):
 
 
 @intrinsic
-def any_lane(typingctx, a):
+def any_lane(typingctx: Any, a: Any) -> Any:
     """Whether some lane is not zero."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(a)
         bits = builder.fcmp_unordered("!=", args[0], _constant(vector, 0.0))
         whole = ir.IntType(vector.count)
@@ -153,16 +152,16 @@ def any_lane(typingctx, a):
     return types.boolean(a), codegen
 
 
-def _arithmetic(operation, instruction: str):
+def _arithmetic(operation: Any, instruction: str) -> Any:
     @intrinsic
-    def lanewise(typingctx, a, b):
-        def codegen(context, builder, signature, args):
+    def lanewise(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return getattr(builder, instruction)(*args)
 
         return a(a, b), codegen
 
     @overload(operation, inline="always")
-    def _(a, b):
+    def _(a: Any, b: Any) -> Any:
         if isinstance(a, Lanes) and isinstance(b, Lanes):
             return lambda a, b: lanewise(a, b)
 
@@ -174,10 +173,10 @@ _arithmetic(operator.truediv, "fdiv")
 
 
 @intrinsic
-def power_of_two(typingctx, exponent):
+def power_of_two(typingctx: Any, exponent: Any) -> Any:
     """2 to the power of integral ``exponent``, which lies in the range of normal numbers."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         mantissa_bits, bias = (52, 1023) if exponent.dtype == types.float64 else (23, 127)
         integers = _int_type(exponent)
         biased = builder.add(builder.fptosi(args[0], integers), _constant(integers, bias))
@@ -188,10 +187,10 @@ def power_of_two(typingctx, exponent):
 
 
 @intrinsic
-def exponent_of(typingctx, a):
+def exponent_of(typingctx: Any, a: Any) -> Any:
     """floor(log2(a)) of positive normal numbers, clamped to -24 .. 24; 0 where a is zero."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         mantissa_bits, bias = (52, 1023) if a.dtype == types.float64 else (23, 127)
         integers, vector = _int_type(a), context.get_value_type(a)
         bits = builder.lshr(builder.bitcast(args[0], integers), _constant(integers, mantissa_bits))
@@ -205,7 +204,7 @@ def exponent_of(typingctx, a):
     return a(a), codegen
 
 
-def _exchange(builder, rows):
+def _exchange(builder: Any, rows: Any) -> Any:
     """Transpose 8 vectors of 8 elements, or of two times 8, in three rounds of swaps."""
     for k in (1, 2, 4):
         for r in range(8):
@@ -218,7 +217,9 @@ def _exchange(builder, rows):
                 rows[row] = builder.shuffle_vector(first, second, mask)
 
 
-def _eight_of(context, builder, array_type, array, offsets_type, offsets, start, lane):
+def _eight_of(
+    context: Any, builder: Any, array_type: Any, array: Any, offsets_type: Any, offsets: Any, start: Any, lane: Any
+) -> Any:
     """Where the eight elements of a lane lie: from ``offsets[lane] + start`` on in a contiguous array."""
     places = context.make_array(offsets_type)(context, builder, offsets).data
     offset = builder.load(builder.gep(places, [ir.Constant(ir.IntType(64), lane)]))
@@ -227,7 +228,7 @@ def _eight_of(context, builder, array_type, array, offsets_type, offsets, start,
     return builder.bitcast(address, ir.VectorType(data.type.pointee, 8).as_pointer())
 
 
-def _resized(builder, value, vector):
+def _resized(builder: Any, value: Any, vector: Any) -> Any:
     """Eight floats as eight doubles or the reverse."""
     kind = ir.VectorType(vector.element, 8)
     if value.type == kind:
@@ -236,11 +237,11 @@ def _resized(builder, value, vector):
 
 
 @intrinsic
-def gather_cells(typingctx, array, i, source, offsets, start):
+def gather_cells(typingctx: Any, array: Any, i: Any, source: Any, offsets: Any, start: Any) -> Any:
     """Cells i .. i + 7 from eight neighbours of every lane: element t of the lanes is source[offsets + start + t]."""
     width = WIDTHS[array.dtype]
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(Lanes(array.dtype))
         eights = []
         for lane in range(width):
@@ -260,11 +261,11 @@ def gather_cells(typingctx, array, i, source, offsets, start):
 
 
 @intrinsic
-def scatter_cells(typingctx, array, i, target, offsets, start):
+def scatter_cells(typingctx: Any, array: Any, i: Any, target: Any, offsets: Any, start: Any) -> Any:
     """The reverse of :func:`gather_cells`: target[offsets + start + t] becomes element t of cells i .. i + 7."""
     width = WIDTHS[array.dtype]
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(Lanes(array.dtype))
         rows = []
         for t in range(8):
@@ -295,17 +296,17 @@ _LOG2 = {
 
 
 @intrinsic
-def exp(typingctx, x):
+def exp(typingctx: Any, x: Any) -> Any:
     """exp(x) for x <= 0, to about one unit in the last place; 0 below the normal range; NaN stays NaN."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector, integers = context.get_value_type(x), _int_type(x)
         mantissa_bits, bias, lowest = (52, 1023, -708.0) if x.dtype == types.float64 else (23, 127, -87.0)
 
-        def call(name, arity, *operands):
+        def call(name: Any, arity: Any, *operands: Any) -> Any:
             return _llvm_function(name, arity)(x)[1](context, builder, signature, operands)
 
-        def constant(value):
+        def constant(value: Any) -> Any:
             return _constant(vector, value)
 
         value = args[0]

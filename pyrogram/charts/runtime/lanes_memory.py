@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory for the cells of :mod:`.lanes`: aligned, and asked for before it is wanted."""
 
-# mypy: disable-error-code="no-untyped-def"
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+from pyrogram.charts.runtime.arrays import Array
 
 LINE = 64  # bytes of a cache line, and of a cell
 
@@ -24,13 +25,13 @@ def aligned(size: int, dtype: Any = np.float64) -> Any:
 
 
 @intrinsic
-def peek(typingctx, array, i):
+def peek(typingctx: Any, array: Any, i: Any) -> Any:
     """Element i >= 0 of a contiguous array, flattened.
 
     Numba's own indexing asks every time whether i counts from the end, which takes as long as the load.
     """
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(array)(context, builder, args[0]).data
         return builder.load(builder.gep(data, [args[1]]))
 
@@ -38,10 +39,10 @@ def peek(typingctx, array, i):
 
 
 @intrinsic
-def poke(typingctx, array, i, value):
+def poke(typingctx: Any, array: Any, i: Any, value: Any) -> Any:
     """Element i, as in :func:`peek`, becomes a number of the array's dtype."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(array)(context, builder, args[0]).data
         builder.store(args[2], builder.gep(data, [args[1]]))
         return context.get_dummy_value()
@@ -50,16 +51,16 @@ def poke(typingctx, array, i, value):
 
 
 @njit(nogil=True, forceinline=True)
-def increase(array, i, value):
+def increase(array: Array, i: int, value: float) -> None:
     """Add to element i, as in :func:`poke`."""
     poke(array, i, peek(array, i) + value)
 
 
 @intrinsic
-def prefetch(typingctx, array, i):
+def prefetch(typingctx: Any, array: Any, i: Any) -> Any:
     """Ask for the cache line of element i, to be written soon: a hint that changes nothing, wherever i lies."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(array)(context, builder, args[0]).data
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
@@ -73,7 +74,7 @@ def prefetch(typingctx, array, i):
 
 
 @njit(nogil=True, forceinline=True)
-def prefetch_between(numbers, start, end):
+def prefetch_between(numbers: Array, start: int, end: int) -> None:
     """Ask for elements start .. end - 1 of a vector, at eight bytes each."""
     for i in range(start, end, 8):
         prefetch(numbers, i)

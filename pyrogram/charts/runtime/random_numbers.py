@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers inside compiled code: independent streams (SplitMix64; Steele, Lea and Flood 2014), and choices."""
 
-# mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array
+
 
 @njit(nogil=True)
-def uniform(state):
+def uniform(state: Array) -> float:
     """A number in [0, 1) from SplitMix64, whose one word of state is advanced."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -19,7 +20,7 @@ def uniform(state):
 
 
 @njit(nogil=True)
-def seed_stream(state, seed, stream):
+def seed_stream(state: Array, seed: int, stream: int) -> None:
     """Start an independent stream: the state is the seed's and the stream's hash."""
     state[0] = np.uint64(seed)
     uniform(state)
@@ -28,7 +29,7 @@ def seed_stream(state, seed, stream):
 
 
 @njit(nogil=True)
-def choose(terms, count, state):
+def choose(terms: Array, count: int, state: Array) -> int:
     total = 0.0
     for t in range(count):
         total += terms[t]

@@ -9,7 +9,6 @@ Threads take one turn after another rather than equal shares: a thread that wake
 torch's own threads, say, which spin for milliseconds after every operation), does less, and nobody waits for it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +25,10 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 
 @intrinsic
-def take(typingctx, turns):
+def take(typingctx: Any, turns: Any) -> Any:
     """The next turn, from 0; no two threads get the same."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = context.make_array(turns)(context, builder, args[0]).data
         return builder.atomic_rmw("add", place, ir.Constant(ir.IntType(64), 1), "monotonic")
 

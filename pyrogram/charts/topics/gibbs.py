@@ -13,7 +13,6 @@ So a word costs two rows of 4 K bytes. Frequent words and heads stay in the cach
 order of the text: sorted by word a sweep is a tenth faster at most, and neighbours then are the most dependent ones.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
@@ -21,6 +20,7 @@ import math
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 LANES = 16  #: states are padded to a multiple of this
@@ -32,7 +32,9 @@ def padded(num_states: int) -> int:
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _weigh(by_parent, by_word, base, inverse, b, weights, sums):  # pragma: no cover
+def _weigh(
+    by_parent: Array, by_word: Array, base: Array, inverse: Array, b: float, weights: Array, sums: Array
+) -> float:  # pragma: no cover
     """Weights of all states and, summed in any order, of each vector of states; returns the total."""
     total = np.float32(0.0)
     for k in range(weights.shape[0]):
@@ -47,7 +49,7 @@ def _weigh(by_parent, by_word, base, inverse, b, weights, sums):  # pragma: no c
 
 
 @njit(nogil=True)
-def _chosen(weights, sums, target):  # pragma: no cover
+def _chosen(weights: Array, sums: Array, target: float) -> int:  # pragma: no cover
     """Where a number from 0 to the total of the weights falls; rounding never leads to a weight of zero.
 
     :returns: -1 if no weight is positive.
@@ -72,7 +74,17 @@ def _chosen(weights, sums, target):  # pragma: no cover
 
 
 @kernel
-def sweep(parents, words, states, uniforms, by_parent, by_word, totals, base, b):  # pragma: no cover
+def sweep(
+    parents: Array,
+    words: Array,
+    states: Array,
+    uniforms: Array,
+    by_parent: Array,
+    by_word: Array,
+    totals: Array,
+    base: Array,
+    b: float,
+) -> int:  # pragma: no cover
     """Draw every word's state given all others, in place; a state of -1 is one that has not been drawn yet.
 
     :param parents: (T,) int32, the word that heads each token, V for the wall; and ``words`` (T,), the tokens.
@@ -112,7 +124,7 @@ def sweep(parents, words, states, uniforms, by_parent, by_word, totals, base, b)
 
 
 @kernel
-def rising(counts, base):  # pragma: no cover
+def rising(counts: Array, base: Array) -> float:  # pragma: no cover
     """Sum over all rows and columns of log Γ(count + a_k) - log Γ(a_k), in nats; ``counts`` (R, K) integers.
 
     Most counts are 0, and most others small: the logarithms of short products stand in a table.

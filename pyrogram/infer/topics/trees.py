@@ -148,11 +148,10 @@ class TopicTrees(Kernel):
         return heads, found.reshape(heads.shape), repeats.reshape(number, -1)
 
     def _states_of(self, parents: Tensor, children: Tensor) -> Tensor:
-        topics = self.topics
         states = torch.empty(len(children), dtype=torch.int32)
         uniforms = torch.rand(len(children), generator=self._generator, dtype=torch.float64)
-        given = (parents, children, uniforms, topics.by_parent, topics.by_word, topics.sizes, topics.base)
-        topic_trees.draw_states(*(t.contiguous().numpy() for t in given), topics.b, states.numpy())
+        given = (parents, children, uniforms, states)
+        topic_trees.draw_states(self._counts(), *(t.contiguous().numpy() for t in given))
         return states
 
     def _seen_again(self, number: int) -> Tensor:
@@ -160,13 +159,22 @@ class TopicTrees(Kernel):
         return self._seen[self._seen >= 0].int().repeat(number)
 
     def _log_repeats(self, lengths: Tensor, parents: Tensor, children: Tensor, states: Tensor) -> Tensor:
-        topics = self.topics
         starts = torch.from_numpy(np.concatenate([[0], lengths.cumsum(0).numpy()]))
-        totals = topics.by_parent.sum(1)
         out = torch.empty(len(lengths), dtype=torch.float64)
-        given = (starts, parents, children, states, topics.by_parent, topics.by_word, totals, topics.sizes, topics.base)
-        topic_trees.log_repeats(*(t.contiguous().numpy() for t in given), topics.b, out.numpy())
+        given = (starts, parents, children, states)
+        topic_trees.log_repeats(self._counts(), *(t.contiguous().numpy() for t in given), out.numpy())
         return out
+
+    def _counts(self) -> topic_trees.Counts:
+        topics = self.topics
+        return topic_trees.Counts(
+            by_parent=topics.by_parent.contiguous().numpy(),
+            parent_totals=topics.by_parent.sum(1).numpy(),
+            by_word=topics.by_word.contiguous().numpy(),
+            totals=topics.sizes.contiguous().numpy(),
+            base=topics.base.contiguous().numpy(),
+            b=topics.b,
+        )
 
     def _accept(self, heads: Tensor, states: Tensor, repeats: Tensor) -> None:
         """Take each sentence's proposal with the exact ratio; the states' and trees' predictive terms cancel."""
