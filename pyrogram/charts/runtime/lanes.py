@@ -161,7 +161,7 @@ def _arithmetic(operation: Any, instruction: str) -> Any:
         return a(a, b), codegen
 
     @overload(operation, inline="always")
-    def _(a: Any, b: Any) -> Any:
+    def _(a, b):  # type: ignore[no-untyped-def]  # numba compares signatures, annotations too
         if isinstance(a, Lanes) and isinstance(b, Lanes):
             return lambda a, b: lanewise(a, b)
 
