@@ -11,7 +11,8 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import projective
 from pyrogram.charts.trees import arc_valences, stop_valences, tree_scores
 
-from .dependency_tree import DependencyTreeDistribution, comparable, copied, expected_difference
+from .charted import copied
+from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 
 
 class ProjectiveDependencyTree(DependencyTreeDistribution):
@@ -121,6 +122,8 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        if self._validate_args:
+            self._validate_sample(value)
         arcs, stops = self._indicators(value)
         counted = {"arc": arcs if self._valence else arcs.sum(-1)}
         if self.stop_scores is not None:
@@ -168,4 +171,4 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
             )
         assert stops is not None
         total = total + expected_difference(stops, p.stop_scores, q.stop_scores, 3)
-    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -11,7 +11,9 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import checked_words as check_words
+from pyrogram.grammar import Grammar, TooLong, Weights, check_blocks, is_cut
 
 from .constraints import PaddedWords
 from .partition import once
@@ -30,14 +32,23 @@ class Sentence(TorchDistribution):
     need not be normalised; then it is the log of the total weight, log Z(x; w), which may exceed 0. It is -inf for a
     sentence that the grammar cannot generate.
 
-    ``sample`` draws ancestrally, and draws again whatever exceeds ``max_length`` words: it is exact for p(x given
-    that x has at most max_length words). It needs normalised weights.
+    ``sample`` draws ancestrally and needs normalised weights. What becomes of a sentence that exceeds ``max_length``
+    words, ``too_long`` says:
+
+    * ``"redraw"``: it is drawn again. So draws are exact for p(x given that x has at most max_length words), but fail
+      if hardly any sentence is so short: weights drawn from a prior may well have an infinite expected length;
+    * ``"truncate"``: its growth is cut off, and it never fails: the tree of a :class:`.DMV` takes no more words, the
+      chain of an :class:`.HMM` ends, and in a :class:`.CFG` (or the trees of :class:`.LatentAnnotations`, whose words
+      are nodes) a nonterminal for which the rule that was drawn leaves no room takes the one that comes to the fewest
+      words. So the distribution of draws is p(x) only for sentences that are not cut; use it for prior predictive
+      checks.
 
     :param grammar: the grammar.
     :param weights: non-negative weights, one tensor ``(*batch, *block.shape)`` for each of ``grammar.blocks``; batch
         dimensions give one grammar per sentence.
     :param log_weights: their logarithms, in place of ``weights``.
-    :param max_length: longest sentence that ``sample`` returns, and so the width of its result.
+    :param max_length: longest sentence that ``sample`` returns, at least 1, and so the width of its result.
+    :param too_long: what ``sample`` does with longer ones.
     :raises ValueError: if a block is missing or has the wrong shape or, with validation, if a weight is negative,
         NaN or infinite.
     """
@@ -51,13 +62,14 @@ class Sentence(TorchDistribution):
         *,
         log_weights: Mapping[str, Tensor] | None = None,
         max_length: int = 100,
+        too_long: TooLong = "redraw",
         validate_args: bool | None = None,
     ):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         given = weights if weights is not None else log_weights
         assert given is not None
-        batches = [_check_block(grammar, given, name) for name in grammar.blocks]
+        batches = check_blocks(grammar, given)
         unknown = set(given) - set(grammar.blocks)
         if unknown:
             raise ValueError(
@@ -66,8 +78,10 @@ class Sentence(TorchDistribution):
         self.grammar = grammar
         self.weights = None if weights is None else dict(weights)
         self._log_weights = None if log_weights is None else dict(log_weights)
-        self.max_length = max_length
-        super().__init__(torch.broadcast_shapes(*batches), torch.Size([max_length]), validate_args=validate_args)
+        self.max_length = check_size("max_length", max_length)
+        self.too_long: TooLong = too_long
+        is_cut(too_long)  # which refuses other words
+        super().__init__(torch.broadcast_shapes(*batches), torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
 
@@ -87,7 +101,7 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        for name in ("grammar", "weights", "_log_weights", "max_length"):
+        for name in ("grammar", "weights", "_log_weights", "max_length", "too_long"):
             setattr(new, name, getattr(self, name))
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
@@ -101,15 +115,17 @@ class Sentence(TorchDistribution):
         """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
         if self._validate_args:
             self._validate_sample(value)
-        log_z = self.grammar.log_partition(self.log_weights, value.long())
+        log_z = self.grammar.log_partition(self.log_weights, value)
         return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Words drawn ancestrally, padded with -1, shape ``(*sample_shape, *batch_shape, max_length)``."""
         with torch.no_grad():
             weights = self.weights or {name: w.exp() for name, w in self.log_weights.items()}
-            shape = torch.Size(sample_shape) + self.batch_shape
-            return self.grammar.sample(weights, shape, self.max_length)
+            shape = check_shape("sample_shape", sample_shape) + self.batch_shape
+            if not is_cut(self.too_long):  # which a grammar need not know
+                return self.grammar.sample(weights, shape, self.max_length)
+            return self.grammar.sample(weights, shape, self.max_length, too_long=self.too_long)
 
     def derivation(self, words: Tensor) -> TorchDistribution:
         """p(y | x, w): the derivations of given words."""
@@ -118,34 +134,10 @@ class Sentence(TorchDistribution):
         return self.grammar.derivation(None, words, log_weights=self.log_weights)
 
 
-def check_words(words: Tensor, num_words: int) -> None:
-    """Raise a ValueError that shows the first sentence that is not words and then padding."""
-    if words.dim() < 1 or words.shape[-1] == 0:
-        raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
-    valid = PaddedWords(num_words).check(words)
-    if not bool(valid.all()):
-        first = int((~valid).flatten().nonzero()[0])
-        row = words.reshape(-1, words.shape[-1])[first].tolist()
-        raise ValueError(
-            f"words must be one or more of 0..{num_words - 1} and then padding of -1, but sentence {first} is {row}"
-        )
-
-
 def safe_log(weights: Tensor) -> Tensor:
-    """log(weights) with -inf, and gradient 0 rather than NaN, at 0."""
-    positive = weights > 0
-    return torch.where(positive, torch.where(positive, weights, 1.0).log(), -torch.inf)
-
-
-def _check_block(grammar: Grammar, weights: Mapping[str, Tensor], name: str) -> torch.Size:
-    """The batch shape of a block's weights."""
-    shape = grammar.blocks[name].shape
-    if name not in weights:
-        raise ValueError(f"weights lacks block {name!r} of shape {tuple(shape)}")
-    given = weights[name].shape
-    if given[len(given) - len(shape) :] != shape:
-        raise ValueError(f"weights[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(given)}")
-    return given[: len(given) - len(shape)]
+    """log(weights) with -inf, and gradient 0 rather than NaN, at 0; NaN for what is NaN or negative."""
+    zero = weights == 0
+    return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
 
 
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from pyrogram.cli.commands.choices import SampleFormat
+from pyrogram.folding import text_of
 
 
 def sample(
@@ -40,7 +41,7 @@ def sample(
         if isinstance(loaded, PcfgRun):
             words, derivations = loaded.grammar.sample_trees(loaded.weights, (num,), max_length)
             drawn = [loaded.grammar.tree(w[w >= 0], d[d >= 0]) for w, d in zip(words, derivations, strict=True)]
-            write_text("".join(" ".join(str(tree).split()) + "\n" for tree in drawn))
+            write_text("".join(text_of(tree) + "\n" for tree in drawn))
             return
         words, heads = loaded.grammar.sample_trees(loaded.weights, (num,), max_length)
     sentences = [loaded.vocab.decode(row) for row in words]
@@ -56,8 +57,14 @@ def sample(
 def brackets(heads: Sequence[int], symbols: Sequence[str]) -> str:
     """A projective tree as nested brackets; each holds one bare symbol, its head."""
 
-    def inside(c: int) -> str:
-        parts = [(d, f"[{inside(d)}]") for d in range(1, len(heads) + 1) if heads[d - 1] == c]
-        return " ".join(text for _, text in sorted([*parts, (c, symbols[c - 1])]))
-
-    return inside(heads.index(0) + 1)
+    children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for c, h in enumerate(heads, 1):
+        children[h].append(c)
+    order = [heads.index(0) + 1]
+    for c in order:  # heads before what hangs on them
+        order += children[c]
+    inside = {c: symbols[c - 1] for c in order}
+    for c in reversed(order):
+        parts = [(d, f"[{inside[d]}]") for d in children[c]]
+        inside[c] = " ".join(text for _, text in sorted([*parts, (c, symbols[c - 1])]))
+    return inside[order[0]]

@@ -17,8 +17,9 @@ from torch.distributions import transform_to
 from tqdm import tqdm
 from typing_extensions import Self
 
+from pyrogram.charts.checks import checked_words
 from pyrogram.distributions.ragged import simplex_of
-from pyrogram.distributions.sentence import check_words, safe_log
+from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.checkpoint import fingerprint, load_state, save_state
 from pyrogram.infer.model.expected_counts import expect
@@ -193,8 +194,10 @@ class GrammarLoop(ABC):
         if self._reading is None or self._args is None or not same_arguments(self._args, (args, kwargs)):
             reading = self._read_model(args, kwargs)
             self._check(reading)
+            if not any(len(site.words) for site in reading.sentences):
+                raise ValueError("the corpus has no sentences; give one at least")
             for site in reading.sentences:
-                check_words(site.words, site.grammar.num_words)
+                checked_words(site.words, site.grammar.num_words)
             if self._reading is not None and self._fingerprint(self._reading) != self._fingerprint(reading):
                 # Another objective: what it was for other sentences says nothing about when to stop.
                 self.history, self.held_out_history, self._best = [], [], {}
