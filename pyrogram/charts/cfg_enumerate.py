@@ -9,7 +9,6 @@ import numpy as np
 
 from .cfg_rules import Matches, RuleTable, longest
 
-Cell = tuple[int, int, int]
 Cell = tuple[int, int, int]  # a symbol and the words that it spans, i .. k - 1
 Derivation = tuple[int, ...]
 

@@ -54,7 +54,7 @@ class TreeTransform:
             label = self._checked(node)
             if self.collapse_unary and len(node) == 1 and _is_phrase(node[0]) and may_join(node):
                 return [[label, *children[0][0]], children[0][1]]  # one node with its child
-            return [[label], [c if isinstance(c, str) else self._node(*c, Tree) for c in children]]
+            return [[label], [c if isinstance(c, str) else self._node(c[0], c[1], Tree) for c in children]]
 
         labels, children = fold(tree, _itself, changed)
         top = self._node(labels, children, Tree)
