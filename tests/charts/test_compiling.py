@@ -30,7 +30,7 @@ def test_absolute_imports_count_as_well():
 
 
 KERNELS = """
-from pyrogram.charts.compiling import kernel
+from pyrogram.charts.runtime.compiling import kernel
 
 @kernel
 def one(x):

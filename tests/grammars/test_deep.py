@@ -9,7 +9,7 @@ import torch
 from nltk.tree import Tree
 
 from pyrogram import CFG
-from pyrogram.cli.sample import brackets as dependency_brackets
+from pyrogram.cli.commands.sample import brackets as dependency_brackets
 from pyrogram.folding import fold, leaves, text_of
 from pyrogram.grammars.cfg_text import Word
 from pyrogram.grammars.cfg_trees import TreeTransform
