@@ -64,6 +64,18 @@ class Block:
         """The uniform multinomials, in the dtype and on the device of ``like``."""
         return like.new_ones(self.shape) / self.totals(like.new_ones(self.shape))
 
+    def softmax(self, values: Tensor) -> Tensor:
+        """Weights of each multinomial from real numbers, shape ``(..., *shape)``: exp, divided by the totals."""
+        return values.softmax(-1)
+
+    def log_softmax(self, values: Tensor) -> Tensor:
+        """Logarithms of :meth:`softmax`."""
+        return values.log_softmax(-1)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        """Log of the sum of exp over the events of each multinomial: ``(..., *shape)`` to ``(..., *multinomials)``."""
+        return values.logsumexp(-1)
+
 
 @dataclass(frozen=True)
 class PackedBlock(Block):
@@ -90,6 +102,26 @@ class PackedBlock(Block):
 
     def spread(self, values: Tensor) -> Tensor:
         return values.index_select(-1, self.owner.to(values.device))
+
+    def softmax(self, values: Tensor) -> Tensor:
+        exp = (values - self.spread(self._greatest(values))).exp()
+        return exp / self.totals(exp)
+
+    def log_softmax(self, values: Tensor) -> Tensor:
+        return values - self.spread(self.logsumexp(values))
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        greatest = self._greatest(values)
+        sums = self.sums((values - self.spread(greatest)).exp())
+        nothing = sums == 0  # its logarithm has no gradient, not an infinite one
+        return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, sums).log() + greatest)
+
+    def _greatest(self, values: Tensor) -> Tensor:
+        """The greatest number of each multinomial, a constant for autograd; 0 where all are minus infinity."""
+        owner = self.owner.to(values.device).expand(values.shape)
+        lowest = values.new_full((*values.shape[:-1], len(self.sizes)), -torch.inf)
+        greatest = lowest.scatter_reduce(-1, owner, values.detach(), "amax")
+        return greatest.masked_fill(greatest == -torch.inf, 0.0)
 
 
 class Grammar(ABC):
