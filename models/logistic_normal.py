@@ -17,7 +17,6 @@ from torch.distributions import constraints
 
 from pyrogram.distributions import Gaussian, Sentence
 from pyrogram.distributions import logistic_normal as draw
-from pyrogram.distributions.partition import refuse_packed
 from pyrogram.grammar import Grammar
 
 #: Weights start at no less, for an event whose mean is minus infinity could never come back.
@@ -38,7 +37,8 @@ def logistic_normal(
     """Every block is a logistic normal named after it; its Gaussian is site ``"<block>.eta"``.
 
     Means and covariances are ``pyro.param``s ``"loc.<block>"`` and ``"covariance.<block>"``, or ``"variance.<block>"``
-    if ``diagonal``.
+    if ``diagonal``. The multinomials of a packed block, as the R rules of a context-free grammar are, have one
+    Gaussian: without ``diagonal`` its covariance, of shape ``(R, R)``, also ties multinomials.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
     :param initial_weights: where the means start: at the logarithms of these weights, raised to 1e-4 where they are
@@ -51,13 +51,12 @@ def logistic_normal(
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
     check_names("covariance", covariance, grammar.blocks)
-    refuse_packed(grammar.blocks)
     start = cache(lambda: initial_experts(words, grammar, initial_weights, covariance, diagonal))
     priors = {name: prior(name, start, name, block.shape, diagonal, learn) for name, block in grammar.blocks.items()}
 
     def weights() -> dict[str, Tensor]:
         return {
-            name: draw(name, p.loc, p.covariance, variance=p.variance, shape=grammar.blocks[name].shape)
+            name: draw(name, p.loc, p.covariance, variance=p.variance, shape=grammar.blocks[name])
             for name, p in priors.items()
         }
 
@@ -79,8 +78,13 @@ def initial_experts(
     found = {}
     for name, block in grammar.blocks.items():
         loc = weights[name].to(words.device, dtype).clamp_min(LEAST_WEIGHT).log()
-        matrix = torch.eye(block.shape[-1]) if covariance is None or name not in covariance else covariance[name]
-        found[name] = with_covariance(loc, matrix.to(loc), diagonal)
+        given = (covariance or {}).get(name)
+        if given is None and diagonal:
+            found[name] = Gaussian(loc, variance=loc.new_ones(block.shape[-1]))
+        else:
+            found[name] = with_covariance(
+                loc, (torch.eye(block.shape[-1]) if given is None else given).to(loc), diagonal
+            )
     return found
 
 

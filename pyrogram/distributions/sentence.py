@@ -18,6 +18,8 @@ from pyrogram.grammar import Grammar, TooLong, Weights, check_blocks, is_cut
 from .constraints import PaddedWords
 from .partition import once
 
+_SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
+
 
 class Sentence(TorchDistribution):
     """Sentences of a probabilistic grammar: ``log_prob`` is the inside algorithm.
@@ -28,9 +30,9 @@ class Sentence(TorchDistribution):
         with pyro.plate("sentences", len(words), subsample_size=64) as i:
             pyro.sample("words", Sentence(grammar, weights), obs=words[i])
 
-    ``log_prob(words)`` is the *joint* summed over derivations, log p(x | w) = log sum_y p(x, y | w), in nats. Weights
-    need not be normalised; then it is the log of the total weight, log Z(x; w), which may exceed 0. It is -inf for a
-    sentence that the grammar cannot generate.
+    ``log_prob(words)`` is the *joint* summed over derivations, log p(x | w) = log sum_y p(x, y | w), in nats. It is
+    -inf for a sentence that the grammar cannot generate. Of a weighted grammar (``normalized=False``), whose
+    multinomials need not sum to one, it is the log of the total weight, log Z(x; w), which may exceed 0.
 
     ``sample`` draws ancestrally and needs normalised weights. What becomes of a sentence that exceeds ``max_length``
     words, ``too_long`` says:
@@ -49,8 +51,9 @@ class Sentence(TorchDistribution):
     :param log_weights: their logarithms, in place of ``weights``.
     :param max_length: longest sentence that ``sample`` returns, at least 1, and so the width of its result.
     :param too_long: what ``sample`` does with longer ones.
+    :param normalized: whether the weights must sum to one over each multinomial; False for a weighted grammar.
     :raises ValueError: if a block is missing or has the wrong shape or, with validation, if a weight is negative,
-        NaN or infinite.
+        NaN or infinite, or if a multinomial does not sum to one.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -63,6 +66,7 @@ class Sentence(TorchDistribution):
         log_weights: Mapping[str, Tensor] | None = None,
         max_length: int = 100,
         too_long: TooLong = "redraw",
+        normalized: bool = True,
         validate_args: bool | None = None,
     ):
         if (weights is None) == (log_weights is None):
@@ -80,10 +84,13 @@ class Sentence(TorchDistribution):
         self._log_weights = None if log_weights is None else dict(log_weights)
         self.max_length = check_size("max_length", max_length)
         self.too_long: TooLong = too_long
+        self.normalized = normalized
         is_cut(too_long)  # which refuses other words
         super().__init__(torch.broadcast_shapes(*batches), torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
+            if normalized:
+                _check_sums(grammar, given, logarithms=weights is None)
 
     @property
     def log_weights(self) -> Weights:
@@ -101,10 +108,23 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        for name in ("grammar", "weights", "_log_weights", "max_length", "too_long"):
+        for name in ("grammar", "weights", "_log_weights", "max_length", "too_long", "normalized"):
             setattr(new, name, getattr(self, name))
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and deep copies, whose weights are values: no graph, and no parameter store, goes along."""
+        state = self.__dict__.copy()
+        for name in ("weights", "_log_weights"):
+            if state[name] is not None:
+                state[name] = {block: _value(w) for block, w in state[name].items()}
+        return state
+
+    def __copy__(self) -> Sentence:
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
         return new
 
     def _validate_sample(self, value: Tensor) -> None:
@@ -140,6 +160,13 @@ def safe_log(weights: Tensor) -> Tensor:
     return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
 
 
+def _value(weights: Tensor) -> Tensor:
+    """Weights without the graph that they come from, if any, and without what Pyro attaches to a ``pyro.param``."""
+    if weights.is_leaf and not hasattr(weights, "unconstrained"):
+        return weights
+    return weights.detach().requires_grad_(weights.is_leaf and weights.requires_grad)
+
+
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
     for name, w in weights.items():
         w = once(w, 1)  # a loop that reads a model expands one grammar over all sentences
@@ -148,3 +175,23 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
             index = tuple(int(i) for i in (~valid).nonzero()[0])
             kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
+
+
+def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
+    """Refuse, by name, the first multinomial that does not sum to one."""
+    for name, block in grammar.blocks.items():
+        w = once(weights[name].detach(), len(block.shape))
+        w = w.to(torch.promote_types(w.dtype, torch.float32))
+        sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
+        wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
+        if bool(wrong.any()):
+            index = tuple(int(i) for i in wrong.nonzero()[0])
+            batch = index[: w.dim() - len(block.shape)]
+            own = index[len(batch) :]
+            which = "the multinomial" if not own else f"multinomial {own[0] if len(own) == 1 else own}"
+            where = f" at batch index {batch}" if batch else ""
+            raise ValueError(
+                f"weights must sum to one over each multinomial, but {which} of block {name!r} sums to "
+                f"{float(sums[index]):.6g}{where}; make them by the block's normalize or softmax, or say "
+                "normalized=False for a weighted grammar"
+            )

@@ -195,7 +195,7 @@ class VariationalEM(GrammarLoop):
                 estimate[name] = self._weights[name] if c is None else c / source.block.totals(c)
             elif source.mixture is not None:
                 mean = self._mean(reading, name).to(source.value.device, source.value.dtype)
-                estimate[name] = mean.exp() if self.point_estimate == "exp" else mean.softmax(-1)
+                estimate[name] = mean.exp() if self.point_estimate == "exp" else source.block.softmax(mean)
         return estimate
 
     def _mean(self, reading: Reading, name: str) -> Tensor:
