@@ -273,7 +273,7 @@ def test_parts_are_what_no_multinomial_crosses() -> None:
 
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_two_experts_for_every_multinomial(diagonal: bool) -> None:
-    """The bound of their mean, by hand; no higher than that of one expert, for mean field takes them for independent."""
+    """The bound of their mean, by hand; below that of one expert, for mean field takes them for independent."""
     twice = PartitionStructure(
         {"rules": BLOCK},
         {name: Experts(BLOCK.shape) for name in ("rules", "other")},
