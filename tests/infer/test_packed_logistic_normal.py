@@ -25,7 +25,7 @@ from pyrogram import CFG, DMV
 from pyrogram.distributions import Experts, Gaussian, Link, PartitionStructure, Sentence, logistic_normal
 from pyrogram.grammar import Block, PackedBlock
 from pyrogram.infer import EM, CollapsedVB, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
-from pyrogram.infer.logistic_normal import parts_of
+from pyrogram.infer.logistic_normal.layout import parts_of
 
 GRAMMAR = CFG.from_string("""
     S -> A S | A | A 'b' S A
