@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 
     from pyrogram.sweeps import Sweeps
 
+__all__ = [
+    "Block",
+    "Grammar",
+    "PackedBlock",
+    "SentenceRows",
+    "Weights",
+    "check_normalized",
+    "random_weights",
+    "uniform_weights",
+]
+
 Weights = dict[str, Tensor]
 TooLong = Literal["redraw", "truncate"]
 

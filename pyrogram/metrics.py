@@ -53,6 +53,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def directed_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
     """Fraction of words with the right head (the attachment accuracy of [2])."""
     return _fraction(_Agreement(predicted, gold).directed)

@@ -29,6 +29,8 @@ from pyrogram.charts.checks import checked_words
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
 
+__all__ = ["Field", "Own", "Sweeps", "Weights"]
+
 Weights = dict[str, Tensor]
 Own = dict[str, Tensor]
 

@@ -26,10 +26,10 @@ BELOW["grammar"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
-BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer", "metrics"}
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding"}
-BELOW["testing"] = set(BELOW["models"])
+BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
 BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 

@@ -9,7 +9,6 @@ and float64 are numba's, everything else is torch's.
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -97,8 +96,3 @@ class _LogPartition(torch.autograd.Function):
             return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None, None
         counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))
         return counts.to(log_weights.dtype), None, None, None
-
-
-def grammars_of(num_grammars: int, num_trees: int) -> Any:
-    """``own`` for one grammar for all trees, or one grammar each."""
-    return np.zeros(num_trees, np.int64) if num_grammars == 1 else np.arange(num_trees)

@@ -16,8 +16,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.distributions import Sentence
-from pyrogram.distributions.logistic_normal import Gaussian, Mixture
+from pyrogram.distributions import Gaussian, Mixture, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.infer.model.structure import ModelError

@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def _checks(*modules: Any) -> dict[str, Callable[[Any], None]]:
     """The functions check_... of modules, by the rest of their names."""
     found: dict[str, Callable[[Any], None]] = {}

@@ -15,6 +15,7 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
+from pyrogram.models import initial_experts
 from pyrogram.models import logistic_normal as ln_model
 from pyrogram.models import shared_logistic_normal as shared_model
 from rewriting import derivations
@@ -142,12 +143,13 @@ def test_draws_are_normalised_over_each_left_side(diagonal: bool, plate: int | N
 
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_the_model_of_the_papers(diagonal: bool) -> None:
-    trace: Any = poutine.trace(partial(ln_model, diagonal=diagonal)).get_trace(WORDS, GRAMMAR)
+    model = partial(ln_model, start=initial_experts(WORDS, GRAMMAR, diagonal=diagonal))
+    trace: Any = poutine.trace(model).get_trace(WORDS, GRAMMAR)
     weights = trace.nodes["rules"]["value"]
     assert weights.shape == (len(WORDS), R)
     torch.testing.assert_close(weights, softmaxes(trace.nodes["rules.eta"]["value"]))
     assert pyro.param(f"{'variance' if diagonal else 'covariance'}.rules").shape == ((R,) if diagonal else (R, R))
-    drawn = Predictive(partial(ln_model, diagonal=diagonal), num_samples=3)(WORDS, GRAMMAR)
+    drawn = Predictive(model, num_samples=3)(WORDS, GRAMMAR)
     assert drawn["rules"].shape == (3, len(WORDS), R)
 
 
@@ -213,7 +215,9 @@ def test_a_prior_without_spread_is_a_fixed_grammar() -> None:
 
 def test_initial_weights_set_q_and_the_means() -> None:
     weights = BLOCK.normalize(torch.arange(1.0, R + 1))
-    loop = VariationalEM(partial(ln_model, diagonal=True), initial_weights={"rules": weights})
+    loop = VariationalEM(
+        partial(ln_model, start=initial_experts(WORDS, GRAMMAR, diagonal=True)), initial_weights={"rules": weights}
+    )
     loop._prepared(loop._read((WORDS, GRAMMAR), {}), loop._priors(loop._need_reading()))
     torch.testing.assert_close(loop.weights()["rules"], weights, rtol=1e-3, atol=0)
 
@@ -283,7 +287,7 @@ def test_two_experts_for_every_multinomial(diagonal: bool) -> None:
     spread: dict[str, Tensor] = {"variance": variance} if diagonal else {"covariance": covariance}
     doubled = {name: Gaussian(loc, **{kind: 2 * s for kind, s in spread.items()}) for name in twice.experts}
     tight: Any = {"e_step_tolerance": 1e-13, "e_step_rounds": 500}
-    model = partial(shared_model, grammar=GRAMMAR, structure=twice, start=doubled, diagonal=diagonal, learn=False)
+    model = partial(shared_model, grammar=GRAMMAR, structure=twice, prior=doubled)
     loop = VariationalEM(model, **tight)
     objective = loop.step(WORDS)
     assert loop._experts is not None

@@ -14,7 +14,7 @@ import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
-from pyrogram.models import dirichlet, logistic_normal
+from pyrogram.models import dirichlet, initial_experts, logistic_normal
 from torch import Tensor
 
 from pyrogram import CFG, DMV
@@ -34,14 +34,9 @@ def module_local_params(request: pytest.FixtureRequest) -> Any:
 
 
 def model(batch_size: int | None = None) -> None:
-    logistic_normal(
-        WORDS,
-        GRAMMAR,
-        covariance={name: MATRIX for name in GRAMMAR.blocks},
-        initial_weights=GRAMMAR.initial_weights(WORDS, "random", seed=0),
-        learn=False,
-        batch_size=batch_size,
-    )
+    start = GRAMMAR.initial_weights(WORDS, "random", seed=0)
+    prior = initial_experts(WORDS, GRAMMAR, start, {name: MATRIX for name in GRAMMAR.blocks})
+    logistic_normal(WORDS, GRAMMAR, prior=prior, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pyrogram.charts.gaussians import experts
 from pyrogram.charts.gaussians.layout import ranges
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 
 from .layout import Family, arrange, parts_of, starts_of

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights

@@ -46,7 +46,7 @@ class Mixture:
 
 def logistic_normal(
     name: str,
-    loc: Tensor | float,
+    loc: Tensor | float | Gaussian,
     covariance: Tensor | None = None,
     *,
     variance: Tensor | float | None = None,
@@ -61,15 +61,21 @@ def logistic_normal(
     events, and softmax is taken over each multinomial: pass the block for ``shape``. With a variance they are
     independent; with a covariance, of shape ``(R, R)``, they are so only if it is zero between them.
 
-    :param loc: mu, shape ``(*batch, N)``: N events of each multinomial.
+    :param loc: mu, shape ``(*batch, N)``: N events of each multinomial; or mu and Sigma in one, a :class:`Gaussian`.
     :param covariance: Sigma, positive definite, shape ``(*batch, N, N)``; one ``(N, N)`` serves all multinomials.
     :param variance: in place of covariance, the diagonal of Sigma, shape ``(*batch, N)``.
     :param shape: the block, or its shape ``(*batch, N)``, to which loc and covariance are broadcast; where they have
         more dimensions, those are batch dimensions for enclosing plates. By default, the shape that they broadcast to.
     :returns: the weights, shape ``(*plates, *batch, N)``.
-    :raises ValueError: if both covariance and variance are given or neither, or if shapes do not fit together.
+    :raises ValueError: if both covariance and variance are given or neither (or one besides a Gaussian), or if shapes
+        do not fit together.
     """
-    gaussian = Gaussian(_tensor(loc), covariance, None if variance is None else _tensor(variance))
+    if isinstance(loc, Gaussian):
+        if covariance is not None or variance is not None:
+            raise ValueError(f"logistic normal {name!r} has a Gaussian, so it takes neither covariance nor variance")
+        gaussian = loc
+    else:
+        gaussian = Gaussian(_tensor(loc), covariance, None if variance is None else _tensor(variance))
     block = shape if isinstance(shape, Block) else Block(gaussian.shape if shape is None else torch.Size(shape))
     structure = _untied(name, block)
     return _draw({name: f"{name}.eta"}, {name: name}, {name: gaussian}, structure)[name]
