@@ -30,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     corpora = {name: corpus.filter(max_length=args.max_length) for name, corpus in _corpora(args).items()}
     words = {name: corpus.words for name, corpus in corpora.items()}
     grammars = {name: DMV(num_tags=len(corpus.vocab)) for name, corpus in corpora.items()}
+    families = tag_families("universal" if args.conllu else "penn")
     structures = {
-        name: tie(grammars[name], tag_families(corpus.vocab.symbols), args.ties) for name, corpus in corpora.items()
+        name: tie(grammars[name], [families.get(tag, "other") for tag in corpus.vocab.symbols], args.ties)
+        for name, corpus in corpora.items()
     }
 
     loop = VariationalEM(bilingual).run(words, grammars, structures, num_steps=args.num_steps, progress=False)

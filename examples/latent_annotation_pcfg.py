@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     parses = grammar.parse(loop.weights(), grammar.cfg.encode(bank.sentences("test")))
     found = [grammar.cfg.tree(words, rules) for words, rules in zip(bank.forms("test"), parses.rules, strict=True)]
-    scores = parseval(found, bank.parts["test"])
+    scores = parseval(found, bank.parts["test"])[-1]
     print(f"{len(trees)} trees, {len(grammar.cfg.rules)} rules, {args.num_subtypes} subtypes of each nonterminal")
     print(f"objective {loop.history[-1]:.2f} after {len(loop.history)} iterations")
     print(f"labelled F1 of {len(found)} other sentences: {scores.f1:.1%}")

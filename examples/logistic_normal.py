@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     tags, grammar = corpus.vocab.symbols, DMV(num_tags=len(corpus.vocab))
 
     # Tags of one family (nouns, verbs, ...) start with a covariance of one half, as in section 5 of the paper.
-    matrix = family_covariance(tag_families(tags))
+    families = tag_families("universal" if args.conllu else "penn")
+    matrix = family_covariance([families.get(tag, "other") for tag in tags])
     covariance = {"root": matrix, "attach": matrix}
     start = initial_experts(corpus.words, grammar, covariance=covariance, diagonal=args.diagonal)
     model = corpus_logistic_normal if args.once else logistic_normal

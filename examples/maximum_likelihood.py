@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     loop = EM(maximum_likelihood).run(corpus.words, grammar, num_steps=args.num_steps, progress=False)
 
     trees = grammar.derivation(loop.weights(), corpus.words).mbr()
-    baseline = directed_accuracy(attach_right(corpus.words), corpus.heads)
+    baseline = directed_accuracy(attach_right(corpus.lengths), corpus.heads)
     print(f"{len(corpus)} sentences, log likelihood {loop.history[-1]:.2f} after {len(loop.history)} iterations")
     print(f"heads that are right: {directed_accuracy(trees, corpus.heads):.1%}; attach-right: {baseline:.1%}")
 

@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     whole = Corpus.from_conllu(args.conllu, tags="upos") if args.conllu else Corpus.builtin(args.num_sentences)
     corpus = whole.filter(max_length=args.max_length)
     grammar = DMV(num_tags=len(corpus.vocab))
-    structure = tie(grammar, tag_families(corpus.vocab.symbols), args.ties)
+    families = tag_families("universal" if args.conllu else "penn")
+    structure = tie(grammar, [families.get(tag, "other") for tag in corpus.vocab.symbols], args.ties)
 
     untied = corpus_logistic_normal if args.once else logistic_normal
     loop = VariationalEM(untied).run(corpus.words, grammar, num_steps=args.num_steps, progress=False)

@@ -51,7 +51,7 @@ def pitman_yor_dependency(
     sites ``"<variable>_strength"``; Gamma(1, 0.1) is exponential with mean 10. With a ``"...-fixed"`` one, alpha is
     Eisner's, and epsilon 0 or 0.1.
 
-    :param values: the events of tags, words and cases, as :meth:`LexicalDependencies.events` has them.
+    :param values: the events of tags, words and cases, as :meth:`.LexicalDependencies.events` has them.
     :param contexts: by variable, the contexts that its values were seen in.
     :param num_values: how many values each variable has.
     :param paths: ``"minimal"``, ``"maximal"`` or ``"exact"``.

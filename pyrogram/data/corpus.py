@@ -60,6 +60,13 @@ class Corpus:
     ``corpus[3]`` is a sentence, a :class:`SentenceRecord`, and iteration gives all of them; ``corpus[idx]`` with a
     slice, numbers or a mask is a corpus, too, with the same vocabulary, padded to its own longest sentence.
 
+    >>> corpus = Corpus.from_sentences([["DT", "NN", "VBZ"], ["NN", "VBZ"]], heads=[[2, 3, 0], [2, 0]])
+    >>> corpus.vocab.symbols
+    ('NN', 'VBZ', 'DT')
+    >>> corpus.words
+    tensor([[ 2,  0,  1],
+            [ 0,  1, -1]])
+
     :param sentences: N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.
     :param words: ids, shape ``(N, n)``, padded with -1 on the right.

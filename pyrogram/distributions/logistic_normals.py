@@ -57,6 +57,10 @@ def logistic_normal(
     The Gaussian is the latent site ``"<name>.eta"``, the weights are the deterministic site ``name``. All dimensions
     are dimensions of one event, so that plates come to the left.
 
+    >>> attach = logistic_normal("attach", torch.zeros(3, 2, 3), torch.eye(3))
+    >>> attach.shape, bool(torch.allclose(attach.sum(-1), torch.ones(3, 2)))
+    (torch.Size([3, 2, 3]), True)
+
     Multinomials of different sizes, a :class:`~pyrogram.grammar.PackedBlock` of R events, have one Gaussian for all
     events, and softmax is taken over each multinomial: pass the block for ``shape``. With a variance they are
     independent; with a covariance, of shape ``(R, R)``, they are so only if it is zero between them.

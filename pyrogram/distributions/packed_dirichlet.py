@@ -113,6 +113,11 @@ DIRICHLETS = (dist.Dirichlet, PackedDirichlet)
 def dirichlet_prior(block: Block, concentration: Tensor | float) -> TorchDistribution:
     """A Dirichlet for each multinomial of a block, as one event of the block's shape.
 
+    >>> block = pyrogram.DMV(num_tags=3).blocks["attach"]
+    >>> attach = pyro.sample("attach", dirichlet_prior(block, 0.25))
+    >>> attach.shape, bool(torch.allclose(attach.sum(-1), torch.ones(3, 2)))
+    (torch.Size([3, 2, 3]), True)
+
     :param concentration: α of every event, shape ``(*batch, *block.shape)``. A tensor of any other shape is a batch of
         numbers (of plates or vectorised particles), each of which makes all Dirichlets of its prior symmetric; expand
         what only the events or only the multinomials share, as in ``alpha.expand(block.shape)``.

@@ -28,6 +28,12 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
     The score of a tree is the sum of its arcs' scores and, if given, of the scores of both stops of every word.
     ``log_prob`` is normalised: log p(tree | scores), in nats, never above 0.
 
+    >>> trees = ProjectiveDependencyTree(torch.zeros(4, 4))
+    >>> round(float(trees.log_partition.exp()), 4)  # three words have seven trees with one root
+    7.0
+    >>> trees.enumerate_support().shape
+    torch.Size([7, 3])
+
     Time O(n^3), memory O(n^2) a sentence.
 
     :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent], or ``(*batch, n+1, n+1, 2)`` [head,

@@ -34,6 +34,11 @@ class Sentence(TorchDistribution):
     -inf for a sentence that the grammar cannot generate. Of a weighted grammar (``normalized=False``), whose
     multinomials need not sum to one, it is the log of the total weight, log Z(x; w), which may exceed 0.
 
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a", "a"]])
+    >>> Sentence(grammar, {"rules": torch.tensor([0.5, 0.5])}).log_prob(words).exp()
+    tensor([0.5000, 0.2500])
+
     ``sample`` draws ancestrally and needs normalised weights. What becomes of a sentence that exceeds ``max_length``
     words, ``too_long`` says:
 

@@ -46,6 +46,12 @@ class CFG(Grammar):
     second, and so on, in order of first appearance. A derivation is leftmost: the indices of the rules as they rewrite
     the leftmost nonterminal, which is the order of the tree's nodes from the root and the left.
 
+    >>> grammar = CFG([("S", ["NP", "VP"]), ("NP", ["she"]), ("NP", ["fish"]), ("VP", ["eats", "NP"])])
+    >>> words = grammar.encode([["she", "eats", "fish"]])
+    >>> best = grammar.derivation(grammar.initial_weights(words, "uniform"), words).argmax()[0]
+    >>> print(grammar.tree(["she", "eats", "fish"], best))
+    (S (NP she) (VP eats (NP fish)))
+
     :param rules: pairs of a left side, a string, and a right side, a sequence of strings.
     :param start: the symbol of a sentence; by default the left side of the first rule.
     :param weights: of the rules in the order given, kept in :attr:`weights`; they need not be normalised.

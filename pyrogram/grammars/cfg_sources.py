@@ -72,7 +72,7 @@ def from_trees(
     markov_order: int | None = None,
     start: str | None = "ROOT",
 ) -> CFG:
-    """The rules of a treebank, with maximum-likelihood weights, in :attr:`CFG.weights`.
+    """The rules of a treebank, with maximum-likelihood weights, in :attr:`pyrogram.CFG.weights`.
 
     :meth:`CFG.derivation_of` takes trees of the treebank as they are, and :meth:`CFG.tree` gives such trees back.
 

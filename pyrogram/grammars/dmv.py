@@ -36,6 +36,13 @@ class DMV(Grammar):
       ``valence_attach``; direction 0 is left, 1 right; valence is 0 for the first child on that side, else 1;
     * ``stop`` (V, 2, 2, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.
 
+    >>> grammar = DMV(num_tags=2)
+    >>> {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+    {'root': (2,), 'attach': (2, 2, 2), 'stop': (2, 2, 2, 2)}
+    >>> words = torch.tensor([[0, 1, 1], [1, 0, -1]])
+    >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 7 trees, and of 2
+    tensor([7.0000, 2.0000])
+
     :param num_tags: V, the size of the alphabet.
     :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
         child depends on valence.

@@ -34,6 +34,12 @@ class HMM(Grammar):
     of the textbook model without an end, which is a distribution for each length. Equal weights for all states are a
     saddle point of the likelihood: start from the ``random`` initial weights, the default, not from ``uniform``.
 
+    >>> grammar = HMM(num_states=1, num_words=2)
+    >>> weights = {"initial": [1.0], "transition": [[0.5, 0.5]], "emission": [[0.9, 0.1]]}
+    >>> words = torch.tensor([[0, -1], [1, 0]])
+    >>> grammar.log_partition({name: torch.tensor(w).log() for name, w in weights.items()}, words).exp()
+    tensor([0.4500, 0.0225])
+
     :param num_states: K.
     :param num_words: V, the size of the alphabet.
     """

@@ -56,8 +56,11 @@ def _checks(*modules: Any) -> dict[str, Callable[[Any], None]]:
     return found
 
 
+#: Checks of distributions over derivations of single sentences, by name: each takes a :class:`DistributionCase`.
 DISTRIBUTION_CHECKS = _checks(shapes, sums, gradients, values, objects)
+#: Checks of distributions over derivations of a padded batch of sentences, by name.
 PADDING_CHECKS = _checks(padding)
+#: Checks of grammars, by name: each takes a :class:`GrammarCase`.
 GRAMMAR_CHECKS = _checks(grammar_sums, grammar_use)
 
 

@@ -54,6 +54,12 @@ class VariationalEM(GrammarLoop):
     ``weights()`` are the posterior means of Dirichlets and, of logistic normals, softmax of the mean: of μ for those
     drawn for each sentence, of q's mean for those drawn once. (softmax of a mean is not the mean of the softmax.)
 
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> loop = VariationalEM(pyrogram.models.dirichlet).run(words, grammar, concentration=1.0, progress=False)
+    >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
+    tensor([0.4286, 0.5714])
+
     :param averaging: what the M-step of a logistic normal averages over: ``"all"`` sentences, as the paper prints,
         so that the parameters of rare heads move slowly, or those in which the multinomial is ``"present"``. The bound
         never falls in either if covariances are diagonal; with full covariances only ``"all"`` guarantees it.

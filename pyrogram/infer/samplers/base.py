@@ -29,7 +29,7 @@ from .hyperparameters import HyperPrior, NutsHypers, SliceHypers
 
 
 class TreeSampler(GrammarLoop, MCMCKernel):
-    """A Markov chain over the derivations of all sentences; see :class:`TreeHastings` and :class:`TreeGibbs`.
+    """A Markov chain over the derivations of all sentences; see :class:`.TreeHastings` and :class:`.TreeGibbs`.
 
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
     (``MCMC(sampler, 1000).run(words)``), where the samples are the weights and the continuous hyperparameters; the
