@@ -270,3 +270,12 @@ def test_constraints_pin_every_dependency(python: str) -> None:
         if name != "pyro-grammar":
             (version,) = pinned[name]
             assert wanted.specifier.contains(version.version), f"{name} {version} is not {wanted}"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert {f"version: {project['version']}", f"license: {project['license']}"} <= set(lines)
+    assert '  - name: "Contributors to the pyrogram project"' in lines
+    assert sum(line == "  - type: conference-paper" for line in lines) == 4
