@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+__all__ = ["fold", "leaves", "text_of"]
+
 Result = TypeVar("Result")
 
 
