@@ -8,6 +8,7 @@ For each sentence l and multinomial k:
 2. theta[l, k] = softmax(eta[l, k]),
 3. sentence l ~ Grammar(theta[l]).
 
+The first two are one call of :func:`pyrogram.distributions.logistic_normal`, under the name ``softmax_of_normal``.
 The corpus is used to learn mu and Sigma (empirical Bayes), and softmax(mu) is the point estimate of the weights::
 
     loop = VariationalEM(logistic_normal).run(words, grammar)

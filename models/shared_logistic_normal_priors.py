@@ -8,6 +8,8 @@ For each sentence l:
 2. theta[l, k] = softmax(mean of the segments of experts that make up multinomial k),
 3. sentence l ~ Grammar(theta[l]).
 
+The first two are one call of :func:`pyrogram.distributions.shared_logistic_normal`, under the name
+``softmax_of_mixed_normals``.
 Which segments make up which multinomial is said by a partition structure; :func:`pyrogram.grammars.tie` makes those of
 the paper. The paper trains without tying first and adds it then (section 4.1)::
 
