@@ -24,10 +24,15 @@ def printable(text: str, longest: int | None = None, keep: str = "") -> str:
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 
 
+def shown(word: str) -> str:
+    """A word for a message: printable, at most :data:`LONGEST_WORD` characters of it."""
+    return printable(word, LONGEST_WORD)
+
+
 def quoted(word: str) -> str:
-    """A word for a message: printable, at most :data:`LONGEST_WORD` characters of it, in quotes."""
+    """The same in quotes."""
     quote = '"' if "'" in word and '"' not in word else "'"
-    return f"{quote}{printable(word, LONGEST_WORD)}{quote}"
+    return f"{quote}{shown(word)}{quote}"
 
 
 def _escape(character: str) -> str:

@@ -7,12 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pyrogram.printable import printable
+
 Alphabet = Literal["upos", "xpos", "form"]
 MISSING = "_"
+#: The name of standard input where a file's is asked for.
+STANDARD_INPUT = "-"
 
 
 class CorpusError(ValueError):
     """A corpus that cannot be read: the message says where, what is wrong, and what to do.
+
+    The message is one line; control characters of the file and of its name are written as escapes.
 
     :param source: file name, or what stands for it.
     :param line: line number in the file, from 1, or None for the whole file.
@@ -23,7 +29,8 @@ class CorpusError(ValueError):
         self.source = source
         self.line = line
         self.problem = problem
-        super().__init__(f"{source}{'' if line is None else f', line {line}'}: {problem}.")
+        place = "standard input" if source == STANDARD_INPUT else source
+        super().__init__(printable(f"{place}{'' if line is None else f', line {line}'}: {problem}."))
 
     def __reduce__(self) -> tuple[type[CorpusError], tuple[str, int | None, str]]:
         return CorpusError, (self.source, self.line, self.problem)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -13,10 +14,13 @@ from pyrogram.data.heads import check_heads
 from pyrogram.data.punctuation import remove_punctuation
 from pyrogram.data.records import MISSING, Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.vocabulary import Unknown, Vocabulary
+from pyrogram.printable import quoted
 
 Paths = StrPath | Iterable[StrPath]
 Punctuation = Literal["remove", "keep"]
 IN_MEMORY = "sentences in memory"
+# What a file of CoNLL-U cannot hold in a word.
+_NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,13 @@ def _symbols(record: SentenceRecord, options: Options) -> tuple[str, ...]:
     if options.tags == "form":
         return tuple(f.lower() for f in record.forms) if options.lowercase else record.forms
     column = record.upos if options.tags == "upos" else record.xpos
+    if options.tags == "upos" and "CONJ" in column and (options.vocab is None or "CONJ" not in options.vocab):
+        column = tuple("CCONJ" if tag == "CONJ" else tag for tag in column)
     if MISSING in column:
         i = column.index(MISSING)
         others = " or ".join(repr(a) for a in get_args(Alphabet) if a != options.tags)
         name = options.tags.upper()
-        raise record.error(f"the word {record.forms[i]!r} has no {name} (_); read the file with tags={others}", i)
+        raise record.error(f"the word {quoted(record.forms[i])} has no {name} (_); read the file with tags={others}", i)
     return column
 
 
@@ -120,7 +126,7 @@ def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknow
             ids += vocab.encode(record.tags, unknown)
         except KeyError:
             i = next(i for i, symbol in enumerate(record.tags) if symbol not in vocab)
-            lacks = f"the symbol {record.tags[i]!r} is not in the vocabulary of {len(vocab)} symbols"
+            lacks = f"the symbol {quoted(record.tags[i])} is not in the vocabulary of {len(vocab)} symbols"
             advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
             raise record.error(f"{lacks}; {advice}", i) from None
     return ids
@@ -147,8 +153,12 @@ def in_memory(
                 problem = f"expected {len(symbol)} {name}, one per token, actual {len(row)}; give as many"
                 raise CorpusError(IN_MEMORY, number, problem)
         for token in (*symbol, *word):
-            if not isinstance(token, str) or not token or "  " in token or any(c in token for c in "\t\n\r"):
-                problem = f"{token!r} is no symbol; give strings, not empty, without tabs, line ends or two spaces"
+            if not isinstance(token, str) or not token or _NO_SYMBOL.search(token):
+                given = quoted(token) if isinstance(token, str) else repr(token)
+                advice = (
+                    "give strings, not empty, without tabs, line ends, NUL, needless spaces, halves of surrogate pairs"
+                )
+                problem = f"{given} is no symbol; {advice}"
                 raise CorpusError(IN_MEMORY, number, problem)
         none = (MISSING,) * len(symbol)
         record = SentenceRecord(
