@@ -258,11 +258,10 @@ def _trials(
 
 
 def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
-    from pyrogram.cli.io.corpora import digest
+    from pyrogram.cli.io.corpora import digests
     from reproductions.induction.corpora import DEMO_SENTENCES
 
-    found: dict[str, str | int] = {name: digest(path) for name, path in given.items() if path is not None}
-    return found or {"builtin": DEMO_SENTENCES}
+    return digests(**given) or {"builtin": DEMO_SENTENCES}
 
 
 def _study(settings: StudySettings, given: dict[str, Path | None], format: str) -> Study:

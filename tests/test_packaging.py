@@ -24,7 +24,7 @@ BELOW["parseval"] = {"folding"}
 BELOW["sweeps"] = BELOW["sweeps_second_order"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["grammar"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
 BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer", "metrics"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}

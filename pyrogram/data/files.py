@@ -102,7 +102,7 @@ def read_lines(path: str) -> list[str]:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise CorpusError(path, line, "byte 0x00 is no text; convert the file to UTF-8")
     if not text.strip():
-        raise CorpusError(path, 1, "the file is empty; give a file with at least one sentence")
+        raise CorpusError(path, 1, "the file is empty; give one with text in it")
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

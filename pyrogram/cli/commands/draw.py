@@ -32,7 +32,7 @@ def draw(
     else are not counted.
     """
     from pyrogram.cli.commands.evaluate import check_same
-    from pyrogram.cli.io.corpora import read_corpus
+    from pyrogram.cli.io.corpora import name_of, read_corpus
     from pyrogram.cli.io.files import check_writable, write_file
     from pyrogram.cli.io.output import print_tree
     from pyrogram.viz import draw_tree
@@ -45,14 +45,16 @@ def draw(
         file, format=format.value, tags="form", heads="required", punctuation=keep, no_tags_option=words
     )
     if sentence > len(corpus):
-        raise CommandError(f"--sentence {sentence} is not in {file}, which ends with sentence {len(corpus)}")
+        raise CommandError(f"--sentence {sentence} is not in {name_of(file)}, which ends with sentence {len(corpus)}")
     i = sentence - 1
     record = corpus.sentences[i]
     right = None
     if gold is not None:
         theirs = read_corpus(gold, format=format.value, tags="form", heads="required", no_tags_option=words)
         if sentence > len(theirs):
-            raise CommandError(f"--sentence {sentence} is not in {gold}, which ends with sentence {len(theirs)}")
+            raise CommandError(
+                f"--sentence {sentence} is not in {name_of(gold)}, which ends with sentence {len(theirs)}"
+            )
         check_same(theirs[i : i + 1], corpus[i : i + 1], gold, file, first=sentence)
         right = theirs.sentences[i].heads
     assert record.heads is not None

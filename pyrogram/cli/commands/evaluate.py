@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pyrogram.cli.commands.choices import Format, Score, Tags
+from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError
+from pyrogram.printable import quoted
 
 if TYPE_CHECKING:
     from pyrogram.data import Corpus
@@ -52,11 +55,20 @@ def _evaluate_brackets(gold: Path, predicted: Path) -> None:
     theirs, ours = read_trees(gold), read_trees(predicted, unparsed=True)
     for number, (g, p) in enumerate(zip(theirs, ours, strict=False), 1):
         if p is not None and g.leaves() != p.leaves():
-            words = f"{' '.join(g.leaves())!r} in {gold} and {' '.join(p.leaves())!r} in {predicted}"
-            raise CommandError(f"sentence {number} differs: it is {words}")
+            raise CommandError(f"sentence {number} differs: {_difference(g.leaves(), p.leaves(), gold, predicted)}")
     if len(theirs) != len(ours):
-        raise CommandError(f"{gold} has {len(theirs)} sentences and {predicted} {len(ours)}; they must be the same")
+        raise CommandError(
+            f"{name_of(gold)} has {len(theirs)} sentences and {name_of(predicted)} {len(ours)}; they must be the same"
+        )
     console().print(str(parseval(ours, theirs)), soft_wrap=True)
+
+
+def _difference(g: Sequence[str], p: Sequence[str], gold: Path, predicted: Path) -> str:
+    """How two sentences differ."""
+    if len(g) != len(p):
+        return f"it has {len(g)} words in {name_of(gold)} and {len(p)} in {name_of(predicted)}"
+    i = next(i for i in range(len(g)) if g[i] != p[i])
+    return f"word {i + 1} is {quoted(g[i])} in {name_of(gold)} and {quoted(p[i])} in {name_of(predicted)}"
 
 
 def check_same(gold: Corpus, predicted: Corpus, gold_path: Path, predicted_path: Path, first: int = 1) -> None:
@@ -65,15 +77,8 @@ def check_same(gold: Corpus, predicted: Corpus, gold_path: Path, predicted_path:
         if g.tags == p.tags:
             continue
         where = f"sentence {number} differs (lines {g.line} and {p.line})"
-        if len(g) != len(p):
-            raise CommandError(f"{where}: it has {len(g)} words in {gold_path} and {len(p)} in {predicted_path}")
-        i = next(i for i in range(len(g)) if g.tags[i] != p.tags[i])
-        raise CommandError(
-            f"{where}: word {i + 1} is {g.tags[i]!r} in {gold_path} and {p.tags[i]!r} in {predicted_path}"
-        )
+        raise CommandError(f"{where}: {_difference(g.tags, p.tags, gold_path, predicted_path)}")
     if len(gold) != len(predicted):
         longer = min(len(gold), len(predicted)) + 1
-        raise CommandError(
-            f"{gold_path} has {len(gold)} sentences and {predicted_path} {len(predicted)}: sentence {longer} is "
-            "missing in one of them"
-        )
+        sizes = f"{name_of(gold_path)} has {len(gold)} sentences and {name_of(predicted_path)} {len(predicted)}"
+        raise CommandError(f"{sizes}: sentence {longer} is missing in one of them")

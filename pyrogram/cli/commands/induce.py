@@ -174,12 +174,11 @@ def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
 def _digests(
     train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None = None
 ) -> dict[str, str | int]:
-    from pyrogram.cli.io.corpora import digest
+    from pyrogram.cli.io.corpora import digests
 
     if train is None:
         return {"builtin": DEMO_SENTENCES}
-    named = {"train": train, "dev": dev, "test": test, "grammar": grammar}
-    return {name: digest(path) for name, path in named.items() if path is not None}
+    return digests(train=train, dev=dev, test=test, grammar=grammar)
 
 
 def _run_pcfg(
@@ -249,7 +248,7 @@ def _interruptible(out: Path | None) -> Iterator[None]:
 
 
 def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
-    from pyrogram.cli.io.corpora import note_unknown, read_corpus
+    from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
     from pyrogram.cli.runs.dmv_induction import Corpora
 
     whole = read_corpus(train, format=format, tags=settings.tags)
@@ -260,10 +259,10 @@ def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | Non
         note_unknown(others[path], path)
     held_out = None if dev is None else others[dev]
     if test is not None:
-        return Corpora(whole, held_out, others[test], str(test))
+        return Corpora(whole, held_out, others[test], name_of(test))
     if dev is not None and held_out is not None:
-        return Corpora(whole, held_out, held_out, str(dev))
-    return Corpora(whole, None, whole, str(train))
+        return Corpora(whole, held_out, held_out, name_of(dev))
+    return Corpora(whole, None, whole, name_of(train))
 
 
 def _demo_corpora(settings: Settings) -> Corpora:
@@ -281,13 +280,13 @@ def _show(outcome: Outcome, corpora: Corpora, out: Path | None, draw: bool) -> N
     """The table on stdout, and below it where everything is."""
     from rich.text import Text
 
-    from pyrogram.cli.io.output import console
-    from pyrogram.cli.runs.report import footnotes, terminal
+    from pyrogram.cli.io.output import console, footnotes
+    from pyrogram.cli.runs.report import terminal
 
     screen = console()
     screen.print(Text(outcome.report.title, style="bold"))
     screen.print(terminal(outcome.report))
-    screen.print(footnotes(outcome.report))
+    screen.print(footnotes(outcome.report.notes))
     if draw:
         _show_sentence(outcome, corpora, out)
     _tell(out)

@@ -39,7 +39,7 @@ def parse(
     model that train has learnt, it stays. Symbols that the training sentences lacked are taken for the most frequent
     one; stderr says which.
     """
-    from pyrogram.cli.io.corpora import note_unknown, read_corpus
+    from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
     from pyrogram.cli.io.files import check_writable, write_file
     from pyrogram.cli.io.output import write_text
     from pyrogram.cli.runs import evaluation as scores
@@ -85,7 +85,7 @@ def parse(
     )
     note_unknown(corpus, file)
     if corpus.dropped:
-        note(f"note: {file}: {corpus.dropped} sentences of nothing but punctuation are left out")
+        note(f"note: {name_of(file)}: {corpus.dropped} sentences of nothing but punctuation are left out")
     with double_precision():
         weights = scores.smoothed(loaded.grammar, loaded.weights, loaded.settings["smoothing"])
         heads, _ = scores.parse(loaded.grammar, weights, corpus.words, [decoder.value])

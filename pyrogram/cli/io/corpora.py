@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.printable import shown
 
 if TYPE_CHECKING:
     from pyrogram.data import Corpus, Vocabulary
@@ -20,8 +21,20 @@ ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
 
 
 def format_of(path: Path, chosen: str = "auto") -> str:
-    """The format of a file, by its extension unless it was said; text without a known one is tagged text."""
-    return SUFFIXES.get(path.suffix.lower(), "tags") if chosen == "auto" else chosen
+    """The format of a file, by its extension (before ``.gz``) unless it was said; without a known one, by its text.
+
+    :raises CorpusError: if its text is needed and cannot be read.
+    """
+    if chosen != "auto":
+        return chosen
+    name = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    known = SUFFIXES.get(name.suffix.lower())
+    if known is not None:
+        return known
+    from pyrogram.data.files import read_lines
+    from pyrogram.data.formats import format_of_text
+
+    return format_of_text(read_lines(str(path)))
 
 
 def default_tags(path: Path, chosen: str = "auto") -> Alphabet:
@@ -72,8 +85,16 @@ def read_corpus(
             raise
         raise CorpusError(error.source, error.line, f"{problem}; {advice}") from None
     if heads == "required" and corpus.heads is None:
-        raise CommandError(f"{path} has no heads; give a treebank")
+        raise CommandError(f"{name_of(path)} has no heads; give a treebank")
+    _note_conj(corpus, path)
     return corpus
+
+
+def _note_conj(corpus: Corpus, path: Path) -> None:
+    """Say that a tag of version 1 of Universal Dependencies was read as version 2 has it."""
+    renamed = sum(tag == "CCONJ" and record.upos[i] == "CONJ" for record in corpus for i, tag in enumerate(record.tags))
+    if renamed:
+        note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
 
 
 def _say_tags(there: list[Alphabet]) -> str:
@@ -122,11 +143,37 @@ def note_unknown(corpus: Corpus, path: Path) -> None:
     if not corpus.num_unknown:
         return
     lacking = sorted({symbol for tags in corpus.tags for symbol in tags if symbol not in corpus.vocab})
-    shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    taken = corpus.vocab.most_frequent
-    note(f"note: {path}: {corpus.num_unknown} words have symbols unseen in training ({shown}); taken for {taken}")
+    named = ", ".join(shown(symbol) for symbol in lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+    told = f"{corpus.num_unknown} words have symbols unseen in training ({named})"
+    note(f"note: {name_of(path)}: {told}; taken for {shown(corpus.vocab.most_frequent)}")
+
+
+def name_of(path: Path) -> str:
+    """What a file is called in tables and notes."""
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """SHA-256 of what is in a file, unpacked.
+
+    :raises CorpusError: if it cannot be read.
+    """
+    from pyrogram.data.files import read_bytes
+
+    return hashlib.sha256(read_bytes(str(path))).hexdigest()
+
+
+def digests(**paths: Path | None) -> dict[str, str | int]:
+    """SHA-256 of the files that are given, by what they are for: "train", "dev", "test" and others.
+
+    :raises CommandError: if --dev is --test, under whatever name. What is not wrong, but must be known, is said.
+    """
+    found: dict[str, str | int] = {name: digest(path) for name, path in paths.items() if path is not None}
+    for number in ("", "2"):
+        train, dev, test = (f"{part}{number}" for part in ("train", "dev", "test"))
+        if dev in found and found[dev] == found.get(test):
+            raise CommandError(f"--{dev} and --{test} are the same sentences; leave out --{test}, or give others")
+        for part in (dev, test):
+            if train in found and found[train] == found.get(part):
+                note(f"note: --{part} has the sentences of {train.upper()}: its scores are not of unseen sentences")
+    return found

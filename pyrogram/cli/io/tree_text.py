@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from pyrogram.printable import printable
+
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _LINES = " ╵╷│╴╯╮┤╶╰╭├─┴┬┼"  # indexed by the sum of directions
 _ASCII = " |||-+++-+++-+++"
@@ -38,6 +40,8 @@ def tree_text(
     :param ascii_only: for terminals that know no others.
     """
     n = len(heads)
+    forms = [printable(form) for form in forms]
+    tags = [printable(tag) for tag in tags] if tags else None
     grid = _grid(heads)
     form_width = max(cell_len(form) for form in forms)
     tag_width = max(cell_len(tag) for tag in tags) if tags else 0

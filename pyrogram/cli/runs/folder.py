@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrogram.cli.io.errors import CommandError
-from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
 from pyrogram.cli.runs.settings import Settings
+from pyrogram.printable import printable
 
 if TYPE_CHECKING:
     from pyrogram.data import Vocabulary
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
 GRAMMAR, LEXICON = "grammar.pcfg", "lexicon.json"
+LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 KIND_LEXICAL = "LexicalDependencies"
 OUTPUTS = (
     CONFIG,
@@ -165,12 +167,8 @@ def load_any(path: Path) -> Run | PcfgRun:
     from pyrogram.cli.io.grammars import read_grammar
 
     config = _config(path)
-    try:
-        tags, smoothing = config["settings"]["tags"], float(config["settings"]["smoothing"])
-        if not (0 < smoothing < 1 and tags in ("upos", "xpos", "form")):
-            raise ValueError("a setting is out of range")
-    except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {error}") from None
+    with as_written(path / CONFIG):
+        tags, smoothing = _tags_and_smoothing(config)
     if not (path / GRAMMAR).is_file():
         raise CommandError(f"{path / GRAMMAR} is missing")
     grammar = read_grammar(path / GRAMMAR)
@@ -210,19 +208,24 @@ def load_run(path: Path) -> Run:
         raise CommandError(f"{path} holds a pcfg, which has no dependency trees; give the run of a dmv")
     if kind_of(path) == KIND_LEXICAL:
         raise CommandError(f"{path} holds a pitman-yor model, which pyrogram parse takes; give the run of a dmv")
-    try:
+    with as_written(path / CONFIG):
         vocab = Vocabulary.from_list(config["vocabulary"])
-        settings = config["settings"]
-        tags, valence = settings["tags"], config["grammar"]["valence_attach"]
-        settings["smoothing"] = float(settings["smoothing"])
-        if not (0 < settings["smoothing"] < 1 and tags in ("upos", "xpos", "form") and isinstance(valence, bool)):
-            raise ValueError("a setting is out of range")
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        reason = "an entry is of another kind" if isinstance(error, TypeError) else reason
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
-    grammar = DMV(len(vocab), valence_attach=valence)
-    return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
+        tags, smoothing = _tags_and_smoothing(config)
+        valence = config["grammar"]["valence_attach"]
+        if not isinstance(valence, bool):
+            raise TypeError
+        grammar = DMV(len(vocab), valence_attach=valence)
+    return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, config["settings"] | {"smoothing": smoothing})
+
+
+def _tags_and_smoothing(config: dict[str, Any]) -> tuple[str, float]:
+    settings = config["settings"]
+    tags, smoothing = settings["tags"], settings["smoothing"]
+    if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)):
+        raise TypeError
+    if not (0 < float(smoothing) < 1 and tags in ("upos", "xpos", "form")):
+        raise ValueError("a setting is out of range")
+    return tags, float(smoothing)
 
 
 def _is_draft(path: Path) -> bool:
@@ -234,32 +237,25 @@ def _config(path: Path) -> dict[str, Any]:
     if not (path / CONFIG).is_file():
         reason = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
         raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # the latter for a thousand brackets
-        raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
+    config = read_json(path / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
     return config
 
 
 def _weights(path: Path, grammar: Grammar) -> Weights:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+    import torch
 
-    try:
-        weights = load(path.read_bytes())
-    except FileNotFoundError:
-        raise CommandError(f"{path} is missing") from None
-    except SafetensorError as error:
-        raise CommandError(f"{path} is not a safetensors file ({error})") from None
+    weights = read_safetensors(path)
     expected = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
     actual = {name: tuple(w.shape) for name, w in weights.items()}
     if actual != expected:
-        raise CommandError(f"{path} should hold weights of shapes {expected}, but holds {actual}")
+        raise CommandError(
+            f"{path} should hold weights of shapes {expected}, but holds {printable(str(actual), LONGEST_SHAPES)}"
+        )
     for name, block in grammar.blocks.items():
         w = weights[name]
-        if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):
+        if w.dtype not in (torch.float32, torch.float64) or not bool(((w >= 0) & w.isfinite()).all()):
             raise CommandError(f"{path}: weights of {name!r} must be finite and not negative, but some are not")
         worst = float((block.sums(w) - 1).abs().max())
         if worst > 1e-6:

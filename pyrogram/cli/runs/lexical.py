@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyrogram.cli.io.errors import CommandError
-from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.folder import CONFIG, FORMAT, KIND_LEXICAL, LEXICON, WEIGHTS
 from pyrogram.cli.runs.settings import differences
@@ -105,15 +104,10 @@ def load_lexical(path: Path) -> LexicalRun:
     from pyrogram.grammars.lexical_tagger import LexicalTagger
 
     config = run_folder.finished(path)
-    lexicon_file = path / LEXICON
-    try:
-        pairs = json.loads(lexicon_file.read_text(encoding="utf-8"))
+    pairs = read_json(path / LEXICON)
+    with as_written(path / LEXICON):
         lexicon = Lexicon(Vocabulary.from_list(pairs))
-    except FileNotFoundError:
-        raise CommandError(f"{lexicon_file} is missing") from None
-    except (ValueError, RecursionError, TypeError) as error:
-        raise CommandError(f"{lexicon_file} is not as pyrogram wrote it: {str(error).rstrip('.')}") from None
-    try:
+    with as_written(path / CONFIG):
         described, tags = config["grammar"], config["settings"]["tags"]
         tag_vocab = Vocabulary.from_list(config["vocabulary"])
         contexts = {site: tuple(tuple(c) for c in found) for site, found in described["contexts"].items()}
@@ -121,34 +115,15 @@ def load_lexical(path: Path) -> LexicalRun:
         fits = described["num_tags"] == len(tag_vocab) and described["num_words"] == len(lexicon)
         if not fits or tags not in ("upos", "xpos") or described["paths"] not in ("minimal", "maximal", "exact"):
             raise ValueError("an entry does not fit the others")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
-    tensors = _tensors(path / WEIGHTS)
-    try:
+    tensors = read_safetensors(path / WEIGHTS)
+    with as_written(path / WEIGHTS):
         franchises = {site: _franchise(site, grammar, described["paths"], tensors) for site in grammar.contexts}
         tagger = LexicalTagger.from_tensors(
             {name: tensors[f"tagger.{name}"] for name in ("triples", "moves")}, grammar.num_words, grammar.num_cases
         )
         if tagger.num_tags != grammar.num_tags:
             raise ValueError("the tagger has other tags")
-    except (KeyError, ValueError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise CommandError(f"{path / WEIGHTS} is not as pyrogram wrote it: {reason}") from None
     return LexicalRun(grammar, franchises, lexicon, tag_vocab, tagger, tags)
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        found: dict[str, Tensor] = load(path.read_bytes())
-    except FileNotFoundError:
-        raise CommandError(f"{path} is missing") from None
-    except SafetensorError as error:
-        raise CommandError(f"{path} is not a safetensors file ({error})") from None
-    return found
 
 
 def _franchise(site: str, grammar: LexicalDependencies, paths: Any, tensors: Mapping[str, Tensor]) -> Franchise:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from pyrogram.cli.io.corpora import format_of, note_unknown, read_corpus
+from pyrogram.cli.io.corpora import format_of, name_of, note_unknown, read_corpus
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.runs.lexical import LexicalRun, load_lexical
 from pyrogram.cli.runs.lexical_training import lexical_text
@@ -32,11 +32,11 @@ def parse_file(run: Path, file: Path, decoder: str, format: str, unknown: str, r
         untagged = all(tag == MISSING for record in words.sentences for tag in _tags(record, loaded.tags, file, format))
         if untagged and retag == "no":
             raise CommandError(
-                f"{file} has no {loaded.tags.upper()}, which the model in {run} needs; try --retag missing"
+                f"{name_of(file)} has no {loaded.tags.upper()}, which the model in {run} needs; try --retag missing"
             )
         if retag == "all" or untagged:
             corpus = _tagged(loaded, words)
-            note(f"note: {file}: {loaded.tags} tags are those of the model's tagger")
+            note(f"note: {name_of(file)}: {loaded.tags} tags are those of the model's tagger")
         else:
             whole = read_corpus(
                 file,
@@ -50,9 +50,10 @@ def parse_file(run: Path, file: Path, decoder: str, format: str, unknown: str, r
                 "or --retag all",
             )
             if 2 * whole.num_unknown > int(whole.lengths.sum()):
+                share = f"{whole.num_unknown} of {int(whole.lengths.sum())} words"
                 raise CommandError(
-                    f"{file}: {whole.num_unknown} of {int(whole.lengths.sum())} words have tags that the model's "
-                    f"{loaded.tags.upper()} tags do not include; give --retag all for those of its tagger"
+                    f"{name_of(file)}: {share} have tags that the model's {loaded.tags.upper()} tags do not include; "
+                    "give --retag all for those of its tagger"
                 )
             note_unknown(whole, file)
             corpus = LexicalCorpus.with_vocabularies(whole, loaded.lexicon, loaded.tag_vocab)

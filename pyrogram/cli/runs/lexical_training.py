@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pyrogram.cli.io.corpora import note_unknown, read_corpus
+from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_svg
@@ -75,10 +75,10 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
         note_unknown(corpus, files[name])
     looked_at = others["test"] if settings.unseen == "test" else None
     train = LexicalCorpus.from_corpus(whole, unseen=cast(Unseen, settings.unseen), test=looked_at)
-    parts = {"train": Part(str(files["train"]), train, plain)}
+    parts = {"train": Part(name_of(files["train"]), train, plain)}
     for name, corpus in others.items():
         lexical = LexicalCorpus.from_corpus(corpus, like=train)
-        parts[name] = Part(str(files[name]), lexical, read(files[name], vocab=whole.vocab))
+        parts[name] = Part(name_of(files[name]), lexical, read(files[name], vocab=whole.vocab))
     return parts
 
 

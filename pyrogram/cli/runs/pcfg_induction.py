@@ -25,12 +25,12 @@ import torch
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 from torch import Tensor
 
-from pyrogram.cli.io.corpora import read_corpus
+from pyrogram.cli.io.corpora import name_of, read_corpus
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
@@ -40,6 +40,7 @@ from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precis
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
+from pyrogram.printable import quoted
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ def read_texts(
     whole = read_sentences(train, settings.tags, format, grammar)
     held_out = None if dev is None else read_sentences(dev, settings.tags, format, grammar)
     short = _short(whole, settings.max_length, train, grammar)
-    others = None if held_out is None else _short(held_out, settings.max_length, dev, grammar)
+    others = None if dev is None or held_out is None else _short(held_out, settings.max_length, dev, grammar)
     if test is not None:
-        return Texts(short, others, read_sentences(test, settings.tags, format, grammar), str(test))
-    if held_out is not None:
-        return Texts(short, others, held_out, str(dev))
-    return Texts(short, None, whole, str(train))
+        return Texts(short, others, read_sentences(test, settings.tags, format, grammar), name_of(test))
+    if dev is not None and held_out is not None:
+        return Texts(short, others, held_out, name_of(dev))
+    return Texts(short, None, whole, name_of(train))
 
 
 def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
@@ -106,16 +107,16 @@ def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
     except ValueError as error:
         problem = str(error).removesuffix("; add a rule for it, or replace it")
         advice = "add a rule for it, or say with --tags what its words are"
-        raise CommandError(f"{path}: {problem}; {advice}") from None
+        raise CommandError(f"{name_of(path)}: {problem}; {advice}") from None
 
 
-def _short(words: Tensor, max_length: int, path: Path | None, grammar: CFG) -> Tensor:
+def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     lengths = (words >= 0).sum(1)
     own = (lengths <= max_length).nonzero()[:, 0]
     chosen = words[own]
     if not len(chosen):
         raise CommandError(
-            f"no sentence of {path} has at most {max_length} words (the shortest has {int(lengths.min())}); "
+            f"no sentence of {name_of(path)} has at most {max_length} words (the shortest has {int(lengths.min())}); "
             "raise --max-length"
         )
     chosen = chosen[:, : int((chosen >= 0).sum(1).max())]
@@ -125,8 +126,8 @@ def _short(words: Tensor, max_length: int, path: Path | None, grammar: CFG) -> T
         first = int(own[impossible][0])
         text = " ".join(grammar.words[w] for w in words[first].tolist() if w >= 0)
         raise CommandError(
-            f"{path}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; the first "
-            f"is sentence {first}, {text!r}; add rules for them, or leave them out"
+            f"{name_of(path)}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; "
+            f"the first is sentence {first}, {quoted(text)}; add rules for them, or leave them out"
         )
     return chosen
 
@@ -266,7 +267,4 @@ def report(settings: Settings, texts: Texts, outcome: PcfgOutcome) -> Sequence[R
     missing = sum(tree is None for tree in outcome.trees)
     if missing:
         lines.append(f"{missing} sentences have no derivation: the grammar has no rules for them.")
-    notes = Table.grid(padding=(0, 1))
-    for line in lines:
-        notes.add_row(Text("*", style="dim"), Text(line, style="dim"))
-    return table, notes
+    return table, footnotes(lines)
