@@ -50,7 +50,13 @@ TAGGED = "the/DT dog/NN barks/VBZ ./.\nand\\/or/CC 1\\/2/CD\n\nyes/UH\n"
 TAGS = "DT NN VBZ\nNNP VBD\n\nUH\n"
 MORPHS = "kamotera\tka mo te ra, kamo tera\tN V\nabab\ta b a b\n"
 UTTERANCES = "you want to see the book\nlook there's a boy\n"
-GRAMMAR = "# rules\n%start S\nS -> NP VP [0.9] | 'go' [0.1]\nNP -> 'the' 'dog' [0.5] \\\n | \"it's\" [0.5]\nVP -> 'barks' [1.0]\n"
+GRAMMAR = """# rules
+%start S
+S -> NP VP [0.9] | 'go' [0.1]
+NP -> 'the' 'dog' [0.5] \\
+ | "it's" [0.5]
+VP -> 'barks' [1.0]
+"""
 
 
 @pytest.fixture(scope="module")

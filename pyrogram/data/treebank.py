@@ -61,12 +61,10 @@ def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
 def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
     """A tree without traces and function tags; None if nothing is left."""
     label = tree.label()
-    if label == TRACE:
-        return None
     if not label:
         raise CorpusError(path, line, "there is a bracket without a label inside of the tree; give it one")
     if len(tree) == 1 and isinstance(tree[0], str):
-        return make(label, [tree[0]])
+        return None if label == TRACE else make(label, [tree[0]])
     if len(tree) == 0:
         raise CorpusError(path, line, f"the bracket ({shown(label)}) is empty; remove it")
     for child in tree:

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyrogram.atomic import write_atomically
+from pyrogram.printable import printable, quoted
 
 from .errors import CommandError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LONGEST = 300  # characters of a reason
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -58,14 +61,22 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
     :raises CommandError: if it is missing or no such file.
     """
+    import torch
+
     from pyrogram.infer.loops.checkpoint import read_tensors
 
     if not path.exists():
         raise CommandError(f"{path} is missing")
     try:
-        return read_tensors(path, "a safetensors file")[1]
+        tensors = read_tensors(path, "a safetensors file")[1]
     except ValueError as error:
         raise CommandError(str(error)) from None
+    known = (torch.float64, torch.float32, torch.int64, torch.int32, torch.bool)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in known:
+            problem = f"{quoted(name)} is of type {tensor.dtype}, which pyrogram does not write"
+            raise CommandError(f"{path} is not as pyrogram wrote it: {problem}")
+    return tensors
 
 
 @contextmanager
@@ -84,4 +95,4 @@ def as_written(path: Path) -> Iterator[None]:
             reason = "a number is too large"
         elif not isinstance(error, ValueError):
             reason = "an entry is of another kind"
-        raise CommandError(f"{path} is not as pyrogram wrote it: {reason}") from None
+        raise CommandError(f"{path} is not as pyrogram wrote it: {printable(reason, LONGEST)}") from None

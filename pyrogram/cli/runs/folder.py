@@ -244,8 +244,6 @@ def _config(path: Path) -> dict[str, Any]:
 
 
 def _weights(path: Path, grammar: Grammar) -> Weights:
-    import torch
-
     weights = read_safetensors(path)
     expected = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
     actual = {name: tuple(w.shape) for name, w in weights.items()}
@@ -255,7 +253,7 @@ def _weights(path: Path, grammar: Grammar) -> Weights:
         )
     for name, block in grammar.blocks.items():
         w = weights[name]
-        if w.dtype not in (torch.float32, torch.float64) or not bool(((w >= 0) & w.isfinite()).all()):
+        if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):
             raise CommandError(f"{path}: weights of {name!r} must be finite and not negative, but some are not")
         worst = float((block.sums(w) - 1).abs().max())
         if worst > 1e-6:
