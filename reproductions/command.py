@@ -77,7 +77,9 @@ def reproduce(
         Tags | None,
         typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
     ] = None,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
+    ] = Format.auto,
     max_length: Annotated[
         int, typer.Option(min=1, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA)
     ] = 10,

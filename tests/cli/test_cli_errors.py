@@ -200,6 +200,13 @@ def test_no_run(refused, broken, tmp_path, treebanks):
     assert "an entry is of another kind" in refused("sample", broken)
 
 
+def test_sizes_and_words_beyond_bounds(refused, run_folder):
+    huge = "9" * 30
+    for option in ("--max-length", "--num", "--seed"):
+        assert option in refused("sample", run_folder, option, huge)
+    assert len(refused("sample", run_folder, "w" * 10**5)) < 1000
+
+
 def test_out_of_parse_and_draw(refused, run_folder, treebanks, tmp_path):
     for out in (tmp_path, tmp_path / "nowhere" / "file", treebanks.test / "file"):
         assert "--out" in refused("parse", run_folder, treebanks.test, "--out", out)

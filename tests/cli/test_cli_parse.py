@@ -118,7 +118,7 @@ def test_evaluate_brackets(call, refused, file):
     # of the 6 gold brackets 3 are found, and nothing else: the full stop is left out
     assert done.out.splitlines()[-1].split()[:5] == ["all", "2", "100.0", "50.0", "66.7"]
     other = file("(S (NP (DT a) (NN dog)) (VP (VB barks)) (. .))\n()\n", "other.mrg")
-    assert "sentence 1 differs: it is 'the dog barks .' in" in refused("evaluate", gold, other, "--score", "brackets")
+    assert "sentence 1 differs: word 1 is 'the' in" in refused("evaluate", gold, other, "--score", "brackets")
     short = file("()\n", "short.mrg")
     assert "has 2 sentences and" in refused("evaluate", gold, short, "--score", "brackets")
     assert "gold.mrg, line 1: " in refused("evaluate", file("()", "gold.mrg"), short, "--score", "brackets")

@@ -199,7 +199,7 @@ def test_refusals(files, refused, tmp_path, induce):
     assert "--model pcfg" in refused("induce", train, "--grammar", grammar)
     assert "--init harmonic" in refused("induce", train, "--model", "pcfg", "--grammar", grammar, "--init", "harmonic")
     assert "--valence-attach" in refused("induce", train, "--model", "pcfg", "--grammar", grammar, "--valence-attach")
-    assert "No such file" in refused("induce", train, "--model", "pcfg", "--grammar", tmp_path / "none.cfg")
+    assert "there is no such file" in refused("induce", train, "--model", "pcfg", "--grammar", tmp_path / "none.cfg")
     train.write_text("a/UH b/NN\n")
     error = refused("induce", train, "--model", "pcfg", "--grammar", grammar)
     assert "UH" in error and str(train) in error

@@ -24,7 +24,9 @@ def draw(
     text: Annotated[
         bool, typer.Option("--text", help="Draw in the terminal, too; without --out this is the default.")
     ] = False,
-    format: Annotated[Format, typer.Option(help="Of both files; auto: by each one's extension.")] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="Of both files; auto: by each one's extension, else its text.")
+    ] = Format.auto,
 ) -> None:
     """Draw the tree of a sentence: in the terminal, or with --out as SVG.
 

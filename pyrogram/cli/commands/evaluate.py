@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def evaluate(
     gold: Annotated[Path, typer.Argument(help="Treebank with the right heads.", show_default=False)],
     predicted: Annotated[Path, typer.Argument(help="The same sentences with other heads.", show_default=False)],
-    format: Annotated[Format, typer.Option(help="Of both files; auto: by each one's extension.")] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="Of both files; auto: by each one's extension, else its text.")
+    ] = Format.auto,
     tags: Annotated[Tags, typer.Option(help="What must be the same in both files.")] = Tags.form,
     score: Annotated[
         Score, typer.Option(help="heads; or brackets, PARSEVAL of two files of bracketed trees.")

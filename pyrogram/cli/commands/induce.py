@@ -64,7 +64,9 @@ def induce(
         Tags | None,
         typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
     ] = None,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
+    ] = Format.auto,
     max_length: Annotated[
         int,
         typer.Option(min=1, max=2**31, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA),
@@ -111,9 +113,10 @@ def induce(
 ) -> None:
     """Learn a grammar from sentences alone, and see how right its trees are.
 
-    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text. Its gold heads, if any, serve for
-    scores and for the row "supervised" only. Punctuation is left out. With --model pcfg it learns the probabilities of
-    the rules in --grammar, whose words are the tags of TRAIN, or its words with --tags form.
+    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text, packed (.gz) or not; - is standard input,
+    as for all files of sentences. Its gold heads, if any, serve for scores and for the row "supervised" only.
+    Punctuation is left out. With --model pcfg it learns the probabilities of the rules in --grammar, whose words are
+    the tags of TRAIN, or its words with --tags form.
     """
     if demo and any(path is not None for path in (train, dev, test)):
         raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")

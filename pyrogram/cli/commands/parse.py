@@ -23,7 +23,7 @@ def parse(
         Decoder, typer.Option(help="mbr: most expected right heads; viterbi: the most probable tree.")
     ] = Decoder.mbr,
     out: Annotated[Path | None, typer.Option(help="File to write to.", show_default="stdout")] = None,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.")] = Format.auto,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension, else its text.")] = Format.auto,
     unknown: Annotated[
         Unknown, typer.Option(help="What becomes of symbols unseen in training.")
     ] = Unknown.most_frequent,

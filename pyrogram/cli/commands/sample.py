@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from pyrogram.cli.commands.choices import SampleFormat
+from pyrogram.cli.io.errors import CommandError
 from pyrogram.folding import text_of
+
+MOST_WORDS = 10**8  # of all sentences, were each as long as it may be
 
 
 def sample(
     run: Annotated[Path, typer.Argument(help="Folder that induce --out made.", show_default=False)],
     num: Annotated[int, typer.Option(min=1, help="How many sentences.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="The same seed gives the same sentences.")] = 0,
     max_length: Annotated[int, typer.Option(min=1, help="Longer sentences are drawn again.")] = 20,
     format: Annotated[
         SampleFormat, typer.Option(help="brackets: each word with its dependents in [ ].")
@@ -28,6 +31,11 @@ def sample(
     As brackets, "[[DT] NN] VBZ" is one sentence to a line: a bracket holds one bare tag, its head, and the
     brackets of the dependents. The trees of a pcfg are printed with their labels, one to a line.
     """
+    if num * max_length > MOST_WORDS:
+        raise CommandError(
+            f"--num {num} sentences of up to --max-length {max_length} words do not fit into memory; their product may "
+            f"be {MOST_WORDS:,}"
+        )
     import torch
 
     from pyrogram.cli.io.output import write_text

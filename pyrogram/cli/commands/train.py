@@ -38,7 +38,7 @@ def train(
         Unseen,
         typer.Option(help="Words that are classes. rare: once in TRAIN; test: not in both TRAIN (once) and --test."),
     ] = Unseen.rare,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.")] = Format.auto,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension, else its text.")] = Format.auto,
     resume: Annotated[
         bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
     ] = True,

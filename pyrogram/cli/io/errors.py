@@ -15,6 +15,7 @@ from pyrogram.printable import printable
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+LONGEST_USAGE = 500  # characters of a message about options, which repeats them
 
 
 class CommandError(ValueError):
@@ -72,7 +73,7 @@ def _sentence(error: Exception) -> str | None:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context is not None else "pyrogram"
         told = str(usage()).rstrip(".").replace(": Value error, ", ": ")  # typer's word for it, and no user's
-        return f"{told}; see {asked} --help"
+        return f"{printable(told, LONGEST_USAGE)}; see {asked} --help"
     if type(error).__name__ == "Abort":
         return "interrupted"
     if isinstance(error, OSError):
