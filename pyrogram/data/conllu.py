@@ -18,7 +18,7 @@ from pyrogram.printable import quoted
 
 Heads = Literal["required", "optional", "ignore"]
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-ID, FORM, UPOS, XPOS, HEAD = (COLUMNS.index(name) for name in ("ID", "FORM", "UPOS", "XPOS", "HEAD"))
+ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, _ = range(len(COLUMNS))
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 _RANGE, _EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER}\.([1-9][0-9]{{0,8}})")
