@@ -29,7 +29,8 @@ def conllu_text(
         rows = [] if record.sent_id is None else [f"# sent_id = {record.sent_id}"]
         n = len(record)
         labels = relations(record, tree) if tree is not None and with_relations else [MISSING] * n
-        columns = zip(record.forms, record.upos, record.xpos, tree or [MISSING] * n, labels, strict=True)
+        written = [MISSING] * n if tree is None else [str(head) for head in tree]
+        columns = zip(record.forms, record.upos, record.xpos, written, labels, strict=True)
         for i, (form, upos, xpos, head, label) in enumerate(columns, 1):
             rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t_")
         blocks.append("\n".join(rows) + "\n\n")

@@ -8,7 +8,7 @@ its universal tag where it has one, else by its Penn tag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pyrogram.data.records import MISSING, SentenceRecord
@@ -98,9 +98,28 @@ def attach_punctuation(heads: Sequence[int], kept: Sequence[bool]) -> tuple[int,
     return tuple(full[c] for c in range(1, len(kept) + 1))
 
 
+def heads_with_punctuation(
+    records: Iterable[SentenceRecord], trees: Iterable[Sequence[int]]
+) -> Iterator[tuple[int, ...]]:
+    """Heads of all tokens of sentences that were parsed without punctuation.
+
+    :param records: the sentences with punctuation.
+    :param trees: heads without it, of each sentence that has other tokens.
+    """
+    rest = iter(trees)
+    for record in records:
+        kept = kept_words(record)
+        yield attach_punctuation(next(rest) if any(kept) else (), kept)
+
+
+def kept_words(record: SentenceRecord) -> list[bool]:
+    """Which tokens of a sentence are not punctuation."""
+    return [not is_punctuation(u, x) for u, x in zip(record.upos, record.xpos, strict=True)]
+
+
 def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
     """The sentence without punctuation, or None if nothing is left."""
-    kept = [not is_punctuation(u, x) for u, x in zip(record.upos, record.xpos, strict=True)]
+    kept = kept_words(record)
     if all(kept):
         return record
     if not any(kept):

@@ -147,7 +147,7 @@ def test_graph() -> None:
         Corpus.from_sentences([["N"]]).to_networkx(0)
 
 
-# A multiword range, an empty node, comments, features, a line separator in a word: Spanish, after the format's own page.
+# Multiword ranges, an empty node, comments, features, a line separator in a word.
 RICH = """# newdoc
 # sent_id = 1
 # text = vámonos al mar.

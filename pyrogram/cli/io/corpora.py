@@ -14,7 +14,7 @@ from pyrogram.printable import shown
 
 if TYPE_CHECKING:
     from pyrogram.data import Corpus, Vocabulary
-    from pyrogram.data.records import Alphabet
+    from pyrogram.data.records import Alphabet, SentenceRecord
 
 SUFFIXES = {".conllu": "conllu", ".conll": "conllu", ".mrg": "brackets", ".ptb": "brackets", ".brackets": "brackets"}
 ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
@@ -95,6 +95,20 @@ def _note_conj(corpus: Corpus, path: Path) -> None:
     renamed = sum(tag == "CCONJ" and record.upos[i] == "CONJ" for record in corpus for i, tag in enumerate(record.tags))
     if renamed:
         note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
+
+
+def read_records(path: Path, format: str, tags: str) -> list[SentenceRecord]:
+    """The sentences of a file of any format with all their words; heads are not read."""
+    from pyrogram.data.brackets import read_brackets
+    from pyrogram.data.conllu import read_conllu
+    from pyrogram.data.tagged import read_tagged
+
+    kind, name = format_of(path, format), str(path)
+    if kind == "conllu":
+        return list(read_conllu(name, "ignore"))
+    return list(
+        read_brackets(name, tags == "upos") if kind == "brackets" else read_tagged(name, cast("Alphabet", tags))
+    )
 
 
 def _say_tags(there: list[Alphabet]) -> str:

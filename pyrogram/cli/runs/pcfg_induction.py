@@ -17,9 +17,9 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from rich import box
@@ -27,16 +27,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import Tensor
 
-from pyrogram.cli.io.corpora import name_of, read_corpus
+from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
+from pyrogram.cli.runs.pcfg import PCFGRun, best_trees, one_line, read_sentences
 from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.data.records import Alphabet
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
@@ -96,20 +98,6 @@ def read_texts(
     return Texts(short, None, whole, name_of(train))
 
 
-def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
-    """The sentences of a file in words of the grammar.
-
-    :raises CommandError: if a word is in no rule.
-    """
-    corpus = read_corpus(path, format=format, tags=tags, heads="ignore")
-    try:
-        return grammar.encode([list(tags) for tags in corpus.tags])
-    except ValueError as error:
-        problem = str(error).removesuffix("; add a rule for it, or replace it")
-        advice = "add a rule for it, or say with --tags what its words are"
-        raise CommandError(f"{name_of(path)}: {problem}; {advice}") from None
-
-
 def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     lengths = (words >= 0).sum(1)
     own = (lengths <= max_length).nonzero()[:, 0]
@@ -143,9 +131,10 @@ def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | No
 
 def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None) -> PcfgOutcome:
     """Run all starts, and write the folder of the run unless ``out`` is None."""
+    run = PCFGRun(grammar, {}, cast("Alphabet", settings.tags), settings.smoothing)
     with double_precision():
         if out is not None:
-            write_config(out, settings, grammar, None)
+            run_folder.write_config(out, settings, run, None)
         starts, scores = [], []
         with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
             for start in run_starts(
@@ -163,10 +152,10 @@ def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None) -
                 scores.append(score(grammar, smoothed(grammar, start.weights, settings.smoothing), texts.evaluation))
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)
-        trees = parse_trees(grammar, weights, texts.evaluation)
+        trees = best_trees(grammar, weights, texts.evaluation)
         outcome = PcfgOutcome(tuple(starts), best, tuple(scores), trees)
         if out is not None:
-            _write(out, settings, grammar, texts, outcome)
+            _write(out, settings, replace(run, weights=best.weights), texts, outcome)
     return outcome
 
 
@@ -176,48 +165,10 @@ def score(grammar: CFG, weights: Weights, words: Tensor) -> Score:
     return Score(float(log_z.sum()), int((words >= 0).sum()), len(words))
 
 
-def parse_trees(grammar: CFG, weights: Weights, words: Tensor, decoder: str = "viterbi") -> tuple[Any, ...]:
-    """The most probable trees, or those with the most expected right spans; None for sentences without any."""
-    derivation = grammar.derivation(weights, words)
-    best = derivation.argmax() if decoder == "viterbi" else derivation.mbr()
-    return tuple(
-        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, best, strict=True)
-    )
-
-
-def brackets(tree: Any) -> str:
-    """A tree on one line; () for none."""
-    return "()" if tree is None else " ".join(str(tree).split())
-
-
-def grammar_text(grammar: CFG, weights: Weights) -> str:
-    """The rules with probabilities, a left side to a line, as --grammar reads them, in the order of the weights."""
-    from pyrogram.grammars.cfg_text import Word
-
-    by_left: dict[str, list[str]] = {}
-    for (left, right), p in zip(grammar.rules, weights["rules"].tolist(), strict=True):
-        symbols = " ".join(_quoted(s) if isinstance(s, Word) else s for s in right)
-        by_left.setdefault(left, []).append(f"{symbols} [{p:.17g}]")
-    start = "" if grammar.start == next(iter(by_left)) else f"%start {grammar.start}\n"
-    return start + "".join(f"{left} -> {' | '.join(rights)}\n" for left, rights in by_left.items())
-
-
-def _quoted(word: str) -> str:
-    """A terminal in quotes; the notation has no escapes, and a file's terminals never hold both kinds of quotes."""
-    return f'"{word}"' if "'" in word else f"'{word}'"
-
-
-def write_config(path: Path, settings: Settings, grammar: CFG, selected: dict[str, Any] | None) -> None:
-    """Write ``config.json``: with a selection as the last thing that a run does."""
-    description = {"kind": "CFG", "start": grammar.start, "rules": len(grammar.rules)}
-    run_folder.write_config_of(path, settings, description, list(grammar.words), selected)
-
-
-def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: PcfgOutcome) -> None:
+def _write(out: Path, settings: Settings, run: PCFGRun, texts: Texts, outcome: PcfgOutcome) -> None:
     best = outcome.best
     files = {
-        "grammar.pcfg": grammar_text(grammar, best.weights),
-        "parses.mrg": "".join(brackets(tree) + "\n" for tree in outcome.trees),
+        "parses.mrg": "".join(one_line(tree) + "\n" for tree in outcome.trees),
         "curve.csv": curve_csv(outcome.starts),
         "results.csv": results_csv(outcome),
     }
@@ -226,7 +177,7 @@ def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: P
     picture = curve_svg(outcome.starts, OBJECTIVE[settings.method])
     if picture is not None:
         write_file(out / "curve.svg", picture)
-    run_folder.write_weights(out, best.weights)
+    run.write(out)
     selected = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if texts.dev is None else "held-out log-likelihood",
@@ -234,7 +185,7 @@ def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: P
         "iterations": len(best.objective),
         "stopped": best.stopped,
     }
-    write_config(out, settings, grammar, selected)
+    run_folder.write_config(out, settings, run, selected)
 
 
 def results_csv(outcome: PcfgOutcome) -> str:
