@@ -165,9 +165,9 @@ def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None
         # int() would also take 1_0, +1 and digits of other scripts.
         if not (h.isascii() and h.isdigit() and len(h) < 10):
             if h == MISSING:
-                problem = "the word has no head (_); annotate it, or read the words alone with heads='ignore'"
-            else:
-                problem = f"the head {quoted(h)} is no integer from 0; give the ID of a word, or 0 for the root"
+                advice = "annotate it, or read the words alone with heads='ignore'"
+                raise CorpusError(path, number, "the word has no head (_)", advice, "heads")
+            problem = f"the head {quoted(h)} is no integer from 0; give the ID of a word, or 0 for the root"
             raise CorpusError(path, number, problem)
         numbers.append(int(h))
     return tuple(numbers)

@@ -75,10 +75,13 @@ def select(sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Opt
             if whole is not None:
                 kept.append(replace(whole, tags=_symbols(whole, options)))
         if not kept:
-            problem = f"all {total} sentences are only punctuation; read them with punctuation='keep'"
-            raise CorpusError(name, None, problem if total else "there is no sentence; give at least one")
+            if not total:
+                raise CorpusError(name, None, "there is no sentence; give at least one")
+            problem, advice = f"all {total} sentences are only punctuation", "read them with punctuation='keep'"
+            raise CorpusError(name, None, problem, advice, "punctuation")
         if options.tags == "form" and all(form == MISSING for record in kept for form in record.forms):
-            raise kept[0].error("column FORM is empty (_) in the whole file; read it with tags='upos' or 'xpos'")
+            problem, advice = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
+            raise kept[0].error(problem, 0, advice, "tags")
         dropped += total - len(kept)
         records += [r for r in kept if options.max_length is None or len(r) <= options.max_length]
     if not records:
@@ -101,18 +104,16 @@ def _symbols(record: SentenceRecord, options: Options) -> tuple[str, ...]:
         i = column.index(MISSING)
         others = " or ".join(repr(a) for a in get_args(Alphabet) if a != options.tags)
         name = options.tags.upper()
-        raise record.error(f"the word {quoted(record.forms[i])} has no {name} (_); read the file with tags={others}", i)
+        problem = f"the word {quoted(record.forms[i])} has no {name} (_)"
+        raise record.error(problem, i, f"read the file with tags={others}", "tags")
     return column
 
 
 def _check_all_or_none(records: list[SentenceRecord]) -> None:
     without = [r for r in records if r.heads is None]
     if 0 < len(without) < len(records):
-        problem = (
-            "this sentence has no heads (_), though others of the corpus do; annotate it, or read the words "
-            "alone with heads='ignore'"
-        )
-        raise without[0].error(problem)
+        problem = "this sentence has no heads (_), though others of the corpus do"
+        raise without[0].error(problem, 0, "annotate it, or read the words alone with heads='ignore'", "heads")
 
 
 def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknown) -> list[int]:
@@ -128,7 +129,7 @@ def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknow
             i = next(i for i, symbol in enumerate(record.tags) if symbol not in vocab)
             lacks = f"the symbol {quoted(record.tags[i])} is not in the vocabulary of {len(vocab)} symbols"
             advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
-            raise record.error(f"{lacks}; {advice}", i) from None
+            raise record.error(lacks, i, advice, "unknown") from None
     return ids
 
 

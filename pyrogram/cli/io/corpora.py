@@ -67,23 +67,18 @@ def read_corpus(
     try:
         corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
     except CorpusError as error:
-        # What is wrong, and what to do about it in Python.
-        problem, _, advice = error.problem.rpartition("; ")
-        argument = next((name for name in ("tags", "heads", "punctuation", "unknown") if f"{name}='" in advice), None)
-        if argument == "tags":
-            there = [] if no_tags_option else _alphabets(path, format, heads, [a for a in alphabets if a != alphabet])
-            advice = no_tags_option or _say_tags(there)
-        elif argument == "heads":
-            advice = "annotate it" + (
-                "" if heads == "required" else ", or write _ for the heads of all words of the file"
-            )
-        elif argument == "punctuation":
-            advice = "punctuation is left out, so give a file that also has words"
-        elif argument == "unknown":
-            advice = "--unknown most_frequent takes it for the most frequent one"
-        else:
+        if error.argument is None:
             raise
-        raise CorpusError(error.source, error.line, f"{problem}; {advice}") from None
+        advice = {
+            "heads": "annotate it" + (", or write _ for the heads of all words of the file" * (heads != "required")),
+            "punctuation": "punctuation is left out, so give a file that also has words",
+            "unknown": "--unknown most_frequent takes it for the most frequent one",
+            "tags": no_tags_option,
+        }[error.argument]
+        if not advice:
+            others = [other for other in alphabets if other != alphabet]
+            advice = _say_tags(_alphabets(path, format, heads, others))
+        raise CorpusError(error.source, error.line, error.problem, advice) from None
     if heads == "required" and corpus.heads is None:
         raise CommandError(f"{name_of(path)} has no heads; give a treebank")
     _note_conj(corpus, path)

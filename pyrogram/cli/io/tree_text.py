@@ -56,9 +56,7 @@ def tree_text(
     rows = []  # cells from the tree outwards, each with the gap before it
     for c in range(n):
         wrong = gold is not None and gold[c] != heads[c]
-        cells = [
-            ("", _drawn(grid[c], ascii_only, mirrored), "dim")
-        ]
+        cells = [("", _drawn(grid[c], ascii_only, mirrored), "dim")]
         cells.append((" ", _padded(forms[c], form_width if tags or wrong or crossing else 0, mirrored), "bold"))
         if tags:
             cells.append(("  ", _padded(tags[c], tag_width if wrong or crossing else 0, mirrored), "cyan"))
