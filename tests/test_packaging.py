@@ -18,17 +18,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = ("charts", "atomic", "folding", "segmentation_metrics")
+LOWEST = ("charts", "atomic", "folding", "printable", "segmentation_metrics", "significance")
 BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
 BELOW["parseval"] = {"folding"}
 BELOW["sweeps"] = BELOW["sweeps_second_order"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["grammar"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}
-BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}
-BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding"}
+BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
+BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
 BELOW["reproductions"] = set(BELOW) | {"pyrogram"}

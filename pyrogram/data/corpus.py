@@ -43,7 +43,8 @@ class Corpus:
     :meth:`builtin`, which share these arguments:
 
     * ``tags``: the alphabet of the words: ``"upos"`` (universal tags), ``"xpos"`` (the treebank's own) or
-      ``"form"`` (the words themselves, with ``lowercase=True`` in lower case).
+      ``"form"`` (the words themselves, with ``lowercase=True`` in lower case). The universal tag ``CONJ`` of version 1
+      is read as ``CCONJ``, its name since version 2, unless ``vocab`` has ``CONJ``.
     * ``punctuation``: ``"remove"`` leaves out tokens tagged UPOS ``PUNCT`` or, where there is no UPOS, one of
       :data:`~pyrogram.data.PENN_PUNCTUATION` (which has the currency signs); words that hung on them go to
       their nearest kept ancestor, and if several would hang on the wall, the first becomes head of the

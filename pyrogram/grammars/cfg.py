@@ -23,6 +23,7 @@ from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.printable import quoted
 from pyrogram.sweeps import Sweeps
 
 from . import cfg_sources
@@ -81,7 +82,7 @@ class CFG(Grammar):
         """The event of each given rule, shape ``(R,)``."""
         self.start = found.rules[int(self.block_order[0])][0] if start is None else start
         if self.start not in self.nonterminals:
-            raise ValueError(f"start symbol {self.start!r} has no rules")
+            raise ValueError(f"start symbol {quoted(self.start)} has no rules")
         self.transform = transform
         self._numbered = found
         self._word_number = {w: i for i, w in enumerate(self.words)}
@@ -146,7 +147,7 @@ class CFG(Grammar):
                 rows.append([self._word_number[form] for form in forms])
             except KeyError as error:
                 raise ValueError(
-                    f"sentence {number} has {str(error.args[0])!r}, which is no terminal of the grammar; "
+                    f"sentence {number} has {quoted(str(error.args[0]))}, which is no terminal of the grammar; "
                     "add a rule for it, or replace it"
                 ) from None
         width = max(map(len, rows), default=0)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -16,12 +16,14 @@ from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
+from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate, of_heads, rank_correlation, smoothed
 from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
 from pyrogram.data import Corpus
+from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV
 from pyrogram.metrics import attach_left, attach_right
 
@@ -69,8 +71,9 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Out
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
+        run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.tags), settings.smoothing)
         if out is not None:
-            run_folder.write_config(out, settings, vocab, None)
+            run_folder.write_config(out, settings, run, None)
         starts, rows = [], []
         with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
             for start in run_starts(
@@ -96,7 +99,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Out
         report = make_report(corpora.evaluation, corpora.name, baselines, rows, chosen, notes)
         outcome = Outcome(report, best, found, (*baselines, chosen, *rows))
         if out is not None:
-            _write(out, settings, corpora, outcome, starts)
+            _write(out, settings, replace(run, weights=best.weights), corpora, outcome, starts)
     return outcome
 
 
@@ -173,7 +176,9 @@ def parses_text(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
     )
 
 
-def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]) -> None:
+def _write(
+    out: Path, settings: Settings, run: DMVRun, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]
+) -> None:
     best, corpus = outcome.best, corpora.evaluation
     texts = {
         "parses.conllu": parses_text(corpus, outcome.evaluation.heads["mbr"], "mbr"),
@@ -186,7 +191,7 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
     picture = curve_svg(starts, OBJECTIVE[settings.method])
     if picture is not None:
         write_file(out / "curve.svg", picture)
-    run_folder.write_weights(out, best.weights)
+    run.write(out)
     selected: dict[str, Any] = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if corpora.dev is None else "held-out log-likelihood",
@@ -194,4 +199,4 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
         "iterations": len(best.objective),
         "stopped": best.stopped,
     }
-    run_folder.write_config(out, settings, corpora.train.vocab, selected)
+    run_folder.write_config(out, settings, run, selected)
