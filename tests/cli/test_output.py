@@ -44,6 +44,18 @@ def test_tables_are_printed_in_parts_never_cut(width, columns, capsys):
     assert sum(line.startswith("row 0") for line in lines) == -(-columns // per_part)
 
 
+def test_headings_of_several_words_are_all_there(capsys):
+    """Columns that could be narrower than their cells made rich leave out the last one."""
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    made.add_column("", no_wrap=True)
+    for c in range(9):
+        made.add_column(f"max. prob. c{c} %", justify="right", min_width=11)
+    made.add_row("part-of-speech tags", *(f"66.8 (5{c}.3)" for c in range(9)))
+    console().print(made)
+    out = capsys.readouterr().out
+    assert all(f"c{c} %" in out and f"(5{c}.3)" in out for c in range(9))
+
+
 def test_labels_that_are_too_long_are_folded_not_cut(capsys):
     made = table(2, 0)
     made.add_row(Text("label" * 30), "1", "2")

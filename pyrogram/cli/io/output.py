@@ -47,7 +47,7 @@ class Screen(Console):
             others = others[len(chosen) :]
 
     def _fits(self, table: Table) -> bool:
-        return Measurement.get(self, self.options.update(max_width=10**6), table).minimum <= self.width
+        return Measurement.get(self, self.options.update(max_width=10**6), table).maximum <= self.width
 
 
 def _with_columns(table: Table, columns: Sequence[Column], fold: bool = False) -> Table:
