@@ -35,7 +35,9 @@ def evaluate(
     ] = Score.heads,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    samples: Annotated[int, typer.Option(min=1, max=10**7, help="Of sentences, for the bootstrap of --against.")] = 10_000,
+    samples: Annotated[
+        int, typer.Option(min=1, max=10**7, help="Of sentences, for the bootstrap of --against.")
+    ] = 10_000,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the bootstrap.")] = 0,
 ) -> None:
     """Accuracy of PREDICTED by sentence length: directed, undirected, and of the root; or of phrases.
