@@ -88,8 +88,8 @@ def test_without_heads(tmp_path: Path) -> None:
     assert Corpus.from_conllu(tmp_path / "a.conllu", tags="xpos").heads is None
 
 
-characters = st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r")
-tokens = st.text(characters, min_size=1, max_size=4).filter(lambda s: "  " not in s)
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0\t\n\r")
+tokens = st.text(characters, min_size=1, max_size=4).filter(lambda s: "  " not in s and s == s.strip(" "))
 
 
 @st.composite
