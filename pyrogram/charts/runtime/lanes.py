@@ -20,6 +20,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
+from .bounds import check_elements
+
 WIDTHS = {types.float64: 8, types.float32: 16}
 
 
@@ -50,6 +52,7 @@ def _constant(vector: ir.VectorType, value: float) -> ir.Constant:
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     offset = builder.mul(index, ir.Constant(index.type, vector.count))
+    check_elements(context, builder, array_type, array, offset, vector.count)
     return builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
 
 
@@ -222,9 +225,12 @@ def _eight_of(
 ) -> Any:
     """Where the eight elements of a lane lie: from ``offsets[lane] + start`` on in a contiguous array."""
     places = context.make_array(offsets_type)(context, builder, offsets).data
-    offset = builder.load(builder.gep(places, [ir.Constant(ir.IntType(64), lane)]))
+    number = ir.Constant(ir.IntType(64), lane)
+    check_elements(context, builder, offsets_type, offsets, number, 1)
+    first = builder.add(builder.load(builder.gep(places, [number])), start)
+    check_elements(context, builder, array_type, array, first, 8)
     data = context.make_array(array_type)(context, builder, array).data
-    address = builder.gep(data, [builder.add(offset, start)])
+    address = builder.gep(data, [first])
     return builder.bitcast(address, ir.VectorType(data.type.pointee, 8).as_pointer())
 
 

@@ -11,6 +11,8 @@ from numba.extending import intrinsic
 
 from pyrogram.charts.runtime.arrays import Array
 
+from .bounds import check_elements
+
 LINE = 64  # bytes of a cache line, and of a cell
 
 
@@ -32,6 +34,7 @@ def peek(typingctx: Any, array: Any, i: Any) -> Any:
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        check_elements(context, builder, array, args[0], args[1], 1)
         data = context.make_array(array)(context, builder, args[0]).data
         return builder.load(builder.gep(data, [args[1]]))
 
@@ -43,6 +46,7 @@ def poke(typingctx: Any, array: Any, i: Any, value: Any) -> Any:
     """Element i, as in :func:`peek`, becomes a number of the array's dtype."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        check_elements(context, builder, array, args[0], args[1], 1)
         data = context.make_array(array)(context, builder, args[0]).data
         builder.store(args[2], builder.gep(data, [args[1]]))
         return context.get_dummy_value()
