@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leftmost derivations of context-free grammars, as rules of any form: what is one, and ancestral draws."""
 
-# mypy: disable-error-code="no-untyped-def"
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
@@ -85,12 +85,10 @@ def ancestral(
     events: Any = np.empty(64 * max(1, len(grammar)), np.int64)
     ends = np.zeros(len(grammar) + 1, np.int64)
     done, seed = 0, int(torch.randint(2**63 - 1, ()))
-    own = _array(grammar)
+    which = _array(grammar)
+    tables = _Tables(cumulative, rules.first, rules.offsets, rules.symbols, rules.start, cut, sizes_left, soonest)
     while done < len(grammar):
-        tables = rules.first, rules.offsets, rules.symbols, rules.start
-        done, failed = _grow_all(
-            cumulative, own, *tables, seed, words, events, ends, done, TRIES, cut, sizes_left, soonest
-        )
+        done, failed = _sample_all(tables, which, seed, words, events, ends, done)
         if failed:
             raise ValueError(
                 f"{TRIES} sampled sentences in a row had more than {max_length} words; "
@@ -104,11 +102,11 @@ def ancestral(
     return torch.from_numpy(words), torch.from_numpy(ids)
 
 
-def _array(tensor: Tensor) -> Any:
+def _array(tensor: Tensor) -> Array:
     return np.ascontiguousarray(tensor.detach().cpu().numpy(), np.int64)
 
 
-def shortest(weights: Any, rules: FlatRules) -> tuple[Any, Any]:
+def shortest(weights: Array, rules: FlatRules) -> tuple[Array, Array]:
     """How few words each rule can come to, shape (G, R), and the rule of each nonterminal that does it, (G, K).
 
     A rule of weight zero comes to nothing in as many as 2^40; of rules that are equally short, the likeliest counts.
@@ -131,13 +129,13 @@ def shortest(weights: Any, rules: FlatRules) -> tuple[Any, Any]:
 
 
 @kernel
-def _check_all(ids, words, start, lhs, offsets, symbols, valid):
+def _check_all(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, symbols: Array, valid: Array) -> None:
     for row in range(len(ids)):
         valid[row] = _check(ids[row], words[row], start, lhs, offsets, symbols)
 
 
 @njit(nogil=True)
-def _check(ids, words, start, lhs, offsets, symbols):
+def _check(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, symbols: Array) -> bool:
     """Rewrite from the left; ``rest`` holds what is still to come, the next on top."""
     n, L = len(words), len(ids)
     rest = np.empty(n + 1, np.int64)
@@ -166,29 +164,46 @@ def _check(ids, words, start, lhs, offsets, symbols):
 
 
 @kernel
-def _accumulate(weights, first):
+def _accumulate(weights: Array, first: Array) -> None:
     for g in range(len(weights)):
         for a in range(len(first) - 1):
             for r in range(first[a] + 1, first[a + 1]):
                 weights[g, r] += weights[g, r - 1]
 
 
+class _Tables(NamedTuple):
+    """Rules and their weights, as compiled code has them.
+
+    :param cumulative: sums of the weights of each left side, of G grammars, (G, R).
+    :param sizes: what :func:`shortest` says, and ``soonest``; one row of zeros unless sentences are ``cut``.
+    """
+
+    cumulative: Array
+    first: Array
+    offsets: Array
+    symbols: Array
+    start: int
+    cut: bool
+    sizes: Array
+    soonest: Array
+
+
 @kernel
-def _grow_all(
-    cumulative, own, first, offsets, symbols, start, seed, words, events, ends, done, tries, cut, sizes, soonest
-):
-    """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed."""
+def _sample_all(
+    tables: _Tables, which: Array, seed: int, words: Array, events: Array, ends: Array, done: int
+) -> tuple[int, bool]:
+    """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed.
+
+    :param which: the grammar of each sentence.
+    """
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)
     rest = np.empty(max_length + 1, np.int64)
     for sample in range(done, len(words)):
         seed_stream(state, seed, sample)
         size = -1
-        for _ in range(tries):
-            g = own[sample]
-            least = (sizes[g], soonest[g]) if cut else (sizes[0], soonest[0])
-            tables = first, offsets, symbols, start
-            size = _grow(cumulative[g], tables, state, words[sample], events, ends[sample], rest, cut, least)
+        for _ in range(TRIES):
+            size = _sample_one(tables, which[sample], state, words[sample], events, ends[sample], rest)
             if size != -1:
                 break
         if size == -2:
@@ -201,14 +216,14 @@ def _grow_all(
 
 
 @njit(nogil=True)
-def _grow(cumulative, tables, state, words, events, begin, rest, cut, least):
-    """One sentence: its number of events, -1 if it is too long, -2 if ``events`` is full."""
-    first, offsets, symbols, start = tables
-    sizes, soonest = least
+def _sample_one(tables: _Tables, g: int, state: Array, words: Array, events: Array, begin: int, rest: Array) -> int:
+    """One sentence of grammar g: its number of events, -1 if it is too long, -2 if ``events`` is full."""
+    first, offsets, symbols, cut = tables.first, tables.offsets, tables.symbols, tables.cut
+    sizes, soonest = tables.sizes[g if cut else 0], tables.soonest[g if cut else 0]
     n = len(words)
     words[:] = -1
-    coming = sizes[soonest[start]]  # how many words there will be at least
-    rest[0], size, word, event = start, 1, 0, begin
+    coming = sizes[soonest[tables.start]]  # how many words there will be at least
+    rest[0], size, word, event = tables.start, 1, 0, begin
     while size > 0:
         size -= 1
         symbol = rest[size]
@@ -216,7 +231,7 @@ def _grow(cumulative, tables, state, words, events, begin, rest, cut, least):
             words[word] = -1 - symbol
             word += 1
             continue
-        r = _draw(cumulative, first[symbol], first[symbol + 1], state)
+        r = _draw(tables.cumulative[g], first[symbol], first[symbol + 1], state)
         if cut:
             now = sizes[soonest[symbol]]
             if coming - now + sizes[r] > n:
@@ -236,7 +251,7 @@ def _grow(cumulative, tables, state, words, events, begin, rest, cut, least):
 
 
 @njit(nogil=True)
-def _draw(cumulative, start, end, state):
+def _draw(cumulative: Array, start: int, end: int, state: Array) -> int:
     u = uniform(state) * cumulative[end - 1]
     low, high = start, end - 1
     while low < high:
