@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pyrogram.cli.commands.choices import Decoder, Format, Retag, Unknown
+from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, note
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def parse(
         Retag,
         typer.Option(help="With a trained model: whose tags a tagger gives. missing: where FILE has none at all."),
     ] = Retag.missing,
+    quiet: Quiet = False,
 ) -> None:
     """Parse FILE and write CoNLL-U with predicted heads; with a pcfg, bracketed trees, () for none.
 

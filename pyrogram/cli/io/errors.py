@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any
 
@@ -23,9 +24,25 @@ class Interrupted(Exception):
     """Ctrl-C, with a sentence on how to go on."""
 
 
+# Set by --quiet, for the one command that runs in this context: run_guarded makes a context for each.
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def be_quiet(wanted: bool) -> bool:
+    """No notes and no progress for the rest of this command; the callback of the option --quiet."""
+    _QUIET.set(wanted)
+    return wanted
+
+
+def is_quiet() -> bool:
+    """Whether --quiet was given."""
+    return _QUIET.get()
+
+
 def note(text: str) -> None:
-    """A line on stderr that is no error."""
-    print(text, file=sys.stderr)
+    """A line on stderr that is no error; --quiet leaves it out."""
+    if not is_quiet():
+        print(text, file=sys.stderr)
 
 
 def run_guarded(command: Callable[[], Any]) -> int:
@@ -35,7 +52,7 @@ def run_guarded(command: Callable[[], Any]) -> int:
     a bug: it passes, with its traceback.
     """
     try:
-        code = command()
+        code = copy_context().run(command)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output (head, say) has had enough; keep the interpreter from flushing into the void.
@@ -59,7 +76,7 @@ def run_guarded(command: Callable[[], Any]) -> int:
 
 def _say(sentence: str, status: int) -> int:
     line = " ".join(sentence.split())
-    note(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."))
+    print(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."), file=sys.stderr)
     return status
 
 

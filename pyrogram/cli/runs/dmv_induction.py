@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate, of_heads, rank_correlation, smoothed
-from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, plain_start, run_starts
+from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
 from pyrogram.metrics import attach_left, attach_right
@@ -55,9 +56,12 @@ class Outcome:
     rows: tuple[Row, ...]
 
 
-def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Outcome:
-    """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None."""
-    with double_precision():
+def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: int = 1) -> Outcome:
+    """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None.
+
+    :param jobs: number of processes that learn from starts side by side; it changes no number.
+    """
+    with double_precision(), one_thread():
         train = _short(corpora.train, settings.max_length, "training")
         dev = None if corpora.dev is None else _short(corpora.dev, settings.max_length, "--dev")
         vocab = corpora.train.vocab
@@ -71,22 +75,12 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Out
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
         if out is not None:
             run_folder.write_config(out, settings, vocab, None)
-        starts, rows = [], []
-        with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
-            for start in run_starts(
-                settings,
-                grammar,
-                train.words,
-                train.heads,
-                None if dev is None else dev.words,
-                None if out is None else lambda number: run_folder.checkpoint_path(out, number),
-                watch.iteration,
-            ):
-                watch.finished(start)
-                starts.append(start)
-                weights = smoothed(grammar, start.weights, settings.smoothing)
-                found = evaluate(grammar, weights, corpora.evaluation)
-                rows.append(Row("start", f"start {start.number}", found, start.number))
+        plain = None if settings.init == "random" else plain_start(settings, grammar, train.words, train.heads)
+        judge = partial(evaluate, grammar, corpus=corpora.evaluation)
+        held_out = None if dev is None else dev.words
+        done = run_starts(StartWork(settings, grammar, train.words, held_out, plain, judge, out), jobs)
+        starts = [start for start, _ in done]
+        rows = [Row("start", f"start {start.number}", found, start.number) for start, found in done]
         best = best_start(starts)
         found = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.lock import LOCK
 from pyrogram.cli.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
     :returns: how many starts it has checkpoints of.
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
-    others = [p.name for p in entries(path) if p.name != STARTS and not _is_draft(p)]
+    others = [p.name for p in entries(path) if p.name not in (STARTS, LOCK) and not is_draft(p)]
     if others and CONFIG not in others:
         raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
     if others:
@@ -92,7 +93,7 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
         (path / STARTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
-    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
+    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if is_draft(p)]
     old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
     for leftover in drafts + old:
         leftover.unlink(missing_ok=True)
@@ -139,9 +140,9 @@ def write_config_of(
 
 def write_weights(path: Path, weights: Weights) -> None:
     """Write ``weights.safetensors``."""
-    from safetensors.torch import save
+    from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
-    write_file(path / WEIGHTS, save({k: w.contiguous() for k, w in weights.items()}, {"format": FORMAT}))
+    write_file(path / WEIGHTS, safetensors_bytes(weights, {"format": FORMAT}))
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def load_run(path: Path) -> Run:
     return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
 
 
-def _is_draft(path: Path) -> bool:
+def is_draft(path: Path) -> bool:
     """What a killed process may leave behind."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
@@ -239,6 +240,10 @@ def _config(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # the latter for a thousand brackets
         raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else None
+        if isinstance(found, str) and found.startswith("pyrogram-run-"):
+            told = f"holds a run of another version of pyrogram ({found}, where this one has {FORMAT})"
+            raise CommandError(f"{path} {told}; give the command that made it again, with another --out")
         raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
     return config
 

@@ -73,13 +73,13 @@ class LexicalRun:
 
 def write_lexical(path: Path, run: LexicalRun) -> None:
     """Write what parsing reads, but for ``config.json``."""
-    from safetensors.torch import save
+    from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
     tensors: dict[str, Tensor] = {f"tagger.{name}": t for name, t in run.tagger.tensors().items()}
     for site, f in run.franchises.items():
         tensors |= {f"{site}.concentration": f.concentration, f"{site}.discount": f.discount}
         tensors |= {f"{site}.seats.{name}": t for name, t in f.restaurants.state_dict().items()}
-    write_file(path / WEIGHTS, save({name: t.contiguous() for name, t in tensors.items()}, {"format": FORMAT}))
+    write_file(path / WEIGHTS, safetensors_bytes(tensors, {"format": FORMAT}))
     rows = ",\n".join("  " + json.dumps(pair, ensure_ascii=False) for pair in run.lexicon.vocab.to_list())
     write_file(path / LEXICON, f"[\n{rows}\n]\n".encode())
 

@@ -11,16 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import cast
 
 import pyro
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyrogram.cli.io.corpora import note_unknown, read_corpus
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_svg
 from pyrogram.cli.runs.evaluation import BINS, Evaluation, evaluate, of_heads, smoothed
@@ -104,7 +102,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
                     grammar.num_values,
                     num_steps=settings.steps,
                     progress=False,
-                    callback=bar.step,
+                    callback=partial(_stepped, bar),
                     checkpoint=checkpoint,
                 )
             run.franchises.update(franchises(sampler))
@@ -141,7 +139,12 @@ def _tagger(corpus: LexicalCorpus, grammar: LexicalDependencies) -> LexicalTagge
 def _parse(run: LexicalRun, corpus: LexicalCorpus, bar: Bar) -> Parses:
     assert corpus.tags is not None
     parser = LexicalParser(run.grammar, run.franchises)
-    return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=bar.parsed)
+    before = bar.done
+
+    def parsed(sentences: int) -> None:
+        bar.say("parsing", f"{sentences:,} sentences", before + sentences // 100)
+
+    return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=parsed)
 
 
 def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
@@ -241,39 +244,6 @@ def _write_config(out: Path, settings: TrainSettings, run: LexicalRun, done: boo
     run_folder.write_config_of(out, settings, described, run.tag_vocab.to_list(), selected)
 
 
-class Bar:
-    """How far a training is, on a terminal's stderr; elsewhere nothing is shown.
-
-    :param total: steps and hundreds of sentences.
-    """
-
-    def __init__(self, total: int):
-        console = Console(stderr=True)
-        self._bar: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task("reading (compiles the first time)", total=total)
-        self._steps = 0
-
-    def __enter__(self) -> Bar:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def step(self, sampler: PitmanYorSampler) -> None:
-        """To be called after every step of slice sampling."""
-        self._steps = len(sampler.history)
-        if self._bar:
-            told = f"step {self._steps}, log joint {sampler.history[-1]:,.1f}"
-            self._bar.update(self._task, description=told, completed=self._steps)
-
-    def parsed(self, sentences: int) -> None:
-        """To be called with the number of sentences of a file that are parsed."""
-        if self._bar:
-            told = f"parsing, {sentences:,} sentences"
-            self._bar.update(self._task, description=told, completed=self._steps + sentences // 100)
+def _stepped(bar: Bar, sampler: PitmanYorSampler) -> None:
+    done = len(sampler.history)
+    bar.say("sampling", f"step {done}, log joint {sampler.history[-1]:,.1f}", done)

@@ -18,6 +18,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
-from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, run_starts
+from pyrogram.cli.runs.workers import one_thread
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
@@ -140,26 +141,18 @@ def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | No
     return grammar.initial_weights(words, "uniform")
 
 
-def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None) -> PcfgOutcome:
-    """Run all starts, and write the folder of the run unless ``out`` is None."""
-    with double_precision():
+def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None, jobs: int = 1) -> PcfgOutcome:
+    """Run all starts, and write the folder of the run unless ``out`` is None.
+
+    :param jobs: number of processes that learn from starts side by side; it changes no number.
+    """
+    with double_precision(), one_thread():
         if out is not None:
             write_config(out, settings, grammar, None)
-        starts, scores = [], []
-        with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
-            for start in run_starts(
-                settings,
-                grammar,
-                texts.train,
-                None,
-                texts.dev,
-                None if out is None else lambda number: run_folder.checkpoint_path(out, number),
-                watch.iteration,
-                first_start(settings, grammar, texts.train),
-            ):
-                watch.finished(start)
-                starts.append(start)
-                scores.append(score(grammar, smoothed(grammar, start.weights, settings.smoothing), texts.evaluation))
+        plain = first_start(settings, grammar, texts.train)
+        judge = partial(score, grammar, words=texts.evaluation)
+        done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out), jobs)
+        starts, scores = [start for start, _ in done], [found for _, found in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)
         trees = parse_trees(grammar, weights, texts.evaluation)

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -38,9 +40,19 @@ def fingerprint(loop: str, reading: Reading) -> str:
 
 def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:
     """Replace the file in one step, so that no reader ever sees half of it; its folder is made if need be."""
-    data = save({k: v.contiguous() for k, v in state.items()}, {"format": FORMAT, "fingerprint": fingerprint})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, data)
+    write_atomically(path, safetensors_bytes(state, {"format": FORMAT, "fingerprint": fingerprint}))
+
+
+def safetensors_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file, the same bytes for the same content: the library itself writes metadata in any order."""
+    data = save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata))
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format aligns tensors to eight bytes
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
@@ -54,6 +66,11 @@ def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
             state = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:  # OSError for a folder, say, and without its name
         raise ValueError(f"{path} is not a checkpoint ({error}); delete it or pass resume=False") from error
+    if metadata.get("format", FORMAT) != FORMAT:
+        raise ValueError(
+            f"{path} is a checkpoint of another version of pyrogram ({metadata['format']!r}, where this one has "
+            f"{FORMAT!r}); delete it or pass resume=False"
+        )
     if metadata.get("format") != FORMAT or metadata.get("fingerprint") != fingerprint:
         raise ValueError(f"{path} is the checkpoint of another run; delete it or pass resume=False")
     return state
