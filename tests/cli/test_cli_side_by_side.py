@@ -100,7 +100,7 @@ def test_pcfg_in_two_processes(call, tmp_path):
 
 def test_ctrl_c_ends_all_processes_and_the_run_goes_on(call, command, whole, tmp_path):
     """Ctrl-C goes to the whole group of processes, as a terminal sends it."""
-    long = [*command, "--steps", 2000, "--jobs", 2, "--out", tmp_path / "cut"]
+    long = [*command, "--steps", 600, "--jobs", 2, "--out", tmp_path / "cut"]
     process = started(long, start_new_session=True)
     wait_for(tmp_path / "cut" / "starts" / "002.safetensors", process)
     os.killpg(process.pid, signal.SIGINT)
@@ -112,8 +112,8 @@ def test_ctrl_c_ends_all_processes_and_the_run_goes_on(call, command, whole, tmp
         for _ in range(1000):
             os.killpg(process.pid, 0)
             time.sleep(0.01)
-    uncut = call(*command, "--steps", 2000, "--starts", 3, "--out", tmp_path / "uncut")
-    again = call(*command, "--steps", 2000, "--jobs", 2, "--out", tmp_path / "cut")
+    uncut = call(*command, "--steps", 600, "--starts", 3, "--out", tmp_path / "uncut")
+    again = call(*command, "--steps", 600, "--jobs", 2, "--out", tmp_path / "cut")
     assert uncut.status == again.status == 0 and "going on in" in again.err
     assert files(tmp_path / "cut") == files(tmp_path / "uncut")
 

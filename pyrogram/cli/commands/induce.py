@@ -87,7 +87,7 @@ def induce(
     init: Annotated[
         Init | None,
         typer.Option(
-            help="Weights of the first start.",
+            help="Weights of the first start; supervised: the supervised DMV's, see the table.",
             show_default="harmonic; of a pcfg its own, else uniform",
             rich_help_panel=_START,
         ),

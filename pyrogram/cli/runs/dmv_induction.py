@@ -16,15 +16,15 @@ import torch
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
-from pyrogram.cli.runs.evaluation import Evaluation, evaluate, of_heads, rank_correlation, smoothed
-from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
+from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, plain_start, run_starts
 from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
-from pyrogram.metrics import attach_left, attach_right
 
 MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
 FEWEST_STARTS = 5  # for a correlation
@@ -85,10 +85,10 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         found = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = Row("selected", f"{settings.method}{of}", found, best.number)
-        baselines = _baselines(settings, grammar, train, corpora.evaluation)
+        others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
         notes = _notes(settings, corpora, train, starts, rows, best)
-        report = make_report(corpora.evaluation, corpora.name, baselines, rows, chosen, notes)
-        outcome = Outcome(report, best, found, (*baselines, chosen, *rows))
+        report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
+        outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:
             _write(out, settings, corpora, outcome, starts)
     return outcome
@@ -105,18 +105,6 @@ def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
     return short
 
 
-def _baselines(settings: Settings, grammar: DMV, train: Corpus, corpus: Corpus) -> list[Row]:
-    rows = []
-    if corpus.heads is not None:
-        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
-        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
-    if train.heads is not None:
-        gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
-        found = evaluate(grammar, smoothed(grammar, gold, settings.smoothing), corpus)
-        rows.append(Row("supervised", "supervised DMV", found))
-    return rows
-
-
 def _notes(
     settings: Settings, corpora: Corpora, train: Corpus, starts: Sequence[Start], rows: Sequence[Row], best: Start
 ) -> list[str]:
@@ -125,9 +113,9 @@ def _notes(
     size = f"{len(train):,} training sentences of at most {settings.max_length} words"
     notes = [f"{settings.method}: learnt from the {settings.tags} tags of the {size}; their heads were not seen."]
     if settings.init == "supervised":
-        notes = [f"{settings.method}: learnt from {size}, beginning at weights from their gold heads."]
+        notes = [f"{settings.method}: learnt from {size}, beginning at the supervised DMV."]
     if train.heads is not None:
-        notes.append("supervised DMV: the same grammar from the gold heads of the same sentences, each count + 0.1.")
+        notes.append(SUPERVISED)
     chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"
     if len(starts) > 1:
         if math.isfinite(best.criterion):
@@ -181,6 +169,16 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run_folder.write_weights(out, best.weights)
+    size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
+    card = Card(
+        "DMV",
+        f"A dependency model with valence, learnt by {settings.method}",
+        f"Its {len(corpora.train.vocab)} symbols are the {settings.tags} tags of {size}. It gives every word its head.",
+        ("dependency-parsing", "grammar-induction"),
+        settings.as_dict(),
+        markdown(outcome.report),
+    )
+    write_card(out, card)
     selected: dict[str, Any] = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if corpora.dev is None else "held-out log-likelihood",

@@ -9,6 +9,7 @@
     parses.conllu        the evaluation corpus with predicted heads
     curve.csv, curve.svg the objective of every start, iteration by iteration
     results.csv, results.md  all scores; the table
+    README.md            the model card
     sentence.svg         of --demo, a tree
 
 Every file is written beside its name and put in place in one step.
@@ -49,6 +50,7 @@ OUTPUTS = (
     "results.csv",
     "results.md",
     "sentence.svg",
+    "README.md",
 )
 
 

@@ -20,10 +20,11 @@ from pyrogram.cli.io.corpora import note_unknown, read_corpus
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_svg
-from pyrogram.cli.runs.evaluation import BINS, Evaluation, evaluate, of_heads, smoothed
+from pyrogram.cli.runs.evaluation import BINS, Evaluation
 from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings, describe, write_lexical
-from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.data.lexical import Unseen
@@ -32,7 +33,7 @@ from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer import PitmanYorSampler
-from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
+from pyrogram.metrics import accuracy_by_length
 from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
@@ -115,6 +116,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
         if out is not None:
             write_lexical(out, run)
             _write_files(out, sampler, evaluated, parses, rows, reports)
+            _write_card(out, settings, parts["train"], reports)
             _write_config(out, settings, run, True)
     return Trained(run, tuple(reports))
 
@@ -160,22 +162,11 @@ def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
     return Evaluation(dict(parsed.heads), scores, tuple(likelihood))
 
 
-def baselines(train: Corpus, corpus: Corpus) -> list[Row]:
-    """Attachment to the neighbours, and the DMV by the gold heads of the training file; without punctuation."""
-    rows = []
-    if corpus.heads is not None:
-        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
-        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
-    dmv = DMV(len(train.vocab))
-    gold = dmv.initial_weights(train.words, "supervised", heads=train.heads)
-    rows.append(Row("supervised", "supervised DMV", evaluate(dmv, smoothed(dmv, gold, SMOOTHING), corpus)))
-    return rows
-
-
 def _rows(settings: TrainSettings, train: Part, part: Part, parsed: Parses) -> list[Row]:
     kind, _, how = settings.prior.rpartition("-")
     label = f"{'Pitman-Yor' if kind == 'pitman-yor' else 'Dirichlet'}, {how}, {settings.paths}"
-    return [*baselines(train.plain, part.plain), Row("selected", label, evaluation_of(parsed, part.lexical))]
+    others = baselines(DMV(len(train.plain.vocab)), train.plain, part.plain, SMOOTHING)
+    return [*others, Row("selected", label, evaluation_of(parsed, part.lexical))]
 
 
 def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> list[str]:
@@ -191,6 +182,7 @@ def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> li
         f"with punctuation, gold {settings.tags} tags, {how}.",
         f"{rule}: {unknown:,} of {part.lexical.num_tokens:,} tokens here.",
         f"tags of the sentences parsed are the gold {settings.tags} tags; pyrogram parse --retag takes a tagger's.",
+        SUPERVISED,
         "punctuation is parsed and left out of scores, and of lengths; a head that is punctuation counts as wrong, "
         "while pyrogram evaluate takes its nearest ancestor. The others are learnt and applied without punctuation.",
         "log-likelihoods are not to be compared: the DMV's is of tags alone, without punctuation, the other of tags, "
@@ -236,6 +228,20 @@ def _write_files(
     picture = curve_svg([start], "log joint")
     if picture is not None:
         write_file(out / "curve.svg", picture)
+
+
+def _write_card(out: Path, settings: TrainSettings, train: Part, reports: list[Report]) -> None:
+    size = f"{len(train.lexical):,} trees, {train.lexical.num_tokens:,} tokens with punctuation"
+    card = Card(
+        run_folder.KIND_LEXICAL,
+        "A dependency parser with hierarchical Pitman-Yor priors",
+        f"It generates {settings.tags} tags, words and cases (Wallach, Sutton and McCallum 2008), learnt from {size}.",
+        ("dependency-parsing",),
+        settings.as_dict(),
+        "\n".join(markdown(report) for report in reports) or "There was no file to evaluate on.",
+        sampled=False,
+    )
+    write_card(out, card)
 
 
 def _write_config(out: Path, settings: TrainSettings, run: LexicalRun, done: bool) -> None:

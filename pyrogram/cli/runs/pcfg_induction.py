@@ -33,6 +33,7 @@ from pyrogram.cli.io.corpora import read_corpus
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
 from pyrogram.cli.runs.settings import Settings
@@ -219,6 +220,18 @@ def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: P
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run_folder.write_weights(out, best.weights)
+    found = outcome.scores[best.number - 1]
+    card = Card(
+        "CFG",
+        f"A probabilistic context-free grammar, its probabilities learnt by {settings.method}",
+        f"It has {len(grammar.rules):,} rules, whose probabilities are learnt from {len(texts.train):,} sentences of "
+        f"at most {settings.max_length} words.",
+        ("constituency-parsing", "grammar-induction"),
+        settings.as_dict(),
+        f"Of {texts.name}, {found.sentences:,} sentences and {found.words:,} words: log-likelihood "
+        f"{found.log_likelihood:,.2f} nats, perplexity {found.perplexity:.2f} per word and sentence end.",
+    )
+    write_card(out, card)
     selected = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if texts.dev is None else "held-out log-likelihood",
