@@ -6,10 +6,12 @@ import csv
 
 import pytest
 
-from pyrogram.cli.runs.report import SUPERVISED, below_baselines
+from pyrogram.cli.io.baselines import below_baselines
+from pyrogram.cli.runs.report import SUPERVISED
 
-# Every word's head is the next one, of the last the wall: attach-right is never wrong.
-CHAIN = "1\ta\t_\tX\tX\t_\t2\t_\t_\t_\n2\tb\t_\tY\tY\t_\t3\t_\t_\t_\n3\tc\t_\tZ\tZ\t_\t0\t_\t_\t_\n\n"
+# Every word's head is the next one (of the last, the wall), where attach-right is never wrong; or the one before.
+RIGHT = "1\ta\t_\tX\tX\t_\t2\t_\t_\t_\n2\tb\t_\tY\tY\t_\t3\t_\t_\t_\n3\tc\t_\tZ\tZ\t_\t0\t_\t_\t_\n\n"
+LEFT = RIGHT.replace("\t2\t_", "\t0\t_").replace("\t3\t_", "\t1\t_").replace("Z\t_\t0", "Z\t_\t2")
 
 
 def test_the_sentence():
@@ -22,25 +24,18 @@ def test_the_sentence():
 
 @pytest.mark.parametrize("starts", [1, 3])
 def test_induce_says_that_it_is_below_attach_right(starts, call, tmp_path):
-    train = tmp_path / "train.conllu"
-    train.write_text(CHAIN * 4)
-    out = tmp_path / "run"
-    # From uniform weights nothing is learnt in one step: half of the arcs point the other way.
-    options = ["--tags", "upos", "--steps", 1, "--init", "random", "--starts", starts, "--seed", 5, "--out", out]
+    """It begins at trees that go the other way than those it is scored by, so that no head is right."""
+    train, test, out = tmp_path / "train.conllu", tmp_path / "test.conllu", tmp_path / "run"
+    train.write_text(LEFT * 4)
+    test.write_text(RIGHT * 2)
+    options = ["--test", test, "--steps", 1, "--init", "supervised", "--starts", starts, "--out", out]
     done = call("induce", train, *options)
     assert done.status == 0
-    with open(out / "results.csv", newline="") as file:
-        table = [r for r in csv.DictReader(file) if (r["decoder"], r["max_length"]) == ("mbr", "all")]
-    found = {r["system"]: float(r["directed"]) for r in table if r["system"] != "start"}
-    assert found["attach-right"] == 1.0
-    below = found["selected"] < 1.0
     told = " ".join(done.out.split())
-    assert (
-        below and "is below attach-right: " in told and "is below attach-left" not in told or found["selected"] < 1 / 3
-    )
-    assert ("is below attach-right" in (out / "results.md").read_text()) == below
-    worse = sum(float(r["directed"]) < 1.0 for r in table if r["system"] == "start")
-    assert (f"{worse} of the {starts} starts are below attach-left or attach-right." in told) == (starts > 1)
+    assert "is below attach-right: 0.0 % of the heads of all sentences are right, where" in told
+    assert "has learnt nothing, has 100.0 %." in told and "is below attach-left" not in told  # both have none
+    assert ("3 of the 3 starts are below attach-left or attach-right." in told) == (starts > 1)
+    assert "is below attach-right" in (out / "results.md").read_text()
 
 
 def test_a_better_result_says_nothing(call, treebanks):
@@ -72,3 +67,15 @@ def test_supervised_is_the_same_grammar_in_every_table(call, treebanks, tmp_path
     assert scores["a"] == scores["b"] == scores["c"] and len(scores["a"]) == 8
     for name in ("a/results.md", "b/results.md", "c/table.md"):
         assert SUPERVISED in (tmp_path / name).read_text()
+
+
+def test_evaluate_says_that_a_file_is_below_attach_right(call, tmp_path):
+    gold, wrong = tmp_path / "gold.conllu", tmp_path / "wrong.conllu"
+    gold.write_text(RIGHT * 3)
+    wrong.write_text(RIGHT + LEFT * 2)  # a third is right
+    done = call("evaluate", gold, wrong)
+    told = " ".join(done.out.split())
+    assert done.status == 0
+    assert f"{wrong} is below attach-right: 33.3 % of the heads of all sentences are right" in told
+    assert "is below attach-left" not in told
+    assert "is below" not in call("evaluate", gold, gold).out

@@ -146,7 +146,7 @@ def test_a_second_run_in_the_same_folder_is_refused(call, refused, command, tmp_
         for arguments in (command, ["train", command[1], "--tags", "xpos"], [*command, "--no-resume"]):
             error = refused(*arguments, "--out", folder)
             assert f"another run is at work there (process {first.pid} on {socket.gethostname()})" in error
-        assert "another run is at work" in refused("reproduce", "pitman-yor", "--out", folder)
+        assert "another run is at work" in refused("reproduce", "pitman-yor", "--quiet", "--out", folder)
         assert first.poll() is None
     finally:
         first.kill()

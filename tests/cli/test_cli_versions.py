@@ -70,5 +70,5 @@ def test_checkpoints_without_metadata_or_tensors(call, command, tmp_path):
 def test_a_reproduction_of_another_version(refused, tmp_path):
     (tmp_path / "config.json").write_text('{"format": "pyrogram-reproduce-1", "version": "0.1.0", "settings": {}}')
     for resume in ([], ["--no-resume"]):
-        error = refused("reproduce", "pitman-yor", "--out", tmp_path, *resume)
+        error = refused("reproduce", "pitman-yor", "--quiet", "--out", tmp_path, *resume)
         assert "holds a reproduction of another version of pyrogram (pyrogram-reproduce-1" in error

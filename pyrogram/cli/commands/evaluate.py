@@ -33,15 +33,20 @@ def evaluate(
     if score is Score.brackets:
         _evaluate_brackets(gold, predicted)
         return
+    from pyrogram.cli.io.baselines import below_baselines
     from pyrogram.cli.io.corpora import read_corpus
     from pyrogram.cli.io.output import console
-    from pyrogram.metrics import accuracy_by_length
+    from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
 
     theirs = read_corpus(gold, format=format.value, tags=tags.value, heads="required")
     ours = read_corpus(predicted, format=format.value, tags=tags.value, heads="required")
     check_same(theirs, ours, gold, predicted)
     assert theirs.heads is not None and ours.heads is not None
-    console().print(str(accuracy_by_length(ours.heads, theirs.heads)), soft_wrap=True)
+    found = accuracy_by_length(ours.heads, theirs.heads)
+    neighbours = {"attach-left": attach_left(theirs.lengths), "attach-right": attach_right(theirs.lengths)}
+    baselines = {name: accuracy_by_length(heads, theirs.heads)[-1].directed for name, heads in neighbours.items()}
+    told = below_baselines(str(predicted), found[-1].directed, baselines)
+    console().print("\n".join([str(found), *told]), soft_wrap=True, markup=False)
 
 
 def _evaluate_brackets(gold: Path, predicted: Path) -> None:

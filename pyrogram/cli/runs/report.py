@@ -7,13 +7,14 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from pyrogram.cli.io.baselines import below_baselines
 from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, evaluate, of_heads, smoothed
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
@@ -84,20 +85,6 @@ def baselines(grammar: DMV, train: Corpus, corpus: Corpus, smoothing: float) -> 
         gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
         rows.append(Row("supervised", "supervised DMV", evaluate(grammar, smoothed(grammar, gold, smoothing), corpus)))
     return rows
-
-
-def below_baselines(label: str, directed: float | None, others: Mapping[str, float | None]) -> list[str]:
-    """A sentence for each baseline that gets more heads right than a model, or none.
-
-    :param directed: the model's directed accuracy, a fraction.
-    :param others: that of attach-left and attach-right.
-    """
-    return [
-        f"{label} is below {name}: {100 * directed:.1f} % of the heads of all sentences are right, where {name}, which "
-        f"has learnt nothing, has {100 * accuracy:.1f} %."
-        for name, accuracy in others.items()
-        if directed is not None and accuracy is not None and directed < accuracy
-    ]
 
 
 def make_report(
