@@ -64,7 +64,8 @@ def test_supervised_is_the_same_grammar_in_every_table(call, treebanks, tmp_path
     with open(tmp_path / "c" / "results.csv", newline="") as file:
         lines = [r for r in csv.DictReader(file) if r["row"] == "supervised" and r["part"] == "test"]
     scores["c"] = {(r["decoder"], r["max_length"]): float(r["directed"]) for r in lines}
-    assert scores["a"] == scores["b"] == scores["c"] and len(scores["a"]) == 8
+    assert scores["a"] == scores["b"] and len(scores["a"]) == 8 and len(scores["c"]) >= 6
+    assert scores["c"].items() <= scores["a"].items()  # lengths of which there are no longer sentences are left out
     for name in ("a/results.md", "b/results.md", "c/table.md"):
         assert SUPERVISED in (tmp_path / name).read_text()
 

@@ -103,6 +103,10 @@ def _rules(sentences: list[GeneratedSentence]) -> str:
     rights: dict[str, dict[str, None]] = {}
     for s in sentences:
         for rule in Tree.fromstring(s.brackets).productions():
-            right = " ".join(f"'{symbol}'" if isinstance(symbol, str) else str(symbol) for symbol in rule.rhs())
+            right = " ".join(_quoted(symbol) if isinstance(symbol, str) else str(symbol) for symbol in rule.rhs())
             rights.setdefault(str(rule.lhs()), {})[right] = None
     return "".join(f"{left} -> {' | '.join(found)}\n" for left, found in rights.items())
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "'" in word else f"'{word}'"
