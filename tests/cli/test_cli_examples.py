@@ -12,22 +12,9 @@ from nltk import Tree
 from pyrogram import CFG, Corpus
 from pyrogram.cli import main
 
-# In this order, each as it is printed.
-LINES = """\
-pyrogram data demo
-pyrogram induce train.conllu --test test.conllu --method vb --starts 5 --jobs 2 --out runs/vb
-pyrogram parse runs/vb sentences.conllu --out parsed.conllu
-pyrogram evaluate test.conllu parsed.conllu
-pyrogram draw parsed.conllu --gold test.conllu --sentence 3 --out tree.svg
-pyrogram sample runs/vb --num 10
-pyrogram induce tagged.txt --method em
-pyrogram induce sentences.txt --tags form --model pcfg --grammar rules.cfg --method cvb --out runs/pcfg
-pyrogram parse runs/pcfg sentences.txt --decoder viterbi --out parsed.mrg
-pyrogram evaluate trees.mrg parsed.mrg --score brackets
-pyrogram train train.conllu --model pitman-yor --test test.conllu --out runs/parser
-pyrogram parse runs/parser sentences.conllu --out parsed-with-words.conllu
-pyrogram reproduce lognormal train.conllu --dev dev.conllu --test test.conllu --rows em,vb-em --starts 2 --out runs/em
-""".splitlines()
+ROOT = Path(__file__).resolve().parents[2]
+# In this order, each as it is printed; the first block of the page.
+LINES = re.findall(r"```\n(.*?)```", (ROOT / "docs/command-line.md").read_text(), re.DOTALL)[0].splitlines()
 
 
 @pytest.fixture(scope="module")

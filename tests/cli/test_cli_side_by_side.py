@@ -98,13 +98,13 @@ def test_pcfg_in_two_processes(call, tmp_path):
     assert made[1] == made[2] and "starts/003.safetensors" in made[1]
 
 
-def test_ctrl_c_ends_all_processes_and_the_run_goes_on(call, command, whole, tmp_path):
-    """Ctrl-C goes to the whole group of processes, as a terminal sends it."""
-    long = [*command, "--steps", 600, "--jobs", 2, "--out", tmp_path / "cut"]
-    process = started(long, start_new_session=True)
-    wait_for(tmp_path / "cut" / "starts" / "002.safetensors", process)
+@pytest.mark.parametrize("moment", ["starts/002.safetensors", "config.json"])
+def test_ctrl_c_ends_all_processes(moment, command, tmp_path):
+    """At work, and while processes are being started. A terminal sends Ctrl-C to the whole group of processes."""
+    process = started([*command, "--steps", 100000, "--jobs", 2, "--out", tmp_path / "cut"], start_new_session=True)
+    wait_for(tmp_path / "cut" / moment, process)
     os.killpg(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert error.splitlines()[-1].startswith("pyrogram: interrupted; what was done is in")
     assert "Traceback" not in error
@@ -112,9 +112,18 @@ def test_ctrl_c_ends_all_processes_and_the_run_goes_on(call, command, whole, tmp
         for _ in range(1000):
             os.killpg(process.pid, 0)
             time.sleep(0.01)
-    uncut = call(*command, "--steps", 600, "--starts", 3, "--out", tmp_path / "uncut")
-    again = call(*command, "--steps", 600, "--jobs", 2, "--out", tmp_path / "cut")
-    assert uncut.status == again.status == 0 and "going on in" in again.err
+
+
+def test_after_ctrl_c_the_run_goes_on(call, command, tmp_path):
+    long = [*command, "--steps", 600]
+    process = started([*long, "--jobs", 2, "--out", tmp_path / "cut"], start_new_session=True)
+    wait_for(tmp_path / "cut" / "starts" / "002.safetensors", process)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=120)
+    assert not (tmp_path / "cut" / "weights.safetensors").exists()
+    again = call(*long, "--jobs", 2, "--out", tmp_path / "cut")
+    assert again.status == 0 and "going on in" in again.err
+    assert call(*long, "--out", tmp_path / "uncut").status == 0
     assert files(tmp_path / "cut") == files(tmp_path / "uncut")
 
 

@@ -94,13 +94,17 @@ class _Pool:
         context = get_context("spawn")
         packed = pickle.dumps(work)
         self.workers: list[_Worker] = []
-        with _interrupts_held():
-            for _ in range(size):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, packed), daemon=True)
-                process.start()
-                theirs.close()
-                self.workers.append(_Worker(process, ours))
+        try:
+            with _interrupts_held():
+                for _ in range(size):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_serve, args=(theirs, packed), daemon=True)
+                    process.start()
+                    theirs.close()
+                    self.workers.append(_Worker(process, ours))
+        except BaseException:  # above all Ctrl-C, which has waited
+            self.__exit__()
+            raise
 
     def __enter__(self) -> _Pool:
         return self
