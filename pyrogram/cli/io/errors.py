@@ -42,7 +42,12 @@ def is_quiet() -> bool:
 def note(text: str) -> None:
     """A line on stderr that is no error; --quiet leaves it out."""
     if not is_quiet():
-        print(text, file=sys.stderr)
+        _write(text)
+
+
+def _write(text: str) -> None:
+    """A line on stderr."""
+    print(text, file=sys.stderr)
 
 
 def run_guarded(command: Callable[[], Any]) -> int:
@@ -76,7 +81,7 @@ def run_guarded(command: Callable[[], Any]) -> int:
 
 def _say(sentence: str, status: int) -> int:
     line = " ".join(sentence.split())
-    print(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."), file=sys.stderr)
+    _write(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."))
     return status
 
 
