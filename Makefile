@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint slow bench clean
+.PHONY: demo test lint slow docs bench clean
 .NOTPARALLEL:
 
 demo: $(READY)
@@ -28,6 +28,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The page of public names, from the docstrings.
+docs: $(READY)
+	$(BIN)/python docs/make_api.py
 
 bench:
 	$(PYTHON) benchmarks/run.py

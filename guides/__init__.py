@@ -6,3 +6,7 @@ from .dirichlet import MeanFieldDirichlet
 from .gaussian import MeanFieldGaussian
 
 __all__ = ["MeanFieldDirichlet", "MeanFieldGaussian"]
+
+
+def __dir__() -> list[str]:
+    return __all__

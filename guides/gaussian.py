@@ -13,6 +13,7 @@ from pyro.nn.module import PyroParam
 from torch import Tensor
 from torch.distributions import constraints
 
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS
 from pyrogram.infer.model.tracing import kind_of, unwrapped
 
 from .dirichlet import MeanFieldDirichlet
@@ -33,7 +34,7 @@ class MeanFieldGaussian(MeanFieldDirichlet):
     def get_posterior(self, name: str, prior: Any) -> Any:
         """The site's Normals or Dirichlet; parameters are made at the first call."""
         base = unwrapped(prior)
-        if isinstance(base, dist.Dirichlet):
+        if isinstance(base, DIRICHLETS):
             return super().get_posterior(name, prior)
         if not isinstance(base, (dist.Normal, dist.MultivariateNormal)):
             raise NotImplementedError(

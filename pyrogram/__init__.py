@@ -2,17 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bayesian probabilistic grammars for Pyro.
 
+>>> corpus = pyrogram.Corpus.builtin().filter(max_length=6)
 >>> grammar = pyrogram.DMV(num_tags=len(corpus.vocab))
->>> pyro.sample("words", pyrogram.distributions.Sentence(grammar, weights), obs=words)
+>>> loop = pyrogram.infer.VariationalEM(pyrogram.models.dirichlet)
+>>> weights = loop.run(corpus.words, grammar, num_steps=3, progress=False).weights()
+>>> grammar.derivation(weights, corpus.words[:1]).mbr().shape == corpus.words[:1].shape
+True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
-if TYPE_CHECKING:
-    from . import data, distributions, infer, metrics
+if _typing.TYPE_CHECKING:
+    from . import data, distributions, grammars, infer, metrics, testing, viz
     from .data import Corpus
     from .grammars import CFG, DMV, HMM, Block, Grammar, LatentAnnotations
+
+    # installed from folders beside this one
+    guides: _typing.Any
+    models: _typing.Any
 
 __version__ = "0.1.0"
 
@@ -26,27 +34,31 @@ __all__ = [
     "LatentAnnotations",
     "data",
     "distributions",
+    "grammars",
+    "guides",
     "infer",
     "metrics",
+    "models",
+    "testing",
+    "viz",
 ]
 
 # Where each name comes from. They are imported when first asked for: torch and Pyro take two seconds, and
 # `pyrogram --help` does not need them.
-_MODULES = {
+_HOME = {
     **dict.fromkeys(("CFG", "DMV", "HMM", "Block", "Grammar", "LatentAnnotations"), "grammars"),
     "Corpus": "data",
 }
-_PACKAGES = {"charts", "data", "distributions", "grammars", "guides", "infer", "metrics", "models", "testing", "viz"}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES and name not in _PACKAGES:
+def __getattr__(name: str) -> _typing.Any:
+    if name not in __all__ and name != "charts":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
-    value = getattr(module, name) if name in _MODULES else module
+    module = _importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
+    value = getattr(module, name) if name in _HOME else module
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

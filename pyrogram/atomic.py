@@ -8,6 +8,8 @@ import os
 import secrets
 from pathlib import Path
 
+__all__ = ["write_atomically"]
+
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write to a file beside ``path`` and put it in its place; an error leaves the old file and nothing else.

@@ -13,17 +13,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
+
+from pyrogram.charts.checks import checked_words
 
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
     from pyrogram.sweeps import Sweeps
 
+__all__ = [
+    "Block",
+    "Grammar",
+    "PackedBlock",
+    "SentenceRows",
+    "Weights",
+    "check_normalized",
+    "random_weights",
+    "uniform_weights",
+]
+
 Weights = dict[str, Tensor]
+TooLong = Literal["redraw", "truncate"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,18 @@ class Block:
         """The uniform multinomials, in the dtype and on the device of ``like``."""
         return like.new_ones(self.shape) / self.totals(like.new_ones(self.shape))
 
+    def softmax(self, values: Tensor) -> Tensor:
+        """Weights of each multinomial from real numbers, shape ``(..., *shape)``: exp, divided by the totals."""
+        return values.softmax(-1)
+
+    def log_softmax(self, values: Tensor) -> Tensor:
+        """Logarithms of :meth:`softmax`."""
+        return values.log_softmax(-1)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        """Log of the sum of exp over the events of each multinomial: ``(..., *shape)`` to ``(..., *multinomials)``."""
+        return values.logsumexp(-1)
+
 
 @dataclass(frozen=True)
 class PackedBlock(Block):
@@ -87,6 +113,26 @@ class PackedBlock(Block):
 
     def spread(self, values: Tensor) -> Tensor:
         return values.index_select(-1, self.owner.to(values.device))
+
+    def softmax(self, values: Tensor) -> Tensor:
+        exp = (values - self.spread(self._greatest(values))).exp()
+        return exp / self.totals(exp)
+
+    def log_softmax(self, values: Tensor) -> Tensor:
+        return values - self.spread(self.logsumexp(values))
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        greatest = self._greatest(values)
+        sums = self.sums((values - self.spread(greatest)).exp())
+        nothing = sums == 0  # its logarithm has no gradient, not an infinite one
+        return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, sums).log() + greatest)
+
+    def _greatest(self, values: Tensor) -> Tensor:
+        """The greatest number of each multinomial, a constant for autograd; 0 where all are minus infinity."""
+        owner = self.owner.to(values.device).expand(values.shape)
+        lowest = values.new_full((*values.shape[:-1], len(self.sizes)), -torch.inf)
+        greatest = lowest.scatter_reduce(-1, owner, values.detach(), "amax")
+        return greatest.masked_fill(greatest == -torch.inf, 0.0)
 
 
 class Grammar(ABC):
@@ -124,6 +170,7 @@ class Grammar(ABC):
         :param log_weights: one tensor of shape ``block.shape`` per block (one grammar for all sentences).
         :param words: shape ``(N, n)``.
         """
+        words = checked_inputs(self, log_weights, words, shared=True)
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in log_weights.items()}
             log_z = self.log_partition(leaves, words)
@@ -156,10 +203,18 @@ class Grammar(ABC):
     ) -> TorchDistribution:
         """p(y | x, w), the distribution over the derivations of ``words``."""
 
-    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        """Ancestral draws of sentences of at most ``max_length`` words, drawn again if longer.
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        """Ancestral draws of sentences of at most ``max_length`` words.
 
         :param weights: normalised; their batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one: it is drawn again, or its growth is cut off.
         :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
@@ -198,6 +253,7 @@ class SentenceRows:
     def __init__(
         self, grammar: Grammar, words: Tensor, pairs: Mapping[str, tuple[Tensor, Tensor]] | None = None
     ) -> None:
+        words = checked_words(words, grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         self.grammar, self.words = grammar, words
@@ -291,6 +347,60 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     before = size.cumsum(0) - size
     own = torch.arange(int(size.sum()), device=wanted.device)
     return own + (start - before).repeat_interleave(size)
+
+
+def check_blocks(grammar: Grammar, weights: Mapping[str, Tensor], argument: str = "weights") -> list[torch.Size]:
+    """The batch shape of the weights of each block.
+
+    :param argument: how messages call the weights.
+    :raises TypeError: if the weights of a block are no tensor.
+    :raises ValueError: if a block is missing, or if its weights have another shape.
+    """
+    found = []
+    for name, block in grammar.blocks.items():
+        shape = block.shape
+        if name not in weights:
+            raise ValueError(f"{argument} lacks block {name!r} of shape {tuple(shape)}")
+        given = weights[name]
+        if not isinstance(given, Tensor):
+            raise TypeError(f"{argument}[{name!r}] must be a tensor, not {type(given).__name__}")
+        batch = given.dim() - len(shape)
+        if batch < 0 or given.shape[batch:] != shape:
+            raise ValueError(
+                f"{argument}[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(given.shape)}"
+            )
+        found.append(given.shape[:batch])
+    return found
+
+
+def checked_inputs(
+    grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor, *, shared: bool = False
+) -> Tensor:
+    """Words as int64, once they and the shapes of the log weights are known to be right: charts read no further.
+
+    :param shared: whether there must be one grammar, and words of shape ``(N, n)``.
+    :raises ValueError: if a block is missing or has another shape, or if a sentence is not words and then padding.
+    """
+    batches = check_blocks(grammar, log_weights, "log_weights")
+    words = checked_words(words, grammar.num_words)
+    if shared:
+        for name, batch in zip(grammar.blocks, batches, strict=True):
+            if batch:
+                shape = tuple(grammar.blocks[name].shape)
+                raise ValueError(f"log_weights[{name!r}] must have shape {shape}, not {tuple(log_weights[name].shape)}")
+        if words.dim() != 2:
+            raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
+    return words
+
+
+def is_cut(too_long: TooLong) -> bool:
+    """Whether sentences that grow too long are cut.
+
+    :raises ValueError: if it is none of the choices.
+    """
+    if too_long not in get_args(TooLong):
+        raise ValueError(f"too_long must be 'redraw' or 'truncate', not {too_long!r}")
+    return too_long == "truncate"
 
 
 def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:

@@ -15,6 +15,7 @@ undirected accuracy. Sentences without words count nowhere.
     Table 1 (Attach-Right, the length bins), https://papers.nips.cc/paper/3575
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,27 +31,36 @@ from pyrogram.segmentation_metrics import (
     perplexity,
     segmentation_scores,
 )
+from pyrogram.significance import Bootstrap, bootstrap_difference
 
 __all__ = [
     "Agreement",
     "AttachmentScores",
+    "Bootstrap",
     "BracketScores",
     "Conventions",
     "LengthBin",
     "SegmentationScores",
+    "TagScore",
     "accuracy_by_length",
+    "accuracy_by_tag",
     "attach_left",
     "attach_right",
     "brackets",
     "closest_segmentations",
     "directed_accuracy",
     "exact_match",
+    "paired_bootstrap",
     "parseval",
     "perplexity",
     "root_accuracy",
     "segmentation_scores",
     "undirected_accuracy",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def directed_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
@@ -133,6 +143,64 @@ def accuracy_by_length(
     return AttachmentScores(tuple(_length_bin(agreement, bound) for bound in bins))
 
 
+@dataclass(frozen=True)
+class TagScore:
+    """Scores of the words that have one tag; fractions of words."""
+
+    tag: str
+    words: int
+    directed: float
+    undirected: float
+
+
+def accuracy_by_tag(
+    predicted: Int[Tensor, "N n"],
+    gold: Int[Tensor, "N m"],
+    tags: Sequence[Sequence[str]],
+    scored: Bool[Tensor, "N m"] | None = None,
+) -> tuple[TagScore, ...]:
+    """Directed and undirected accuracy of the words of each tag (the dependent's), the most frequent tag first.
+
+    :param tags: of every word of every sentence.
+    :param scored: which words count; None: all of them.
+    """
+    agreement = _Agreement(predicted, gold, scored)
+    lengths = (gold >= 0).sum(-1).tolist()
+    if [len(row) for row in tags] != lengths:
+        raise ValueError(f"tags must hold a tag for each word of the {len(gold)} sentences, got others.")
+    mask = agreement.real.tolist()
+    flat = [tag for row, real in zip(tags, mask, strict=True) for tag, r in zip(row, real, strict=False) if r]
+    words = Counter(flat)
+    directed, undirected = (
+        Counter(tag for tag, right in zip(flat, found.tolist(), strict=True) if right)
+        for found in (agreement.directed, agreement.undirected)
+    )
+    ranked = sorted(words, key=lambda tag: (-words[tag], tag))
+    return tuple(TagScore(t, words[t], directed[t] / words[t], undirected[t] / words[t]) for t in ranked)
+
+
+def paired_bootstrap(
+    predicted: Int[Tensor, "N n"],
+    other: Int[Tensor, "N k"],
+    gold: Int[Tensor, "N m"],
+    scored: Bool[Tensor, "N m"] | None = None,
+    *,
+    samples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Bootstrap:
+    """Directed accuracy of one parser minus that of another, by resampling sentences.
+
+    :param scored: which words count; None: all of them.
+    :param samples: how many samples of N sentences.
+    :param seed: the same seed gives the same samples.
+    """
+    first, second = _Agreement(predicted, gold, scored), _Agreement(other, gold, scored)
+    sizes = first.real.sum(-1).tolist()
+    right, others = first.right.sum(-1).tolist(), second.right.sum(-1).tolist()
+    return bootstrap_difference(right, others, sizes, samples=samples, confidence=confidence, seed=seed)
+
+
 def attach_right(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
     """Heads that attach each word to the word on its right and the last word to the wall, as in [2].
 
@@ -182,7 +250,8 @@ class _Agreement:
                 raise ValueError(f"scored must be a mask of shape {tuple(gold.shape)}, got {scored.dtype} of {shape}.")
             real = real & scored[:, :n]
             self.length = real.sum(-1)
-        right = (h == g) & real
+        self.real = real
+        self.right = right = (h == g) & real
         inverted = (g.gather(1, (h - 1).clamp_min(0)) == position) & (h > 0)
         some = self.length > 0
         self.directed = right[real]

@@ -27,10 +27,13 @@ right; tags play no part in it. A predicted bracket *crosses* if it overlaps a g
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pyrogram.folding import fold
 
 __all__ = ["BracketScores", "Conventions", "ParsevalBin", "brackets", "parseval"]
 
@@ -135,20 +138,21 @@ def brackets(tree: Any, *, keep: Sequence[bool] | None = None, conventions: Conv
     for kept in keep:
         position.append(position[-1] + bool(kept))
     found: Counter[Bracket] = Counter()
+    words = itertools.count()
 
-    def walk(node: Any, start: int, top: bool) -> int:
-        if isinstance(node, str):
-            return start + 1
-        end = start
-        for child in node:
-            end = walk(child, end, False)
+    def count_bracket(node: Any, spans: list[tuple[int, int]]) -> tuple[int, int]:
+        start, end = (spans[0][0], spans[-1][1]) if spans else (0, 0)
         label = node.label()
-        if _is_tag(node) or (top and label in conventions.top_labels) or position[start] == position[end]:
-            return end
-        found[conventions.equal_labels.get(label, label), position[start], position[end]] += 1
-        return end
+        top = node is tree and label in conventions.top_labels
+        if not (_is_tag(node) or top or position[start] == position[end]):
+            found[conventions.equal_labels.get(label, label), position[start], position[end]] += 1
+        return start, end
 
-    walk(tree, 0, True)
+    def span(word: Any) -> tuple[int, int]:
+        i = next(words)
+        return i, i + 1
+
+    fold(tree, span, count_bracket)
     return found
 
 
@@ -231,15 +235,13 @@ def _ratio(part: int, whole: int) -> float | None:
 def _tags(tree: Any) -> list[str]:
     """The tag of every word; that of a word that hangs on a phrase, beside others, is the phrase's label."""
     found = []
-
-    def walk(node: Any) -> None:
-        for child in node:
-            if isinstance(child, str):
-                found.append(str(node.label()))
-            else:
-                walk(child)
-
-    walk(tree)
+    agenda = [(tree, "")]
+    while agenda:
+        node, above = agenda.pop()
+        if isinstance(node, str):
+            found.append(above)
+        else:
+            agenda.extend((child, str(node.label())) for child in reversed(node))
     return found
 
 

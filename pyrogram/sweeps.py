@@ -24,8 +24,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pyrogram.charts.checks import checked_words
+
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
+
+__all__ = ["Field", "Own", "Sweeps", "Weights"]
 
 Weights = dict[str, Tensor]
 Own = dict[str, Tensor]
@@ -53,6 +57,18 @@ class Field:
         return list(found.values())
 
 
+def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> None:
+    """
+    :raises ValueError: if a weight is negative, NaN or infinite, or missing, or too few: compiled sweeps do not look.
+    """
+    for name, block in blocks.items():
+        if name not in weights or weights[name].shape != block.shape:
+            given = tuple(weights[name].shape) if name in weights else "nothing"
+            raise ValueError(f"weights[{name!r}] must have shape {tuple(block.shape)}, not {given}")
+        if not bool(((weights[name] >= 0) & (weights[name] < torch.inf)).all()):
+            raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
+
+
 class Sweeps:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
@@ -69,9 +85,10 @@ class Sweeps:
     CHUNK = 2**22
 
     def __init__(self, grammar: Grammar, words: Tensor) -> None:
+        words = checked_words(words, grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
-        self.grammar, self.words = grammar, words.long()
+        self.grammar, self.words = grammar, words
         self.blocks: Mapping[str, Block] = grammar.blocks
         ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
         self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
@@ -81,6 +98,7 @@ class Sweeps:
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
         """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and own counts."""
+        check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
         parts, log_zs, entropies = [], [], []
         for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):

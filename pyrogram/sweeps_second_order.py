@@ -17,6 +17,8 @@ from torch import Tensor
 
 from .sweeps import Field, Own, Sweeps, Weights
 
+__all__ = ["SecondOrderSweeps"]
+
 
 class SecondOrderSweeps(Sweeps):
     """Sweeps for any grammar whose log Z can be differentiated twice.

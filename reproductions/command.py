@@ -79,7 +79,9 @@ def reproduce(
         Tags | None,
         typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
     ] = None,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
+    ] = Format.auto,
     max_length: Annotated[
         int, typer.Option(min=1, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA)
     ] = 10,
@@ -262,11 +264,10 @@ def _trials(
 
 
 def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
-    from pyrogram.cli.io.corpora import digest
+    from pyrogram.cli.io.corpora import digests
     from reproductions.induction.corpora import DEMO_SENTENCES
 
-    found: dict[str, str | int] = {name: digest(path) for name, path in given.items() if path is not None}
-    return found or {"builtin": DEMO_SENTENCES}
+    return digests(**given) or {"builtin": DEMO_SENTENCES}
 
 
 def _study(settings: StudySettings, given: dict[str, Path | None], format: str) -> Study:

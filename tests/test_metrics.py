@@ -8,13 +8,16 @@ import torch
 from pyrogram.metrics import (
     LengthBin,
     accuracy_by_length,
+    accuracy_by_tag,
     attach_left,
     attach_right,
     directed_accuracy,
     exact_match,
+    paired_bootstrap,
     root_accuracy,
     undirected_accuracy,
 )
+from pyrogram.significance import bootstrap_difference
 
 # "Factory payrolls fell in September", its tree and three others.
 GOLD = torch.tensor([[2, 3, 0, 3, 4]])
@@ -189,3 +192,33 @@ def test_errors(predicted, gold, message):
 def test_lengths_are_checked(lengths):
     with pytest.raises(ValueError, match="lengths must be non-negative integers of shape"):
         attach_right(torch.tensor(lengths))
+
+
+def test_by_tag():
+    gold = torch.tensor([[2, 3, 0, 3, 4], [2, 0, -1, -1, -1]])
+    predicted = torch.tensor([[0, 1, 2, 3, 4], [2, 0, -1, -1, -1]])  # the first three hang the wrong way round
+    tags = [["NN", "NNS", "VB", "IN", "NN"], ["NNS", "VB"]]
+    found = [(s.tag, s.words, s.directed, s.undirected) for s in accuracy_by_tag(predicted, gold, tags)]
+    assert found == [("NN", 2, 1 / 2, 1 / 2), ("NNS", 2, 1 / 2, 1), ("VB", 2, 1 / 2, 1), ("IN", 1, 1, 1)]
+    # 1 under 0 is wrong either way; scored words alone
+    scored = torch.tensor([[False, True, False, True, True], [True, False, False, False, False]])
+    found = [(s.tag, s.words, s.directed) for s in accuracy_by_tag(predicted, gold, tags, scored)]
+    assert found == [("NNS", 2, 1 / 2), ("IN", 1, 1), ("NN", 1, 1)]
+    assert sum(s.words * s.directed for s in accuracy_by_tag(predicted, gold, tags)) == 7 * directed_accuracy(
+        predicted, gold
+    )
+    with pytest.raises(ValueError, match="a tag for each word"):
+        accuracy_by_tag(predicted, gold, tags[:1])
+
+
+def test_paired_bootstrap_of_trees():
+    """It is that of the numbers of right words, sentence by sentence."""
+    gold = torch.tensor([[2, 3, 0, 3], [2, 0, -1, -1], [0, 1, 1, -1]])
+    first = torch.tensor([[2, 3, 0, 3], [0, 1, -1, -1], [0, 1, 2, -1]])  # 4, 0, 2 right
+    second = torch.tensor([[2, 0, 2, 3], [2, 0, -1, -1], [0, 1, 1, -1]])  # 2, 2, 3 right
+    found = paired_bootstrap(first, second, gold, samples=500, seed=3)
+    assert found == bootstrap_difference([4, 0, 2], [2, 2, 3], [4, 2, 3], samples=500, seed=3)
+    assert found.difference == -1 / 9
+    scored = gold == 0  # the root alone: right, wrong, right against wrong, right, right
+    found = paired_bootstrap(first, second, gold, scored, samples=500)
+    assert found == bootstrap_difference([1, 0, 1], [0, 1, 1], [1, 1, 1], samples=500)

@@ -18,17 +18,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-BELOW: dict[str, set[str]] = {"charts": set(), "atomic": set(), "segmentation_metrics": set(), "parseval": set()}
+LOWEST = ("charts", "atomic", "folding", "printable", "segmentation_metrics", "significance")
+BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
+BELOW["parseval"] = {"folding"}
 BELOW["sweeps"] = BELOW["sweeps_second_order"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["grammar"] = {"charts", "sweeps", "sweeps_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
-BELOW["models"] = BELOW["guides"] = BELOW["infer"] | {"infer", "metrics"}
-BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval"}
-BELOW["data"] = BELOW["viz"] = {"charts", "atomic"}
-BELOW["testing"] = set(BELOW["models"])
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}
+BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
+BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
+BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
+BELOW["__main__"] = {"cli"}
 BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 
 # The folders of a layer, the lowest first: a module imports from its own folder and from lower rows. "" stands for
@@ -268,3 +271,12 @@ def test_constraints_pin_every_dependency(python: str) -> None:
         if name != "pyro-grammar":
             (version,) = pinned[name]
             assert wanted.specifier.contains(version.version), f"{name} {version} is not {wanted}"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert {f"version: {project['version']}", f"license: {project['license']}"} <= set(lines)
+    assert '  - name: "Contributors to the pyrogram project"' in lines
+    assert sum(line == "  - type: conference-paper" for line in lines) == 4

@@ -9,20 +9,22 @@ and float64 are numba's, everything else is torch's.
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from . import annotation_best, annotation_log, annotation_numba, annotation_torch
 from .annotation_rules import AnnotationRules, LinkedTrees
+from .checks import keep_nan
 from .projective import choose_engine
 
 
 def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``, in nats; -inf where there is no derivation. Differentiable."""
     if choose_engine(log_weights, None) == "torch":
-        return annotation_torch.log_partition(log_weights, rules, trees, own)
-    return _LogPartition.apply(log_weights, rules, trees, own)  # type: ignore[no-any-return]
+        log_z = annotation_torch.log_partition(log_weights, rules, trees, own)
+    else:
+        log_z = _LogPartition.apply(log_weights, rules, trees, own)
+    return keep_nan(log_z, (log_weights, 1), own=torch.from_numpy(own))
 
 
 def expected_counts(
@@ -36,11 +38,12 @@ def expected_counts(
             possible = torch.where(log_z > -torch.inf, log_z, 0.0 * leaf.nan_to_num().sum())
             total = possible.sum() if tree_weights is None else (possible * tree_weights).sum()
             (counts,) = torch.autograd.grad(total, leaf)
-        return log_z.detach(), counts
+        return keep_nan(log_z.detach(), (log_weights, 1), own=torch.from_numpy(own)), counts
     posteriors = annotation_numba.Posteriors(log_weights.detach().numpy(), rules, trees, own)
     weights = None if tree_weights is None else tree_weights.detach().double().numpy()
     counts = torch.from_numpy(posteriors.counts(weights))
-    return torch.from_numpy(posteriors.log_z).to(log_weights.dtype), counts.to(log_weights.dtype)
+    log_z = torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
+    return keep_nan(log_z, (log_weights, 1), own=torch.from_numpy(own)), counts.to(log_weights.dtype)
 
 
 def node_marginals(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> tuple[Tensor, Tensor]:
@@ -93,8 +96,3 @@ class _LogPartition(torch.autograd.Function):
             return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None, None
         counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))
         return counts.to(log_weights.dtype), None, None, None
-
-
-def grammars_of(num_grammars: int, num_trees: int) -> Any:
-    """``own`` for one grammar for all trees, or one grammar each."""
-    return np.zeros(num_trees, np.int64) if num_grammars == 1 else np.arange(num_trees)

@@ -6,10 +6,12 @@
 from typing import Any
 
 import numpy as np
+import torch
 
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
+from . import leftmost
 from .annotation_rules import AnnotationRules
 
 TRIES = 10_000
@@ -29,9 +31,39 @@ def ancestral(weights: Any, rules: AnnotationRules, own: Any, max_length: int, s
     if not good:
         raise ValueError(
             f"{TRIES} sampled trees in a row had more than {max_length} nodes; "
-            "raise max_length, or make rules that end a tree likelier"
+            "raise max_length, make rules that end a tree likelier, or say too_long='truncate'"
         )
     return trees, subtypes
+
+
+def truncated(weights: Any, rules: AnnotationRules, own: Any, max_length: int) -> tuple[Any, Any]:
+    """Like :func:`ancestral`, but where an event would make a tree too large, the one that ends it soonest is taken.
+
+    Nodes are the words of a context-free grammar over pairs of a symbol and a subtype: the rule A[a] -> B[b] C[c] is
+    written as A[a] -> node B[b] C[c].
+    """
+    flat, base, subtype = _flat(rules)
+    table, grammar = torch.from_numpy(np.ascontiguousarray(weights, np.float64)), torch.from_numpy(own)
+    events = leftmost.ancestral(table, grammar, flat, max_length, cut=True)[1].numpy()
+    trees, subtypes = (np.full((len(own), max_length), -1, np.int64) for _ in range(2))
+    width = events.shape[1]
+    trees[:, :width] = np.where(events >= 0, base[events], -1)
+    subtypes[:, :width] = np.where(events >= 0, subtype[events], -1)
+    return trees, subtypes
+
+
+def _flat(rules: AnnotationRules) -> tuple[leftmost.FlatRules, Any, Any]:
+    """The grammar over pairs, and the base rule and the parent's subtype of each event."""
+    first = np.cumsum(rules.subtypes) - rules.subtypes
+    lhs, base, subtype = (np.zeros(rules.num_events, np.int64) for _ in range(3))
+    right: list[list[int]] = [[] for _ in range(rules.num_events)]
+    for r, parent in enumerate(rules.parent):
+        grid = rules.events(r)
+        for (a, b, c), event in np.ndenumerate(grid):
+            lhs[event], base[event], subtype[event] = first[parent] + a, r, a
+            children = ((rules.left[r], b), (rules.right[r], c))
+            right[event] = [-1, *(int(first[child]) + x for child, x in children if child >= 0)]
+    return leftmost.FlatRules.of(lhs, right, int(first[rules.start])), base, subtype
 
 
 @kernel

@@ -24,7 +24,8 @@ from .cfg_best import RULES, SPANS, WEIGHT
 from .cfg_enumerate import enumerate_derivations
 from .cfg_numba import LOG_Z, ROWS, SUM
 from .cfg_rules import Matches, RuleTable, longest
-from .projective import Engine, choose_engine, is_traced
+from .checks import check_sentence_weights, check_size, is_traced, keep_nan
+from .projective import Engine, choose_engine
 
 __all__ = [
     "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
@@ -38,12 +39,10 @@ def log_partition(
     """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
     _check(log_weights, rules, matches)
     if _by_torch(log_weights, rules, matches, engine):
-        return cfg_torch.log_partition(log_weights, rules, matches)
+        return keep_nan(cfg_torch.log_partition(log_weights, rules, matches), (log_weights, 1))
     if torch.is_grad_enabled() and log_weights.requires_grad:
-        log_z: Tensor = _LogPartition.apply(log_weights, rules, matches)
-        return log_z
-    found: Tensor = _run(log_weights, rules, matches, None, LOG_Z)[0]
-    return found
+        return keep_nan(_LogPartition.apply(log_weights, rules, matches), (log_weights, 1))
+    return keep_nan(_run(log_weights, rules, matches, None, LOG_Z)[0], (log_weights, 1))
 
 
 def expected_counts(
@@ -59,10 +58,12 @@ def expected_counts(
     :param sentence_weights: how often each sentence counts; None: once.
     """
     _check(log_weights, rules, matches)
+    check_sentence_weights(sentence_weights, len(matches))
     if _by_torch(log_weights.detach(), rules, matches, engine):
-        return _by_gradient(log_weights, rules, matches, sentence_weights)
-    log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
-    return log_z, counts
+        log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights)
+    else:
+        log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
+    return keep_nan(log_z, (log_weights, 1)), counts
 
 
 def posterior_counts(
@@ -72,9 +73,10 @@ def posterior_counts(
     _check(log_weights, rules, matches)
     if choose_engine(log_weights.detach(), engine) == "torch":
         rows = log_weights.detach().expand(len(matches), rules.num_events).clone()
-        return _by_gradient(rows, rules, matches, None)
-    log_z, counts = _run(log_weights, rules, matches, None, ROWS)
-    return log_z, counts
+        log_z, counts = _by_gradient(rows, rules, matches, None)
+    else:
+        log_z, counts = _run(log_weights, rules, matches, None, ROWS)
+    return keep_nan(log_z, (log_weights, 1)), counts
 
 
 def span_marginals(
@@ -88,7 +90,10 @@ def span_marginals(
     """
     _check(log_weights, rules, matches)
     N = matches.max_length + 1
-    out = np.zeros((len(matches), N, N, rules.num_symbols if num_symbols is None else num_symbols))
+    S = rules.num_symbols if num_symbols is None else check_size("num_symbols", num_symbols)
+    if S > rules.num_symbols:
+        raise ValueError(f"num_symbols must be at most {rules.num_symbols}, all that there are, not {S}")
+    out = np.zeros((len(matches), N, N, S))
     cfg_sentences.sentence_marginals(_as_array(log_weights), rules, matches, np.zeros(len(matches)), out)
     return torch.from_numpy(out).to(log_weights)
 
@@ -106,7 +111,7 @@ def sample(
     :raises ValueError: if a sentence has no derivation.
     """
     _check(log_weights, rules, matches)
-    B = len(matches)
+    B, num_samples = len(matches), check_size("num_samples", num_samples, 0)
     ids = np.full((num_samples, B, longest(rules, matches.max_length)), -1, np.int64)
     seed = cfg_sentences.new_seed(generator)
     failed = cfg_numba.draw(_as_array(log_weights), rules, matches, seed, ids)
@@ -120,6 +125,7 @@ def top_k(
 ) -> tuple[Int[Tensor, "k N L"], Float[Tensor, "k N"]]:
     """The k derivations of greatest weight, best first, and their log weights; -1 and -inf where there are fewer."""
     _check(log_weights, rules, matches)
+    k = check_size("k", k)
     ids, scores = cfg_sentences.sentence_best(_as_array(log_weights), rules, matches, k, WEIGHT)
     return torch.from_numpy(ids).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
 
@@ -147,6 +153,8 @@ def mbr(
 
 def derivations(rules: RuleTable, matches: Matches, sentence: int = 0) -> Int[Tensor, "T L"]:
     """All derivations of one sentence, whatever their weights; there may be exponentially many."""
+    if not 0 <= sentence < len(matches):
+        raise ValueError(f"sentence must be in 0..{len(matches) - 1}, not {sentence}")
     return torch.from_numpy(enumerate_derivations(rules, matches, sentence))
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .cfg_dense_chunk import Chunk, Shape
 from .cfg_rules import Matches, RuleTable
-from .projective import is_traced
+from .checks import is_traced
 
 GREATEST = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 # Grammars with fewer rules, or a smaller part of all, go into lanes.

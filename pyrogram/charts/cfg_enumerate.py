@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All derivations of one short sentence under a context-free grammar, whatever the weights."""
 
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from .cfg_rules import Matches, RuleTable, longest
 
+Cell = tuple[int, int, int]  # a symbol and the words that it spans, i .. k - 1
 Derivation = tuple[int, ...]
 
 
@@ -27,17 +27,31 @@ def enumerate_derivations(rules: RuleTable, matches: Matches, sentence: int = 0)
     for parent, *rest in rules.unary.tolist():
         unary.setdefault(parent, []).append(rest)
 
-    @cache
-    def below(A: int, i: int, k: int) -> list[Derivation]:
-        found = [_own(event) for event in lexical.get((i, k, A), [])]
+    def parts(cell: Cell) -> list[tuple[int, list[Cell]]]:
+        """The rules that a cell may be rewritten by, by event, and the cells that then are to be rewritten."""
+        A, i, k = cell
+        found: list[tuple[int, list[Cell]]] = []
         for left, right, event in binary.get(A, []):
-            for j in range(i + 1, k):
-                found += [_own(event) + a + b for a, b in product(below(left, i, j), below(right, j, k))]
-        for child, event in unary.get(A, []):
-            found += [_own(event) + a for a in below(child, i, k)]
-        return found
+            found += [(event, [(left, i, j), (right, j, k)]) for j in range(i + 1, k)]
+        return found + [(event, [(child, i, k)]) for child, event in unary.get(A, [])]
 
-    found = below(rules.start, 0, n)
+    below: dict[Cell, list[Derivation]] = {}
+    agenda: list[Cell] = [(rules.start, 0, n)]
+    while agenda:
+        A, i, k = cell = agenda[-1]
+        ways = parts(cell)
+        missing = [c for _, cells in ways for c in cells if c not in below]
+        if cell not in below and missing:
+            agenda += missing
+            continue
+        agenda.pop()
+        if cell in below:
+            continue
+        below[cell] = [_own(event) for event in lexical.get((i, k, A), [])]
+        for event, cells in ways:
+            for found_below in product(*(below[c] for c in cells)):
+                below[cell].append(sum(found_below, _own(event)))
+    found = below[rules.start, 0, n]
     ids = np.full((len(found), longest(rules, n)), -1, np.int64)
     for t, derivation in enumerate(found):
         ids[t, : len(derivation)] = derivation

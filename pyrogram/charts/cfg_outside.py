@@ -19,7 +19,7 @@ from .cfg_lanes import weight
 def outside(mem, c, p, weights, n):
     """Adjoints of all cells and, in ``counts``, of the weights (that is, posteriors without them).
 
-    Call :func:`inside` first. ``outer`` must be zero but for the adjoint of the cell of the whole sentence.
+    Call :func:`.cfg_lanes.inside` first. ``outer`` must be zero but for the adjoint of the cell of the whole sentence.
     """
     zero = fill(mem, 0.0)
     for q in range(p.num_weights):

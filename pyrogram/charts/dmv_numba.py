@@ -21,6 +21,7 @@ from pyrogram.charts.runtime.lanes import fill, store
 from pyrogram.charts.runtime.threads import run_workers, take
 
 from . import dmv, projective_numba
+from .checks import check_sentence_weights, checked_words
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .eisner_scaling import SCALED_FROM
@@ -67,16 +68,21 @@ def _run(
     sentence_weights: Tensor | None,
     with_counts: bool,
 ) -> Any:
+    V = root.shape[-1] if root.dim() else 0
+    if (root.dim(), stop.shape) != (1, (V, 2, 2, 2)) or attach.shape not in ((V, 2, V), (V, 2, 2, V)):
+        raise ValueError(
+            "root, attach and stop must have shapes (V,), (V, 2, V) or (V, 2, 2, V), and (V, 2, 2, 2), not "
+            f"{tuple(root.shape)}, {tuple(attach.shape)} and {tuple(stop.shape)}"
+        )
+    # Compiled code does not check bounds: a wrong word would read and write beyond the tables.
+    words = checked_words(words, V)
+    check_sentence_weights(sentence_weights, len(words))
     tables = [t.detach().to(torch.float64).numpy() for t in (root, attach, stop)]
-    V = len(tables[0])
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         log_arcs = tables[2][..., 0][..., None] + (tables[1] if attach.dim() == 4 else tables[1][:, :, None])
         real = np.exp(tables[0]), np.exp(log_arcs), np.exp(tables[2][..., 1])
     w = np.ascontiguousarray(words.numpy())
     m = (w >= 0).sum(1)
-    # Compiled code does not check bounds: a wrong word would read and write beyond the tables.
-    if w.size and (w.max() >= V or w.min() < -1 or (w[:, 1:] >= 0)[w[:, :-1] < 0].any()):
-        raise ValueError(f"words must be in 0..{V - 1}, then padding of -1")
     order = longest_first(m)
     weights = np.ones(len(w)) if sentence_weights is None else sentence_weights.detach().to(torch.float64).numpy()
     log_z = np.zeros(len(w))

@@ -21,19 +21,22 @@ def ancestral(
     stop: Float[Tensor, "V 2 2 2"],
     num_samples: int,
     max_length: int,
+    cut: bool = False,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and heads of sentences of at most ``max_length`` words, both padded with -1, n = max_length.
 
     :param root: probabilities, like the other tables; ``attach`` is [head, direction, valence, child].
+    :param cut: let a sentence of ``max_length`` words grow no further, rather than draw it again.
     :raises ValueError: if 10,000 sentences in a row were too long.
     """
     words = np.full((num_samples, max_length), -1, np.int64)
     heads = np.full((num_samples, max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
     tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (root, attach, stop)]
-    if not _grow_all(tables[0], tables[1], tables[2], seed, words, heads, TRIES):
+    if not _grow_all(tables[0], tables[1], tables[2], seed, words, heads, TRIES, cut):
         raise ValueError(
-            f"{TRIES} sampled sentences in a row had more than {max_length} words; raise max_length or stop more often"
+            f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+            "raise max_length, stop more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(heads)
 
@@ -47,7 +50,7 @@ def _draw(cumulative, state):
 
 
 @kernel
-def _grow_all(root, attach, stop, seed, words, heads, tries):
+def _grow_all(root, attach, stop, seed, words, heads, tries, cut):
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)
     tag = np.zeros(max_length, np.int64)
@@ -59,7 +62,7 @@ def _grow_all(root, attach, stop, seed, words, heads, tries):
         seed_stream(state, seed, sample)
         size = -1
         for _ in range(tries):
-            size = _grow(root, attach, stop, state, tag, parent, first, following)
+            size = _grow(root, attach, stop, state, tag, parent, first, following, cut)
             if size > 0:
                 break
         if size < 0:
@@ -69,8 +72,8 @@ def _grow_all(root, attach, stop, seed, words, heads, tries):
 
 
 @njit(nogil=True)
-def _grow(root, attach, stop, state, tag, parent, first, following):
-    """Nodes in the order in which they are born; returns their number, or -1 if there is no room."""
+def _grow(root, attach, stop, state, tag, parent, first, following, cut):
+    """Nodes in the order in which they are born; their number, or -1 if there is no room and they are not cut."""
     tag[0], parent[0], size = _draw(root, state), -1, 1
     node = 0
     while node < size:
@@ -82,6 +85,8 @@ def _grow(root, attach, stop, state, tag, parent, first, following):
                 if _draw(stop[tag[node], d, v], state) == 1:
                     break
                 if size == len(tag):
+                    if cut:
+                        break
                     return -1
                 tag[size], parent[size], following[size] = _draw(attach[tag[node], d, v], state), node, -1
                 if last < 0:

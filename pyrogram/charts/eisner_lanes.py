@@ -45,9 +45,9 @@ class Chart(NamedTuple):
     """Where the tables of one block of W sentences lie in memory, as cell numbers; see :func:`make_chart`.
 
     Weights: ``a0``, ``a1`` [head, dependent] for the first and for later children, ``s`` [head, direction,
-    valence]; :func:`outside` puts the posteriors of the arcs in place of ``a0`` and ``a1``, and those of the
-    stops in ``ms``. The recursions run along rows in ``RO``, ``RCr``, ``LCr``, ``IR`` and down columns in ``LO``,
-    ``LCc``, ``RCc``, ``IL``, which are therefore stored by columns. ``SR``, ``SL`` are the sums over later
+    valence]; :func:`.eisner_outside.outside` puts the posteriors of the arcs in place of ``a0`` and ``a1``, and those
+    of the stops in ``ms``. The recursions run along rows in ``RO``, ``RCr``, ``LCr``, ``IR`` and down columns in
+    ``LO``, ``LCc``, ``RCc``, ``IL``, which are therefore stored by columns. ``SR``, ``SL`` are the sums over later
     children in the trapezoids. dX is the adjoint of log Z with respect to X; ``ends`` + n is one in the lanes of
     sentences of n words; ``shift`` + ``shift_rest`` were taken off the scores; ``exponents`` sums the binary logarithms
     of all ``factors``, ``grown`` those above zero; ``bound`` sums all values met (NaN sticks to a sum), from which

@@ -16,7 +16,7 @@ from .eisner_lanes import columns_at_once
 
 @njit(nogil=True)
 def outside(mem, c, n):
-    """Posteriors of arcs (into ``a0``, ``a1``) and stops (``ms``); call :func:`inside` first."""
+    """Posteriors of arcs (into ``a0``, ``a1``) and stops (``ms``); call :func:`.eisner_lanes.inside` first."""
     p = c.pitch
     zero = fill(mem, mem.dtype.type(0))
     for j in range(n + 1):
@@ -115,7 +115,10 @@ def _outside_cell(mem, c, i, j, top):
 
 @njit(nogil=True, forceinline=True)
 def _outside_pair(mem, c, i, j, top):
-    """Cells (i, j) and (i, j - 1), see :func:`_inside_pair`; k = j - 1 comes first, for the second cell needs it."""
+    """Cells (i, j) and (i, j - 1), see :func:`.eisner_lanes._inside_pair`.
+
+    k = j - 1 comes first, for the second cell needs it.
+    """
     if c.plain:
         ij, last = i * c.pitch + j, j * c.pitch + j - 1
         above = load(mem, c.dIR + ij), load(mem, c.dLCr + ij), load(mem, c.dRCr + ij)

@@ -20,7 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import hmm_numba, hmm_torch
-from .projective import Engine, choose_engine, is_traced
+from .checks import check_sentence_weights, check_size, checked_words, is_traced, keep_nan
+from .projective import Engine, choose_engine
 
 
 def log_partition(
@@ -33,11 +34,12 @@ def log_partition(
 ) -> Float[Tensor, "B"]:
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
+    words = _checked(tables, words)
     if _choose(tables, words, engine) == "torch":
-        return hmm_torch.log_partition(*tables, words)
+        return _keep_nan(hmm_torch.log_partition(*tables, words), tables)
     if _needs_grad(*tables):
-        return _LogPartition.apply(*tables, words)  # type: ignore[no-any-return]
-    return hmm_numba.log_partition(*tables, words)
+        return _keep_nan(_LogPartition.apply(*tables, words), tables)
+    return _keep_nan(hmm_numba.log_partition(*tables, words), tables)
 
 
 def posteriors(
@@ -50,9 +52,12 @@ def posteriors(
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B K K+1"], Float[Tensor, "B n K"]]:
     """log Z, the expected number of each transition, and the probability of each word's states. Differentiable."""
     tables = initial, transition, emission
+    words = _checked(tables, words)
     if _choose(tables, words, engine) == "torch" or (engine is None and _needs_grad(*tables)):
-        return hmm_torch.posteriors(*tables, words)
-    return hmm_numba.posteriors(*tables, words)
+        log_z, moves, states = hmm_torch.posteriors(*tables, words)
+    else:
+        log_z, moves, states = hmm_numba.posteriors(*tables, words)
+    return _keep_nan(log_z, tables), moves, states
 
 
 def expected_counts(
@@ -69,11 +74,15 @@ def expected_counts(
     Sentences without any state sequence have log Z = -inf and count nothing.
     """
     tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
+    words = _checked(tables, words)
+    check_sentence_weights(sentence_weights, len(words))
     if _choose(tables, words, engine) == "numba":
-        return hmm_numba.expected_counts(*tables, words, sentence_weights)
+        log_z, *counts = hmm_numba.expected_counts(*tables, words, sentence_weights)
+        return _keep_nan(log_z, tables), counts[0], counts[1], counts[2]
     log_z, moves, states = hmm_torch.posteriors(*tables, words)
     if sentence_weights is not None:
         moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
+    log_z = _keep_nan(log_z, tables)
     return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
 
 
@@ -92,6 +101,8 @@ def sample(
     :raises ValueError: if a sentence has no state sequence of positive weight.
     """
     tables = initial.detach(), transition.detach(), emission.detach()
+    words = _checked(tables, words)
+    num_samples = check_size("num_samples", num_samples, 0)
     chart: Any = hmm_torch if _choose(tables, words, engine) == "torch" else hmm_numba
     return chart.sample(*tables, words, num_samples, generator)  # type: ignore[no-any-return]
 
@@ -110,6 +121,8 @@ def top_k(
     Where there are fewer than k possible ones, states are -1 and log weights -inf.
     """
     tables = initial.detach(), transition.detach(), emission.detach()
+    words = _checked(tables, words)
+    k = check_size("k", k)
     chart: Any = hmm_torch if _choose(tables, words, engine) == "torch" else hmm_numba
     return chart.top_k(*tables, words, k)  # type: ignore[no-any-return]
 
@@ -119,6 +132,33 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     real = torch.where((words >= 0)[..., None], states, 0.0).transpose(1, 2)
     index = words.clamp_min(0)[:, None, :].expand_as(real)
     return real.new_zeros(*real.shape[:2], num_words).scatter_add(-1, index, real)
+
+
+def _keep_nan(log_z: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    return keep_nan(log_z, *zip(tables, (1, 2, 2), strict=True))
+
+
+def _checked(tables: tuple[Tensor, ...], words: Tensor) -> Tensor:
+    """Words as int64.
+
+    :raises ValueError: if tables or words have other shapes, or if words are not words and then padding.
+    """
+    initial, transition, emission = tables
+    K = initial.shape[-1] if initial.dim() == 2 else 0
+    shapes = transition.dim() == emission.dim() == 3 and transition.shape[1:] == (K, K + 1) and emission.shape[1] == K
+    if K == 0 or not shapes or emission.shape[-1] == 0:
+        given = ", ".join(str(tuple(t.shape)) for t in tables)
+        raise ValueError(
+            "initial, transition and emission must have shapes (#B, K), (#B, K, K+1) and (#B, K, V), with 1 for #B if "
+            f"all sentences share them, not {given}"
+        )
+    words = checked_words(words, emission.shape[-1])
+    if words.dim() != 2 or any(len(t) not in (1, len(words)) for t in tables):
+        raise ValueError(
+            "words must have shape (B, n), and the tables a batch of 1 or B, but words have shape "
+            f"{tuple(words.shape)} and the tables batches of {[len(t) for t in tables]}"
+        )
+    return words
 
 
 def _choose(tables: tuple[Tensor, ...], words: Tensor, engine: Engine | None) -> Engine:

@@ -120,9 +120,6 @@ class _Chain:
         self.words = w = np.ascontiguousarray(words.numpy())
         K, V = self.logs[2].shape[1:]
         self.K, self.V, self.lengths = K, V, (w >= 0).sum(1)
-        # Compiled code does not check bounds: a wrong word would read and write beyond the tables.
-        if w.size and (w.max() >= V or w.min() < -1 or (w[:, 1:] >= 0)[w[:, :-1] < 0].any()) or (w[:, :1] < 0).any():
-            raise ValueError(f"words must be one or more of 0..{V - 1}, then padding of -1")
         self.order = np.argsort(-self.lengths, kind="stable")
         self.weights = np.ones(len(w))
         if len(self.logs[2]) == 1:

@@ -21,19 +21,22 @@ def ancestral(
     emission: Float[Tensor, "M K V"],
     model: Int[Tensor, "S"],
     max_length: int,
+    cut: bool = False,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and states of one sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
     :param initial: probabilities, like the other tables.
+    :param cut: end a sentence at ``max_length`` words, rather than draw it again.
     :raises ValueError: if 10,000 sentences in a row were too long.
     """
     words = np.full((len(model), max_length), -1, np.int64)
     states = np.full((len(model), max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
     tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (initial, transition, emission)]
-    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, TRIES):
+    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, TRIES, cut):
         raise ValueError(
-            f"{TRIES} sampled sentences in a row had more than {max_length} words; raise max_length or end more often"
+            f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+            "raise max_length, end more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(states)
 
@@ -46,7 +49,7 @@ def _draw(cumulative, state):
 
 
 @kernel
-def _draw_all(initial, transition, emission, model, seed, words, states, tries):
+def _draw_all(initial, transition, emission, model, seed, words, states, tries, cut):
     K, max_length = initial.shape[1], words.shape[1]
     state = np.zeros(1, np.uint64)
     for s in range(len(words)):
@@ -62,6 +65,6 @@ def _draw_all(initial, transition, emission, model, seed, words, states, tries):
                 words[s, t] = _draw(emission[m, here], state)
                 here = _draw(transition[m, here], state)
                 t += 1
-            if here == K:
+            if here == K or cut:
                 break
     return True

@@ -63,15 +63,23 @@ def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: Fla
 
 
 def ancestral(
-    weights: Float[Tensor, "G R"], grammar: Int[Tensor, "S"], rules: FlatRules, max_length: int
+    weights: Float[Tensor, "G R"],
+    grammar: Int[Tensor, "S"],
+    rules: FlatRules,
+    max_length: int,
+    cut: bool = False,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S L"]]:
     """Words and derivations of sentences of at most ``max_length`` words, padded with -1, n = max_length.
 
     :param weights: of G grammars, normalised by left side.
     :param grammar: which one each sentence is drawn from.
-    :raises ValueError: if 10,000 sentences in a row were too long.
+    :param cut: where the rule that was drawn would make a sentence too long, take the one that ends it soonest.
+    :raises ValueError: if 10,000 sentences in a row were too long, or if there is none that is short enough.
     """
     cumulative = weights.detach().to("cpu", torch.float64).numpy().copy()
+    sizes_left, soonest = shortest(cumulative, rules) if cut else (np.zeros((1, len(rules) + 1), np.int64),) * 2
+    if cut and len(grammar) and (sizes_left[:, rules.lhs == rules.start].min(1) > max_length).any():
+        raise ValueError(f"the grammar has no sentence of at most {max_length} words; raise max_length")
     _accumulate(cumulative, rules.first)
     words = np.full((len(grammar), max_length), -1, np.int64)
     events: Any = np.empty(64 * max(1, len(grammar)), np.int64)
@@ -80,11 +88,13 @@ def ancestral(
     own = _array(grammar)
     while done < len(grammar):
         tables = rules.first, rules.offsets, rules.symbols, rules.start
-        done, failed = _grow_all(cumulative, own, *tables, seed, words, events, ends, done, TRIES)
+        done, failed = _grow_all(
+            cumulative, own, *tables, seed, words, events, ends, done, TRIES, cut, sizes_left, soonest
+        )
         if failed:
             raise ValueError(
                 f"{TRIES} sampled sentences in a row had more than {max_length} words; "
-                "raise max_length, or make rules that end a sentence likelier"
+                "raise max_length, make rules that end a sentence likelier, or say too_long='truncate'"
             )
         if done < len(grammar):
             events = np.concatenate([events, np.empty_like(events)])
@@ -96,6 +106,28 @@ def ancestral(
 
 def _array(tensor: Tensor) -> Any:
     return np.ascontiguousarray(tensor.detach().cpu().numpy(), np.int64)
+
+
+def shortest(weights: Any, rules: FlatRules) -> tuple[Any, Any]:
+    """How few words each rule can come to, shape (G, R), and the rule of each nonterminal that does it, (G, K).
+
+    A rule of weight zero comes to nothing in as many as 2^40; of rules that are equally short, the likeliest counts.
+    """
+    never = 2**40
+    sizes = np.full(weights.shape, never)
+    for g, w in enumerate(weights):
+        of_symbols = np.full(len(rules.first) - 1, never)
+        while True:
+            parts = np.where(rules.symbols < 0, 1, of_symbols[np.maximum(rules.symbols, 0)])
+            found = np.minimum(np.add.reduceat(parts, rules.offsets[:-1]), never)
+            sizes[g] = np.where(w > 0, found, never)
+            new = np.minimum.reduceat(sizes[g], rules.first[:-1])
+            if np.array_equal(new, of_symbols):
+                break
+            of_symbols = new
+    lhs = np.broadcast_to(rules.lhs, weights.shape)
+    order = np.lexsort((-weights, sizes, lhs), axis=-1)  # by left side, then by size, then by weight
+    return sizes, np.ascontiguousarray(order[:, rules.first[:-1]])
 
 
 @kernel
@@ -142,7 +174,9 @@ def _accumulate(weights, first):
 
 
 @kernel
-def _grow_all(cumulative, own, first, offsets, symbols, start, seed, words, events, ends, done, tries):
+def _grow_all(
+    cumulative, own, first, offsets, symbols, start, seed, words, events, ends, done, tries, cut, sizes, soonest
+):
     """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed."""
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)
@@ -151,8 +185,10 @@ def _grow_all(cumulative, own, first, offsets, symbols, start, seed, words, even
         seed_stream(state, seed, sample)
         size = -1
         for _ in range(tries):
-            table = cumulative[own[sample]]
-            size = _grow(table, first, offsets, symbols, start, state, words[sample], events, ends[sample], rest)
+            g = own[sample]
+            least = (sizes[g], soonest[g]) if cut else (sizes[0], soonest[0])
+            tables = first, offsets, symbols, start
+            size = _grow(cumulative[g], tables, state, words[sample], events, ends[sample], rest, cut, least)
             if size != -1:
                 break
         if size == -2:
@@ -165,10 +201,13 @@ def _grow_all(cumulative, own, first, offsets, symbols, start, seed, words, even
 
 
 @njit(nogil=True)
-def _grow(cumulative, first, offsets, symbols, start, state, words, events, begin, rest):
+def _grow(cumulative, tables, state, words, events, begin, rest, cut, least):
     """One sentence: its number of events, -1 if it is too long, -2 if ``events`` is full."""
+    first, offsets, symbols, start = tables
+    sizes, soonest = least
     n = len(words)
     words[:] = -1
+    coming = sizes[soonest[start]]  # how many words there will be at least
     rest[0], size, word, event = start, 1, 0, begin
     while size > 0:
         size -= 1
@@ -178,6 +217,11 @@ def _grow(cumulative, first, offsets, symbols, start, state, words, events, begi
             word += 1
             continue
         r = _draw(cumulative, first[symbol], first[symbol + 1], state)
+        if cut:
+            now = sizes[soonest[symbol]]
+            if coming - now + sizes[r] > n:
+                r = soonest[symbol]
+            coming += sizes[r] - now
         a, b = offsets[r], offsets[r + 1]
         if word + size + b - a > n:  # every symbol to come takes a word at least
             return -1

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import projective_numba, projective_torch
+from .checks import check_size, is_traced
 
 Engine = Literal["numba", "torch"]
 
@@ -76,6 +77,7 @@ def sample(
 
     :raises ValueError: if a sentence has no possible tree.
     """
+    num_samples = check_size("num_samples", num_samples, 0)
     a, s, m, batch = flatten(arcs, stops, lengths)
     chart: Any = projective_torch if choose_engine(a, engine) == "torch" else projective_numba
     heads: Tensor = chart.sample(a.detach(), _detach(s), m, multiroot, num_samples, generator)
@@ -95,6 +97,7 @@ def top_k(
 
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
+    k = check_size("k", k)
     a, s, m, batch = flatten(arcs, stops, lengths)
     chart: Any = projective_torch if choose_engine(a, engine) == "torch" else projective_numba
     heads, scores = chart.top_k(a.detach(), _detach(s), m, multiroot, k)
@@ -195,16 +198,6 @@ def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
     if engine == "numba" and not fits:
         raise ValueError(f"the numba engine takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")
     return engine or ("numba" if fits else "torch")
-
-
-def is_traced(tensor: Tensor) -> bool:
-    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
-    functorch = torch._C._functorch
-    return (
-        torch.compiler.is_compiling()
-        or functorch.is_functorch_wrapped_tensor(tensor)
-        or functorch.is_legacy_batchedtensor(tensor)
-    )
 
 
 def _needs_grad(arcs: Tensor, stops: Tensor | None) -> bool:

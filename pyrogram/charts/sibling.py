@@ -24,7 +24,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import projective, sibling_numba, sibling_torch
-from .projective import Engine, broadcast, check_lengths, choose_engine, entropy, is_traced, scaled
+from .checks import check_size, is_traced
+from .projective import Engine, broadcast, check_lengths, choose_engine, entropy, scaled
 
 __all__ = ["entropy", "flatten", "log_partition", "marginals", "mbr", "sample", "top_k"]
 
@@ -90,6 +91,7 @@ def sample(
 
     :raises ValueError: if a sentence has no possible tree.
     """
+    num_samples = check_size("num_samples", num_samples, 0)
     scores, m, batch = flatten(arcs, siblings, stops, lengths)
     chart: Any = sibling_torch if _choose(scores, engine) == "torch" else sibling_numba
     heads: Tensor = chart.sample(*_detached(scores), m, multiroot, num_samples, generator)
@@ -110,6 +112,7 @@ def top_k(
 
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
+    k = check_size("k", k)
     scores, m, batch = flatten(arcs, siblings, stops, lengths)
     chart: Any = sibling_torch if _choose(scores, engine) == "torch" else sibling_numba
     heads, values = chart.top_k(*_detached(scores), m, multiroot, k)

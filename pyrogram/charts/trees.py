@@ -50,6 +50,27 @@ def lengths_of(padded: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch"]:
     return (padded >= 0).long().cumprod(-1).sum(-1)
 
 
+def check_heads(heads: Tensor, lengths: Int[Tensor, "*batch"]) -> None:
+    """
+    :param heads: of sentences of these lengths, shape ``(*batch, n)``; batches broadcast.
+    :raises ValueError: with the first sentence in which a word has no head, or itself.
+    """
+    n = heads.shape[-1] if heads.dim() else 0
+    position = torch.arange(1, n + 1, device=heads.device)
+    lengths = lengths[..., None]
+    if heads.dim() < 1 or heads.is_floating_point() or n < int(lengths.max() if lengths.numel() else 0):
+        raise ValueError(f"heads must be integers of shape (..., n), not {heads.dtype} of shape {tuple(heads.shape)}")
+    is_head = (heads >= 0) & (heads <= lengths) & (heads != position)
+    right = torch.where(position <= lengths, is_head, heads == -1).all(-1)
+    if not bool(right.all()):
+        first = int((~right).flatten().nonzero()[0])
+        row = heads.expand(*right.shape, n).reshape(-1, n)[first].tolist()
+        raise ValueError(
+            f"heads must be 0 or another word of the sentence for every word, and then -1, "
+            f"but those of sentence {first} are {row}"
+        )
+
+
 def arc_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
     """Valence of each word as a child: 0 if it is its head's nearest child on its side, else 1."""
     n = heads.shape[-1]

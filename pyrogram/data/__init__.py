@@ -43,3 +43,7 @@ __all__ = [
     "read_utterances",
     "tag_families",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,6 +12,7 @@ from pyrogram.data.files import read_lines
 from pyrogram.data.head_rules import head_child
 from pyrogram.data.punctuation import PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
+from pyrogram.printable import quoted, shown
 
 TRACE = "-NONE-"
 #: Far more than any sentence needs, and less than what recursion bears.
@@ -91,8 +92,9 @@ def _split_trees(path: str, lines: list[str]) -> Iterator[tuple[int, str]]:
 
 def _check_outside(path: str, number: int, text: str) -> None:
     if text.strip():
-        shown = text.strip()[:20]
-        raise CorpusError(path, number, f"there is text outside of the brackets ({shown!r}); put it into a tree")
+        raise CorpusError(
+            path, number, f"there is text outside of the brackets ({quoted(text.strip())}); put it into a tree"
+        )
 
 
 def _attach(tree: Any, words: list[tuple[str, str]], heads: list[int], path: str, line: int) -> int | None:
@@ -105,18 +107,18 @@ def _attach(tree: Any, words: list[tuple[str, str]], heads: list[int], path: str
         if label == TRACE:
             return None
         if not label:
-            raise CorpusError(path, line, f"the word {tree[0]!r} has no tag; write (NN {tree[0]})")
+            raise CorpusError(path, line, f"the word {quoted(tree[0])} has no tag; write (NN {shown(tree[0])})")
         words.append((tree[0], label))
         heads.append(0)
         return len(words)
     for child in tree:
         if isinstance(child, str):
-            problem = f"the bracket ({label} ...) holds {child!r} beside others; write (NN {child})"
+            problem = f"the bracket ({shown(label)} ...) holds {quoted(child)} beside others; write (NN {shown(child)})"
             raise CorpusError(path, line, problem)
     if not label:
         raise CorpusError(path, line, "there is a phrase without a label; a bracket seems to be missing before it")
     if len(tree) == 0:
-        raise CorpusError(path, line, f"the bracket ({label}) is empty; remove it")
+        raise CorpusError(path, line, f"the bracket ({shown(label)}) is empty; remove it")
     children = [(_bare(child.label()), _attach(child, words, heads, path, line)) for child in tree]
     full = [(name, c) for name, c in children if c is not None]
     if not full:

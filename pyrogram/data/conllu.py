@@ -1,31 +1,31 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Reading CoNLL-U: the library ``conllu`` reads the sentences, this module says where they are wrong."""
+"""Reading CoNLL-U: sentences with their words, tags and heads, and which line is wrong.
+
+The format is that of https://universaldependencies.org/format.html.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any, Literal
-
-from conllu.exceptions import ParseException
-from conllu.models import TokenList
-from conllu.parser import parse_token_and_metadata
+from typing import Literal
 
 from pyrogram.data.files import read_lines
 from pyrogram.data.heads import check_heads
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
+from pyrogram.printable import quoted
 
 Heads = Literal["required", "optional", "ignore"]
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, _ = range(len(COLUMNS))
 
-
-def _as_is(columns: list[str], i: int) -> str:
-    return columns[i]
-
-
-# Columns after HEAD are not needed, nor are parsed features, which would be most of the time.
-_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head")
-_PARSERS = {name: _as_is for name in ("xpos", "feats", "head")}
+_NUMBER = "(0|[1-9][0-9]{0,8})"
+_RANGE, _EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER}\.([1-9][0-9]{{0,8}})")
+_WORD = re.compile(_NUMBER)
+_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
+# A line of a sentence: its number in the file, and its columns.
+_Row = tuple[int, list[str]]
 
 
 def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord]:
@@ -57,81 +57,117 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
 
 def _sentence(path: str, start: int, block: list[str], heads: Heads) -> SentenceRecord:
     """The sentence of one block of lines, the first of which has number ``start``."""
-    for number, line in enumerate(block, start):
-        if line[0] != "#" and (line.count("\t") != 9 or "  " in line):
-            _check_columns(path, number, line)
-    parsed = _parse(path, start, block)
-    token_lines = (number for number, line in enumerate(block, start) if line[0] != "#")
-    tokens = [(t, number) for t, number in zip(parsed, token_lines, strict=True) if type(t["id"]) is not tuple]
-    if not tokens:
+    rows = [(number, _columns(path, number, line)) for number, line in enumerate(block, start) if line[0] != "#"]
+    words = _words(path, rows)
+    if not words:
         problem = "this sentence has no words, only multiword ranges or empty nodes; remove it"
         raise CorpusError(path, start, problem)
-    for i, (token, number) in enumerate(tokens, 1):
-        if token["id"] != i:
-            actual = MISSING if token["id"] is None else token["id"]
-            problem = (
-                f"expected the word with ID {i}, actual ID {actual}; number the words of a sentence from 1 "
-                "without gaps and put an empty line between sentences"
-            )
-            raise CorpusError(path, number, problem)
-        for field in ("form", "upos", "xpos"):
-            if not token[field]:
-                raise CorpusError(path, number, f"column {field.upper()} is empty; write _ where there is no value")
+    for number, columns in words:
+        for column in (FORM, UPOS, XPOS):
+            if not columns[column]:
+                raise CorpusError(path, number, f"column {COLUMNS[column]} is empty; write _ where there is no value")
+    sent_ids = [found[1] for line in block if (found := _SENT_ID.fullmatch(line))]
     record = SentenceRecord(
-        forms=tuple([t["form"] for t, _ in tokens]),
-        upos=tuple([t["upos"] for t, _ in tokens]),
-        xpos=tuple([t["xpos"] for t, _ in tokens]),
-        heads=None if heads == "ignore" else _heads(path, tokens, heads),
-        lines=tuple([number for _, number in tokens]),
+        forms=tuple([columns[FORM] for _, columns in words]),
+        upos=tuple([columns[UPOS] for _, columns in words]),
+        xpos=tuple([columns[XPOS] for _, columns in words]),
+        heads=None if heads == "ignore" else _heads(path, words, heads),
+        lines=tuple([number for number, _ in words]),
         source=path,
-        sent_id=parsed.metadata.get("sent_id"),
+        sent_id=sent_ids[-1] if sent_ids else None,
     )
     check_heads(record)
     return record
 
 
-def _check_columns(path: str, number: int, line: str) -> None:
-    """What ``conllu`` would take for other columns than they are: it also splits at two spaces."""
+def _columns(path: str, number: int, line: str) -> list[str]:
+    """The columns of a line that is no comment; blanks in the first seven are checked, the others are not read."""
     columns = line.split("\t")
     if len(columns) != len(COLUMNS):
+        if line.lstrip()[0] == "#":
+            raise CorpusError(path, number, "there are blanks before #; a comment begins with # in the first column")
         advice = "separate them by tabs" if len(columns) == 1 else "the line seems to be cut off or to lack a tab"
         problem = f"expected the {len(COLUMNS)} columns ID to MISC, actual {len(columns)}; {advice}"
         raise CorpusError(path, number, problem)
-    for name, column in zip(COLUMNS[:7], columns, strict=False):
-        if "  " in column:
-            raise CorpusError(path, number, f"column {name} has two spaces in a row; leave one")
+    if " " in line:
+        for name, column in zip(COLUMNS[: HEAD + 1], columns, strict=False):
+            if "  " in column:
+                raise CorpusError(path, number, f"column {name} has two spaces in a row; leave one")
+            if column != column.strip(" "):
+                raise CorpusError(path, number, f"column {name} begins or ends with a space; remove it")
+    return columns
 
 
-def _parse(path: str, start: int, block: list[str]) -> TokenList:
-    try:
-        return _parse_lines(block)
-    except ParseException as e:
-        # The library does not say in which line: look for the first that it does not take by itself.
-        for number, line in enumerate(block, start):
-            try:
-                _parse_lines([line])
-            except ParseException as alone:
-                problem = f"{str(alone).rstrip('.')}; IDs are integers, ranges 1-2 or empty nodes 1.1"
-                raise CorpusError(path, number, problem) from e
-        raise CorpusError(path, start, f"{str(e).rstrip('.')}; give CoNLL-U") from e
+def _words(path: str, rows: list[_Row]) -> list[_Row]:
+    """The rows of words; those of ranges and empty nodes are looked at and left out.
+
+    :raises CorpusError: unless words are numbered from 1, and ranges and empty nodes stand where they belong.
+    """
+    words: list[_Row] = []
+    node, last, last_at, last_id = (0, 0), 0, 0, ""  # the empty node before, and of the range before: its end, line, ID
+    for number, columns in rows:
+        given, problem = columns[ID], ""
+        if given == str(len(words) + 1):
+            words.append((number, columns))
+        elif match := _RANGE.fullmatch(given):
+            before, first, last = last, int(match[1]), int(match[2])
+            problem = _range_problem(given, first, last, before, len(words))
+            last_at, last_id = number, given
+        elif match := _EMPTY_NODE.fullmatch(given):
+            previous, node = node, (int(match[1]), int(match[2]))
+            problem = _node_problem(given, node, previous, len(words))
+        else:
+            problem = _not_the_word(given, len(words) + 1)
+        if problem:
+            raise CorpusError(path, number, problem)
+    if words and last > len(words):
+        problem = f"the range {last_id} ends after the last word, {len(words)}; the sentence seems to be cut off"
+        raise CorpusError(path, last_at, problem)
+    return words
 
 
-def _parse_lines(lines: list[str]) -> TokenList:
-    return parse_token_and_metadata("\n".join(lines), _FIELDS, _PARSERS)  # type: ignore[arg-type]
+def _range_problem(given: str, first: int, last: int, before: int, words: int) -> str:
+    """What is wrong with a range; nothing, if it begins at the next word and after the end of the range before."""
+    if last <= first:
+        return f"the range {given} must end after the word that it begins with; give IDs such as 1-2"
+    if first <= before:
+        return f"the range {given} begins inside of the range before it; give ranges that do not overlap"
+    return "" if first == words + 1 else f"the range {given} must stand before word {first}; put it there"
 
 
-def _heads(path: str, tokens: list[tuple[Any, int]], heads: Heads) -> tuple[int, ...] | None:
-    written = [t["head"] for t, _ in tokens]
-    if heads == "optional" and all(h == MISSING for h in written):
+def _node_problem(given: str, node: tuple[int, int], previous: tuple[int, int], words: int) -> str:
+    """What is wrong with an empty node; nothing, if it stands after its word and after the empty node before."""
+    if node[0] != words:
+        return f"the empty node {given} must stand after word {node[0]}; put it there"
+    if node <= previous:
+        return f"the empty node {given} must come after {previous[0]}.{previous[1]}; number them from .1"
+    return ""
+
+
+def _not_the_word(given: str, expected: int) -> str:
+    """What is wrong with an ID in the place of that of a word."""
+    if not given:
+        return f"column ID is empty; number the words of a sentence from 1, this one as {expected}"
+    if given != MISSING and not _WORD.fullmatch(given):
+        return f"{quoted(given)} is no ID; IDs are integers, ranges 1-2 or empty nodes 1.1"
+    return (
+        f"expected the word with ID {expected}, actual ID {given}; number the words of a sentence from 1 "
+        "without gaps and put an empty line between sentences"
+    )
+
+
+def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None:
+    if heads == "optional" and all(columns[HEAD] == MISSING for _, columns in words):
         return None
     numbers = []
-    for (_, number), h in zip(tokens, written, strict=True):
+    for number, columns in words:
+        h = columns[HEAD]
         # int() would also take 1_0, +1 and digits of other scripts.
         if not (h.isascii() and h.isdigit() and len(h) < 10):
             if h == MISSING:
-                problem = "the word has no head (_); annotate it, or read the words alone with heads='ignore'"
-            else:
-                problem = f"the head {h!r} is no integer from 0; give the ID of a word, or 0 for the root"
+                advice = "annotate it, or read the words alone with heads='ignore'"
+                raise CorpusError(path, number, "the word has no head (_)", advice, "heads")
+            problem = f"the head {quoted(h)} is no integer from 0; give the ID of a word, or 0 for the root"
             raise CorpusError(path, number, problem)
         numbers.append(int(h))
     return tuple(numbers)

@@ -43,7 +43,8 @@ class Corpus:
     :meth:`builtin`, which share these arguments:
 
     * ``tags``: the alphabet of the words: ``"upos"`` (universal tags), ``"xpos"`` (the treebank's own) or
-      ``"form"`` (the words themselves, with ``lowercase=True`` in lower case).
+      ``"form"`` (the words themselves, with ``lowercase=True`` in lower case). The universal tag ``CONJ`` of version 1
+      is read as ``CCONJ``, its name since version 2, unless ``vocab`` has ``CONJ``.
     * ``punctuation``: ``"remove"`` leaves out tokens tagged UPOS ``PUNCT`` or, where there is no UPOS, one of
       :data:`~pyrogram.data.PENN_PUNCTUATION` (which has the currency signs); words that hung on them go to
       their nearest kept ancestor, and if several would hang on the wall, the first becomes head of the
@@ -59,6 +60,13 @@ class Corpus:
 
     ``corpus[3]`` is a sentence, a :class:`SentenceRecord`, and iteration gives all of them; ``corpus[idx]`` with a
     slice, numbers or a mask is a corpus, too, with the same vocabulary, padded to its own longest sentence.
+
+    >>> corpus = Corpus.from_sentences([["DT", "NN", "VBZ"], ["NN", "VBZ"]], heads=[[2, 3, 0], [2, 0]])
+    >>> corpus.vocab.symbols
+    ('NN', 'VBZ', 'DT')
+    >>> corpus.words
+    tensor([[ 2,  0,  1],
+            [ 0,  1, -1]])
 
     :param sentences: N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.

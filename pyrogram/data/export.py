@@ -1,29 +1,72 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Trees out: CoNLL-U text and networkx graphs."""
+"""Trees out: CoNLL-U text, a file of CoNLL-U with other trees, and networkx graphs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import networkx as nx
 
+from pyrogram.data.conllu import DEPREL, HEAD, UPOS, XPOS
+from pyrogram.data.punctuation import is_punctuation
 from pyrogram.data.records import MISSING, SentenceRecord
 
+_LINE_END = re.compile("(\r\n|\r|\n)")
 
-def conllu_text(records: Iterable[SentenceRecord], heads: Iterable[Sequence[int] | None]) -> str:
+
+def conllu_text(
+    records: Iterable[SentenceRecord], heads: Iterable[Sequence[int] | None], with_relations: bool = False
+) -> str:
     """CoNLL-U with ID, FORM, UPOS, XPOS and HEAD; all other columns are ``_``.
 
     :param heads: of each sentence, or None to write none.
+    :param with_relations: whether to write DEPREL, too, as :func:`replace_trees` does; with heads.
     """
     blocks = []
     for record, tree in zip(records, heads, strict=True):
         rows = [] if record.sent_id is None else [f"# sent_id = {record.sent_id}"]
-        for i, (form, upos, xpos) in enumerate(zip(record.forms, record.upos, record.xpos, strict=True)):
-            head = MISSING if tree is None else tree[i]
-            rows.append(f"{i + 1}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t_\t_\t_")
+        n = len(record)
+        labels = relations(record, tree) if tree is not None and with_relations else [MISSING] * n
+        written = [MISSING] * n if tree is None else [str(head) for head in tree]
+        columns = zip(record.forms, record.upos, record.xpos, written, labels, strict=True)
+        for i, (form, upos, xpos, head, label) in enumerate(columns, 1):
+            rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t_")
         blocks.append("\n".join(rows) + "\n\n")
     return "".join(blocks)
+
+
+def replace_trees(text: str, records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]) -> str:
+    """A text of CoNLL-U with other trees: the columns HEAD and DEPREL of its words are replaced, and nothing else is.
+
+    Comments, multiword ranges, empty nodes, enhanced dependencies (DEPS) and all other columns stay as they are, and so
+    do line ends. The relation is the least that Universal Dependencies demand of a tree without labels: ``root`` of the
+    word with head 0, ``punct`` of punctuation, ``dep`` of all others. An empty line is added if the text lacks the one
+    that ends its last sentence.
+
+    :param records: the sentences as they were read from the text, with all their words; where their tags are others,
+        such as a tagger's, they are replaced, too.
+    :param heads: of every sentence, 0 for the wall.
+    """
+    parts = _LINE_END.split(text)  # lines, and between them their ends
+    for record, tree in zip(records, heads, strict=True):
+        rows = zip(record.lines, record.upos, record.xpos, tree, relations(record, tree), strict=True)
+        for line, upos, xpos, head, relation in rows:
+            columns = parts[2 * line - 2].split("\t")
+            columns[UPOS], columns[XPOS], columns[HEAD], columns[DEPREL] = upos, xpos, str(head), relation
+            parts[2 * line - 2] = "\t".join(columns)
+    end = parts[1] if len(parts) > 1 else "\n"
+    missing = next(i for i, line in enumerate(reversed(parts[::2])) if line.strip())
+    return "".join(parts) + end * max(0, 2 - missing)
+
+
+def relations(record: SentenceRecord, heads: Sequence[int]) -> list[str]:
+    """The relation of every word of a tree without labels; see :func:`replace_trees`."""
+    return [
+        "root" if head == 0 else "punct" if is_punctuation(upos, xpos) else "dep"
+        for upos, xpos, head in zip(record.upos, record.xpos, heads, strict=True)
+    ]
 
 
 def graph(record: SentenceRecord, heads: Sequence[int]) -> nx.DiGraph[int]:

@@ -4,15 +4,24 @@
 
 from __future__ import annotations
 
+import gzip
 import os
-from collections.abc import Iterable
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+from weakref import WeakKeyDictionary
 
 from pyrogram.atomic import write_atomically
-from pyrogram.data.records import CorpusError
+from pyrogram.data.records import STANDARD_INPUT, CorpusError
 
 StrPath = str | os.PathLike[str]
+
+# What can be read but once: a pipe by its device and number, and standard input.
+_pipes: dict[tuple[int, int], bytes] = {}
+_streams: MutableMapping[Any, bytes] = WeakKeyDictionary()
 
 
 def as_paths(path_or_paths: StrPath | Iterable[StrPath]) -> list[str]:
@@ -28,15 +37,15 @@ def as_paths(path_or_paths: StrPath | Iterable[StrPath]) -> list[str]:
     return paths
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a UTF-8 file without their ends; a byte order mark is skipped, CRLF is LF.
+def read_bytes(path: str) -> bytes:
+    """What is in a file, unpacked if it is a gzip file, whatever its name; ``-`` is standard input.
 
-    Not ``str.splitlines``: it would also cut at the Unicode separators that words of real corpora contain.
+    Standard input and pipes may be read again: what was in them is kept.
 
-    :raises CorpusError: no such file, a directory, not readable, not UTF-8, or nothing in it.
+    :raises CorpusError: no such file, a directory, not readable, or a damaged gzip file.
     """
     try:
-        data = Path(path).read_bytes()
+        data = _standard_input() if path == STANDARD_INPUT else _contents(Path(path))
     except IsADirectoryError:
         raise CorpusError(path, None, "this is a directory; name a file in it") from None
     except FileNotFoundError:
@@ -44,6 +53,44 @@ def read_lines(path: str) -> list[str]:
     except (OSError, ValueError) as e:
         reason = getattr(e, "strerror", None) or str(e)
         raise CorpusError(path, None, f"the file cannot be read ({reason}); check the path and its rights") from None
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        problem = f"the gzip file is cut off or damaged ({str(e).rstrip('.')}); copy or pack it once more"
+        raise CorpusError(path, None, problem) from None
+
+
+def _contents(path: Path) -> bytes:
+    found = path.stat()
+    if not stat.S_ISFIFO(found.st_mode):
+        return path.read_bytes()
+    pipe = found.st_dev, found.st_ino
+    if pipe not in _pipes:
+        _pipes[pipe] = path.read_bytes()
+    return _pipes[pipe]
+
+
+def _standard_input() -> bytes:
+    stream = sys.stdin
+    if stream is None:
+        raise ValueError("there is none")
+    if stream not in _streams:
+        buffer = getattr(stream, "buffer", None)
+        _streams[stream] = stream.read().encode() if buffer is None else buffer.read()
+    return _streams[stream]
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a UTF-8 file without their ends; a byte order mark is skipped, CRLF is LF.
+
+    Not ``str.splitlines``: it would also cut at the Unicode separators that words of real corpora contain.
+
+    :param path: a file or gzip file, or ``-`` for standard input, see :func:`read_bytes`.
+    :raises CorpusError: what :func:`read_bytes` raises; not UTF-8, NUL bytes, or nothing in it.
+    """
+    data = read_bytes(path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
@@ -51,8 +98,11 @@ def read_lines(path: str) -> list[str]:
         line = e.object.count(b"\n", 0, e.start) + 1
         problem = f"byte 0x{e.object[e.start]:02x} is not UTF-8; convert the file to UTF-8"
         raise CorpusError(path, line, problem) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise CorpusError(path, line, "byte 0x00 is no text; convert the file to UTF-8")
     if not text.strip():
-        raise CorpusError(path, 1, "the file is empty; give a file with at least one sentence")
+        raise CorpusError(path, 1, "the file is empty; give one with text in it")
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

@@ -40,7 +40,7 @@ def check_heads(record: SentenceRecord) -> None:
         # A walk up may end at the wall or at a word of an earlier walk; at one of its own it is a cycle.
         if path and c in path:
             cycle = path[path.index(c) :]
-            words = ", ".join(str(w) for w in cycle)
+            words = ", ".join(str(w) for w in cycle[:10]) + (", ..." if len(cycle) > 10 else "")
             first = min(cycle) - 1
             raise record.error(f"the heads of words {words} form a cycle; one of them needs another head", first)
 

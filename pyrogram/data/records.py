@@ -7,26 +7,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pyrogram.printable import printable
+
 Alphabet = Literal["upos", "xpos", "form"]
+Argument = Literal["tags", "heads", "punctuation", "unknown"]
 MISSING = "_"
+#: The name of standard input where a file's is asked for.
+STANDARD_INPUT = "-"
 
 
 class CorpusError(ValueError):
     """A corpus that cannot be read: the message says where, what is wrong, and what to do.
 
+    The message is one line; control characters of the file and of its name are written as escapes.
+
     :param source: file name, or what stands for it.
     :param line: line number in the file, from 1, or None for the whole file.
-    :param problem: what is wrong and what to do, without a final full stop.
+    :param problem: what is wrong, without a final full stop; with what to do, unless ``advice`` says that.
+    :param advice: what to do, in Python.
+    :param argument: the argument of :class:`~pyrogram.data.Corpus` that reads the file if it has another value, as
+        ``advice`` says; None if the file must be mended.
     """
 
-    def __init__(self, source: str, line: int | None, problem: str) -> None:
+    def __init__(
+        self, source: str, line: int | None, problem: str, advice: str = "", argument: Argument | None = None
+    ) -> None:
         self.source = source
         self.line = line
         self.problem = problem
-        super().__init__(f"{source}{'' if line is None else f', line {line}'}: {problem}.")
+        self.advice = advice
+        self.argument = argument
+        place = "standard input" if source == STANDARD_INPUT else source
+        told = f"{problem}; {advice}" if advice else problem
+        super().__init__(printable(f"{place}{'' if line is None else f', line {line}'}: {told}."))
 
-    def __reduce__(self) -> tuple[type[CorpusError], tuple[str, int | None, str]]:
-        return CorpusError, (self.source, self.line, self.problem)
+    def __reduce__(self) -> tuple[type[CorpusError], tuple[str, int | None, str, str, Argument | None]]:
+        return CorpusError, (self.source, self.line, self.problem, self.advice, self.argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,6 @@ class SentenceRecord:
         """The line of the first token."""
         return self.lines[0]
 
-    def error(self, problem: str, token: int = 0) -> CorpusError:
+    def error(self, problem: str, token: int = 0, advice: str = "", argument: Argument | None = None) -> CorpusError:
         """An error at a token of this sentence (counted from 0), to be raised by the caller."""
-        return CorpusError(self.source, self.lines[token], problem)
+        return CorpusError(self.source, self.lines[token], problem, advice, argument)

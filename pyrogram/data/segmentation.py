@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyrogram.data.files import StrPath, read_lines
 from pyrogram.data.records import CorpusError
+from pyrogram.printable import quoted
 
 Segments = tuple[str, ...]
 
@@ -85,7 +86,9 @@ def read_morphs(path: StrPath) -> SegmentedCorpus:
         word, golds = columns[0], tuple(tuple(part.split()) for part in columns[1].split(","))
         for gold in golds:
             if "".join(gold) != word or not word:
-                raise CorpusError(path, number, f"the morphs {' '.join(gold)!r} do not make up the word {word!r}")
+                raise CorpusError(
+                    path, number, f"the morphs {quoted(' '.join(gold))} do not make up the word {quoted(word)}"
+                )
         alternatives.append(golds)
         labels.append(columns[2].strip() if len(columns) == 3 else "")
     return SegmentedCorpus(tuple(alternatives), tuple(labels))

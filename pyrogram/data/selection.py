@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -13,10 +14,13 @@ from pyrogram.data.heads import check_heads
 from pyrogram.data.punctuation import remove_punctuation
 from pyrogram.data.records import MISSING, Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.vocabulary import Unknown, Vocabulary
+from pyrogram.printable import quoted
 
 Paths = StrPath | Iterable[StrPath]
 Punctuation = Literal["remove", "keep"]
 IN_MEMORY = "sentences in memory"
+# What a file of CoNLL-U cannot hold in a word.
+_NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,13 @@ def select(sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Opt
             if whole is not None:
                 kept.append(replace(whole, tags=_symbols(whole, options)))
         if not kept:
-            problem = f"all {total} sentences are only punctuation; read them with punctuation='keep'"
-            raise CorpusError(name, None, problem if total else "there is no sentence; give at least one")
+            if not total:
+                raise CorpusError(name, None, "there is no sentence; give at least one")
+            problem, advice = f"all {total} sentences are only punctuation", "read them with punctuation='keep'"
+            raise CorpusError(name, None, problem, advice, "punctuation")
         if options.tags == "form" and all(form == MISSING for record in kept for form in record.forms):
-            raise kept[0].error("column FORM is empty (_) in the whole file; read it with tags='upos' or 'xpos'")
+            problem, advice = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
+            raise kept[0].error(problem, 0, advice, "tags")
         dropped += total - len(kept)
         records += [r for r in kept if options.max_length is None or len(r) <= options.max_length]
     if not records:
@@ -91,22 +98,22 @@ def _symbols(record: SentenceRecord, options: Options) -> tuple[str, ...]:
     if options.tags == "form":
         return tuple(f.lower() for f in record.forms) if options.lowercase else record.forms
     column = record.upos if options.tags == "upos" else record.xpos
+    if options.tags == "upos" and "CONJ" in column and (options.vocab is None or "CONJ" not in options.vocab):
+        column = tuple("CCONJ" if tag == "CONJ" else tag for tag in column)
     if MISSING in column:
         i = column.index(MISSING)
         others = " or ".join(repr(a) for a in get_args(Alphabet) if a != options.tags)
         name = options.tags.upper()
-        raise record.error(f"the word {record.forms[i]!r} has no {name} (_); read the file with tags={others}", i)
+        problem = f"the word {quoted(record.forms[i])} has no {name} (_)"
+        raise record.error(problem, i, f"read the file with tags={others}", "tags")
     return column
 
 
 def _check_all_or_none(records: list[SentenceRecord]) -> None:
     without = [r for r in records if r.heads is None]
     if 0 < len(without) < len(records):
-        problem = (
-            "this sentence has no heads (_), though others of the corpus do; annotate it, or read the words "
-            "alone with heads='ignore'"
-        )
-        raise without[0].error(problem)
+        problem = "this sentence has no heads (_), though others of the corpus do"
+        raise without[0].error(problem, 0, "annotate it, or read the words alone with heads='ignore'", "heads")
 
 
 def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknown) -> list[int]:
@@ -120,9 +127,9 @@ def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknow
             ids += vocab.encode(record.tags, unknown)
         except KeyError:
             i = next(i for i, symbol in enumerate(record.tags) if symbol not in vocab)
-            lacks = f"the symbol {record.tags[i]!r} is not in the vocabulary of {len(vocab)} symbols"
+            lacks = f"the symbol {quoted(record.tags[i])} is not in the vocabulary of {len(vocab)} symbols"
             advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
-            raise record.error(f"{lacks}; {advice}", i) from None
+            raise record.error(lacks, i, advice, "unknown") from None
     return ids
 
 
@@ -147,8 +154,12 @@ def in_memory(
                 problem = f"expected {len(symbol)} {name}, one per token, actual {len(row)}; give as many"
                 raise CorpusError(IN_MEMORY, number, problem)
         for token in (*symbol, *word):
-            if not isinstance(token, str) or not token or "  " in token or any(c in token for c in "\t\n\r"):
-                problem = f"{token!r} is no symbol; give strings, not empty, without tabs, line ends or two spaces"
+            if not isinstance(token, str) or not token or _NO_SYMBOL.search(token):
+                given = quoted(token) if isinstance(token, str) else repr(token)
+                advice = (
+                    "give strings, not empty, without tabs, line ends, NUL, needless spaces, halves of surrogate pairs"
+                )
+                problem = f"{given} is no symbol; {advice}"
                 raise CorpusError(IN_MEMORY, number, problem)
         none = (MISSING,) * len(symbol)
         record = SentenceRecord(

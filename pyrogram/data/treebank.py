@@ -22,6 +22,7 @@ from typing import Any
 from pyrogram.data.brackets import TRACE, _bare, _split_trees
 from pyrogram.data.files import read_lines
 from pyrogram.data.records import CorpusError
+from pyrogram.printable import quoted, shown
 
 UNKNOWN = "UNK"
 #: Endings that tell an unknown English word's tag, longest first.
@@ -60,17 +61,17 @@ def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
 def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
     """A tree without traces and function tags; None if nothing is left."""
     label = tree.label()
-    if label == TRACE:
-        return None
     if not label:
         raise CorpusError(path, line, "there is a bracket without a label inside of the tree; give it one")
     if len(tree) == 1 and isinstance(tree[0], str):
-        return make(label, [tree[0]])
+        return None if label == TRACE else make(label, [tree[0]])
     if len(tree) == 0:
-        raise CorpusError(path, line, f"the bracket ({label}) is empty; remove it")
+        raise CorpusError(path, line, f"the bracket ({shown(label)}) is empty; remove it")
     for child in tree:
         if isinstance(child, str):
-            raise CorpusError(path, line, f"the word {child!r} has siblings and no tag; write (NN {child})")
+            raise CorpusError(
+                path, line, f"the word {quoted(child)} has siblings and no tag; write (NN {shown(child)})"
+            )
     children = [c for c in (_cleaned(child, make, path, line) for child in tree) if c is not None]
     return make(_bare(label), children) if children else None
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from pyrogram.printable import quoted, shown
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 Unknown = Literal["most_frequent", "error"]
 
 
@@ -20,7 +24,7 @@ class Vocabulary:
 
     :param symbols: the symbols; the index of each is its id.
     :param counts: as many non-negative integers.
-    :raises ValueError: if a symbol comes twice, or the numbers of symbols and counts differ.
+    :raises ValueError: if a symbol comes twice or is no Unicode text, or the numbers of symbols and counts differ.
     """
 
     symbols: tuple[str, ...]
@@ -35,7 +39,12 @@ class Vocabulary:
             raise ValueError(f"expected {len(self.symbols)} counts, one per symbol, actual {len(self.counts)}.")
         if len(self._ids) != len(self.symbols):
             twice = next(s for s, c in Counter(self.symbols).items() if c > 1)
-            raise ValueError(f"expected symbols that differ, actual {twice!r} twice.")
+            raise ValueError(f"expected symbols that differ, actual {quoted(twice)} twice.")
+        for symbol in self.symbols:
+            if _HALF_PAIR.search(symbol):
+                raise ValueError(
+                    f"expected symbols of Unicode text, actual {quoted(symbol)}, half of a surrogate pair."
+                )
         if any(c < 0 for c in self.counts):
             raise ValueError("expected counts of at least 0, actual a negative one.")
 
@@ -72,7 +81,7 @@ class Vocabulary:
         try:
             return self._ids[symbol]
         except KeyError:
-            raise KeyError(f"the vocabulary of {len(self)} symbols has no {symbol!r}") from None
+            raise KeyError(f"the vocabulary of {len(self)} symbols has no {quoted(symbol)}") from None
 
     def encode(self, symbols: Iterable[str], unknown: Unknown = "error") -> list[int]:
         """The ids of symbols.
@@ -113,7 +122,7 @@ class Vocabulary:
         for item in items:
             well = isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, int]
             if not well:
-                raise ValueError(f"expected pairs [symbol, count], actual {item!r}.")
+                raise ValueError(f"expected pairs [symbol, count], actual {shown(repr(item))}.")
         return Vocabulary(tuple(item[0] for item in items), tuple(item[1] for item in items))
 
     def __repr__(self) -> str:

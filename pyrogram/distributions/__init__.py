@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pyro distributions over derivations and sentences, and priors of weights that Pyro lacks."""
 
+from pyrogram.charts.pitman_yor.restaurants import Paths
+
 from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scores
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
-from .logistic_normal import Mixture, logistic_normal, shared_logistic_normal
+from .logistic_normals import Mixture, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
@@ -30,6 +32,7 @@ __all__ = [
     "PackedDirichlet",
     "PaddedWords",
     "PartitionStructure",
+    "Paths",
     "ProjectiveDependencyTree",
     "RaggedSimplex",
     "Scores",
@@ -43,3 +46,7 @@ __all__ = [
     "simplex_of",
     "tied_starts",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

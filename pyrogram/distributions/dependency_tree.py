@@ -6,22 +6,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from pyrogram.charts import projective
+from pyrogram.charts.checks import check_shape, check_size, is_traced
 from pyrogram.charts.trees import projective_trees
 
+from .charted import ChartDistribution, conditional, copied
 from .constraints import DependencyTrees, Scores
 
 LONGEST_ENUMERATED = 7
-Self = TypeVar("Self", bound="DependencyTreeDistribution")
 
 
-class DependencyTreeDistribution(TorchDistribution):
+class DependencyTreeDistribution(ChartDistribution):
     """Trees of given sentences, written as heads, with p(tree) in proportion to exp(score).
 
     A subclass says what the score of a tree is and which chart sums over all trees; here is all that follows.
@@ -57,11 +57,12 @@ class DependencyTreeDistribution(TorchDistribution):
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
+        self._score_names = tuple(scores)
         self.lengths, self.multiroot = lengths.long(), multiroot
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
         # torch looks at the scores once more only to complain of them.
-        invalid = validate and (projective.is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
+        invalid = validate and (is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
         super().__init__(batch_shape, torch.Size([n]), validate_args=invalid)
         self._validate_args = validate
         if validate:
@@ -78,18 +79,6 @@ class DependencyTreeDistribution(TorchDistribution):
     def support(self) -> DependencyTrees:
         """Projective trees of the sentences' lengths."""
         return DependencyTrees(self.lengths, self.multiroot)
-
-    def expand(self: Self, batch_shape: Any, _instance: Any = None) -> Self:
-        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
-        new: Self = self._get_checked_instance(type(self), _instance)
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
-        TorchDistribution.__init__(new, torch.Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
-        return {**self.__dict__, "_cache": {}}
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -119,16 +108,13 @@ class DependencyTreeDistribution(TorchDistribution):
 
     # ------------------------------------------------------------------ probabilities
 
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return (*(getattr(self, name) for name in self._score_names), self.lengths)
+
     @property
     def _lengths(self) -> Tensor | None:
         """For the charts, which need not look at lengths that are all n."""
         return None if self._all_full else self.lengths
-
-    def _kept(self, name: str, compute: Any) -> Any:
-        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
-        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
-            self._cache[name] = (torch.is_grad_enabled(), compute())
-        return self._cache[name][1]
 
     def _posterior(self) -> Any:
         """log Z and the marginals of all events, in the parameters' own batch shape."""
@@ -138,8 +124,9 @@ class DependencyTreeDistribution(TorchDistribution):
     def log_partition(self) -> Tensor:
         """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible tree."""
         # The marginals' chart has log Z as well.
-        kept = "posterior" in self._cache
+        kept = self._is_kept("posterior")
         log_z: Tensor = self._posterior()[0] if kept else self._kept("log_z", self._log_partition)
+        log_z = copied(log_z)  # a caller may change it in place
         return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -151,14 +138,14 @@ class DependencyTreeDistribution(TorchDistribution):
             self._validate_sample(value)
         score = self._score(value.long())
         log_z = self.log_partition
-        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+        return conditional(score, log_z)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent trees, exact, shape ``(*sample_shape, *batch_shape, n)``.
 
         :raises ValueError: if a sentence has no possible tree.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
         with torch.no_grad():
             heads = self._sample(sample_shape.numel())
         return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
@@ -170,11 +157,9 @@ class DependencyTreeDistribution(TorchDistribution):
 
         Where there are fewer than k possible trees, heads are -1 and log probabilities -inf.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
-        heads, scores = self._top_k(k)
+        heads, scores = self._top_k(check_size("k", k))
         log_z = self.log_partition.detach()
-        return heads, torch.where(scores > -torch.inf, scores - log_z, scores)
+        return heads, torch.where(scores == -torch.inf, scores, scores - log_z)
 
     def argmax(self) -> Tensor:
         """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
@@ -192,7 +177,7 @@ class DependencyTreeDistribution(TorchDistribution):
         """
         with torch.no_grad():
             heads = projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
-            return torch.where(self.log_partition[..., None] > -torch.inf, heads, -1)
+            return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
@@ -226,10 +211,3 @@ def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, e
     """E_p[score_p - score_q] of one kind of events; what p does not allow counts nothing."""
     difference = torch.where(posterior > 0, p_scores - q_scores, torch.zeros_like(posterior))
     return (posterior * difference).flatten(-event_dim).sum(-1)
-
-
-def copied(values: Tensor) -> Tensor:
-    """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
-    if values.requires_grad or projective.choose_engine(values, None) == "torch":
-        return values.clone()
-    return torch.from_numpy(values.numpy().copy())

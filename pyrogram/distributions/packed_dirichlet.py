@@ -113,11 +113,20 @@ DIRICHLETS = (dist.Dirichlet, PackedDirichlet)
 def dirichlet_prior(block: Block, concentration: Tensor | float) -> TorchDistribution:
     """A Dirichlet for each multinomial of a block, as one event of the block's shape.
 
-    :param concentration: broadcasts to ``block.shape``: a number makes all Dirichlets symmetric.
+    >>> block = pyrogram.DMV(num_tags=3).blocks["attach"]
+    >>> attach = pyro.sample("attach", dirichlet_prior(block, 0.25))
+    >>> attach.shape, bool(torch.allclose(attach.sum(-1), torch.ones(3, 2)))
+    (torch.Size([3, 2, 3]), True)
+
+    :param concentration: α of every event, shape ``(*batch, *block.shape)``. A tensor of any other shape is a batch of
+        numbers (of plates or vectorised particles), each of which makes all Dirichlets of its prior symmetric; expand
+        what only the events or only the multinomials share, as in ``alpha.expand(block.shape)``.
     """
     if not isinstance(concentration, Tensor):
         concentration = torch.tensor(concentration, dtype=torch.get_default_dtype())
-    alpha = concentration.expand(torch.broadcast_shapes(concentration.shape, block.shape))
+    alpha = concentration
+    if alpha.shape[-len(block.shape) :] != block.shape:
+        alpha = alpha.reshape(*alpha.shape, *(1 for _ in block.shape)).expand(*alpha.shape, *block.shape)
     if isinstance(block, PackedBlock):
         return PackedDirichlet(alpha, block.sizes)
     return dist.Dirichlet(alpha).to_event(block.batch_dim)  # type: ignore[no-any-return]

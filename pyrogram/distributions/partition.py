@@ -8,7 +8,8 @@ J_k is the set of segments, of all experts, that multinomial k is made of, all a
     eta~_k = (1 / |J_k|) sum of the segments in J_k,        theta_k = softmax(eta~_k).
 
 The definition has the J_k disjoint. Here one segment may take part in several multinomials: they share the vector
-itself, while disjoint segments of one long expert are tied by its covariance alone.
+itself, while disjoint segments of one long expert are tied by its covariance alone. A packed block counts as one
+multinomial, whose segments have all its events; only its softmax is taken over each multinomial by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Block, PackedBlock
+from pyrogram.grammar import Block
 
 from .experts import Experts, Link
 from .gaussian import Gaussian
@@ -46,7 +47,6 @@ class PartitionStructure:
             name: block if isinstance(block, Block) else Block(torch.Size(block)) for name, block in blocks.items()
         }
         self.experts = dict(experts)
-        refuse_packed(self.blocks)
         if set(links) != set(self.blocks):
             raise ValueError(f"links must be given for the blocks {list(self.blocks)}, not for {list(links)}")
         self.links = {name: tuple(links[name]) for name in self.blocks}
@@ -64,7 +64,7 @@ class PartitionStructure:
 
     @classmethod
     def untied(cls, blocks: Mapping[str, Block | Sequence[int]]) -> PartitionStructure:
-        """One expert per multinomial, the logistic normal: family and block have the same name and shape."""
+        """One expert per multinomial (or packed block): family and block have the same name and shape."""
         shapes = {name: torch.Size(b.shape if isinstance(b, Block) else b) for name, b in blocks.items()}
         return cls(
             blocks,
@@ -233,13 +233,3 @@ def _segment(experts: Mapping[str, Experts], link: Link, block: str) -> tuple[in
 
 def _first(mask: Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in mask.nonzero()[0])
-
-
-def refuse_packed(blocks: Mapping[str, Block]) -> None:
-    """Raise for multinomials of different sizes, for experts of one length do not serve them."""
-    for name, block in blocks.items():
-        if isinstance(block, PackedBlock):
-            raise NotImplementedError(
-                f"block {name!r} is of multinomials of different sizes, which logistic normals cannot handle; "
-                "give it a PackedDirichlet, by dirichlet_prior(block, concentration)"
-            )

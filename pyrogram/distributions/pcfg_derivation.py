@@ -5,23 +5,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
+from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.leftmost import FlatRules
 from pyrogram.charts.leftmost_spans import add_spans
 from pyrogram.grammar import PackedBlock, Weights
 
+from .charted import ChartDistribution, conditional, copied
 from .constraints import LeftmostDerivations, Scores
-from .sentence import check_words, safe_log
+from .sentence import safe_log
 
 MOST_ENUMERATED = 10_000
 
@@ -41,7 +42,7 @@ class Rules(Protocol):
     def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches: ...
 
 
-class PCFGDerivation(TorchDistribution):
+class PCFGDerivation(ChartDistribution):
     r"""p(y | x, w), the leftmost derivations y of given words x.
 
     A value is a tensor of rules, shape ``(L,)``: indices in 0 .. R - 1 in the order in which they rewrite the
@@ -81,8 +82,7 @@ class PCFGDerivation(TorchDistribution):
             raise ValueError(
                 f"weights must have {name!r} of shape (..., {R}), not {None if given is None else tuple(given.shape)}"
             )
-        if words.dim() < 1 or words.shape[-1] == 0:
-            raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
+        words = checked_words(words, cfg.num_words)
         self.grammar, self.words = cfg, words
         self.weights = None if weights is None else given
         self._log_weights = None if weights is not None else given
@@ -91,7 +91,6 @@ class PCFGDerivation(TorchDistribution):
         L = longest(cfg.table, words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
         if self._validate_args:
-            check_words(words, cfg.num_words)
             logs = self.log_weights.detach()
             if not bool(Scores().check(logs).all()) or (weights is not None and not bool((given >= 0).all())):
                 raise ValueError("weights must be non-negative and finite, but some are not")
@@ -109,19 +108,10 @@ class PCFGDerivation(TorchDistribution):
         """Leftmost derivations of the words."""
         return LeftmostDerivations(self.grammar.flat, self.words)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> PCFGDerivation:
-        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
-        new: PCFGDerivation = self._get_checked_instance(PCFGDerivation, _instance)
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
-        super(PCFGDerivation, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
-        return {**self.__dict__, "_cache": {}}
-
     # ------------------------------------------------------------------ charts
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return self.weights, self._log_weights, self.words
 
     def _flat(self, batch: torch.Size | None = None) -> tuple[Tensor, RuleTable, Matches]:
         """What charts take: log weights, (R,) or (B, R), rules, and matches of B sentences."""
@@ -130,12 +120,6 @@ class PCFGDerivation(TorchDistribution):
         if w.dim() > 1:
             w = w.expand(*batch, w.shape[-1]).reshape(-1, w.shape[-1])
         return w, self.grammar.table, self.grammar.matches(self.words, batch)
-
-    def _kept(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
-        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
-            self._cache[name] = (torch.is_grad_enabled(), compute())
-        return self._cache[name][1]
 
     def _posterior(self) -> tuple[Tensor, Tensor]:
         """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
@@ -160,7 +144,8 @@ class PCFGDerivation(TorchDistribution):
         def compute() -> Tensor:
             return chart.log_partition(*self._flat()).reshape(self._own_batch)
 
-        log_z: Tensor = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)
+        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
+        log_z = copied(log_z)  # a caller may change it in place
         return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
 
     # ------------------------------------------------------------------ probabilities
@@ -188,14 +173,14 @@ class PCFGDerivation(TorchDistribution):
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
         score = torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
         log_z = self.log_partition
-        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+        return conditional(score, log_z)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
 
         :raises ValueError: if a sentence has no derivation.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
         leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
         simple = self.batch_shape[len(leading) :] == self._own_batch
@@ -203,7 +188,7 @@ class PCFGDerivation(TorchDistribution):
         number = (sample_shape + leading).numel() if simple else sample_shape.numel()
         with torch.no_grad():
             ids = chart.sample(*self._flat(own), num_samples=number)
-        return self._padded(ids).reshape(*sample_shape, *self.batch_shape, -1)
+        return self._padded(ids).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def marginals(self) -> Tensor:
         """p(nonterminal A spans words i .. k - 1), shape ``(*batch_shape, n+1, n+1, K)`` [i, k, A]."""
@@ -220,6 +205,7 @@ class PCFGDerivation(TorchDistribution):
 
     def parts(self, value: Tensor) -> Tensor:
         """The labelled spans of given derivations, how often each occurs, in the shape of :meth:`marginals`."""
+        self._validate_sample(value)  # compiled code takes them for derivations
         batch = value.shape[:-1]
         N, S = self.words.shape[-1] + 1, len(self.grammar.nonterminals)
         total = torch.zeros(batch.numel(), N, N, S, dtype=self.log_weights.dtype)
@@ -234,6 +220,8 @@ class PCFGDerivation(TorchDistribution):
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): how often each rule is in given derivations, ``{"rules": (*value.shape[:-1], R)}``."""
+        if self._validate_args:
+            self._validate_sample(value)
         ids, w = value.long(), self.log_weights
         counts = torch.zeros(*ids.shape[:-1], w.shape[-1], dtype=w.dtype, device=ids.device)
         (name,) = self.grammar.blocks
@@ -243,7 +231,7 @@ class PCFGDerivation(TorchDistribution):
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
         log_z, counts = self._posterior()
         score = _expected(counts, self.log_weights)
-        return torch.where(log_z > -torch.inf, log_z - score, torch.zeros_like(log_z)).expand(self.batch_shape)
+        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     # ------------------------------------------------------------------ decoding
 
@@ -252,12 +240,11 @@ class PCFGDerivation(TorchDistribution):
 
         Where there are fewer than k, derivations are -1 and log probabilities -inf.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
+        k = check_size("k", k)
         with torch.no_grad():
             ids, scores = chart.top_k(*self._flat(), k=k)
             scores = torch.stack([row.reshape(self._own_batch).expand(self.batch_shape) for row in scores])
-            log_probs = torch.where(scores > -torch.inf, scores - self.log_partition, scores)
+            log_probs = torch.where(scores == -torch.inf, scores, scores - self.log_partition)
         return self._decoded(ids, (k,)), log_probs
 
     def argmax(self) -> Tensor:
@@ -324,4 +311,4 @@ def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
     if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)
-    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

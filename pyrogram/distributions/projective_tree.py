@@ -11,7 +11,8 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import projective
 from pyrogram.charts.trees import arc_valences, stop_valences, tree_scores
 
-from .dependency_tree import DependencyTreeDistribution, comparable, copied, expected_difference
+from .charted import copied
+from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 
 
 class ProjectiveDependencyTree(DependencyTreeDistribution):
@@ -26,6 +27,12 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     The score of a tree is the sum of its arcs' scores and, if given, of the scores of both stops of every word.
     ``log_prob`` is normalised: log p(tree | scores), in nats, never above 0.
+
+    >>> trees = ProjectiveDependencyTree(torch.zeros(4, 4))
+    >>> round(float(trees.log_partition.exp()), 4)  # three words have seven trees with one root
+    7.0
+    >>> trees.enumerate_support().shape
+    torch.Size([7, 3])
 
     Time O(n^3), memory O(n^2) a sentence.
 
@@ -121,6 +128,8 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        if self._validate_args:
+            self._validate_sample(value)
         arcs, stops = self._indicators(value)
         counted = {"arc": arcs if self._valence else arcs.sum(-1)}
         if self.stop_scores is not None:
@@ -168,4 +177,4 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
             )
         assert stops is not None
         total = total + expected_difference(stops, p.stop_scores, q.stop_scores, 3)
-    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -100,12 +100,7 @@ class RaggedSoftmax(_Ragged):
     """Softmax in each multinomial; many to one, with the logarithm for an inverse."""
 
     def _call(self, x: Tensor) -> Tensor:
-        block = packed(self.sizes)
-        owner = block.owner.to(x.device).expand(x.shape)
-        top = x.new_full((*x.shape[:-1], len(self.sizes)), -torch.inf)
-        top = top.scatter_reduce(-1, owner, x.detach(), "amax")
-        exp = (x - block.spread(top)).exp()
-        return exp / block.totals(exp)
+        return packed(self.sizes).softmax(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return y.log()

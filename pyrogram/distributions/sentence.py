@@ -11,10 +11,14 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import checked_words as check_words
+from pyrogram.grammar import Grammar, TooLong, Weights, check_blocks, is_cut
 
 from .constraints import PaddedWords
 from .partition import once
+
+_SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
 
 
 class Sentence(TorchDistribution):
@@ -26,20 +30,35 @@ class Sentence(TorchDistribution):
         with pyro.plate("sentences", len(words), subsample_size=64) as i:
             pyro.sample("words", Sentence(grammar, weights), obs=words[i])
 
-    ``log_prob(words)`` is the *joint* summed over derivations, log p(x | w) = log sum_y p(x, y | w), in nats. Weights
-    need not be normalised; then it is the log of the total weight, log Z(x; w), which may exceed 0. It is -inf for a
-    sentence that the grammar cannot generate.
+    ``log_prob(words)`` is the *joint* summed over derivations, log p(x | w) = log sum_y p(x, y | w), in nats. It is
+    -inf for a sentence that the grammar cannot generate. Of a weighted grammar (``normalized=False``), whose
+    multinomials need not sum to one, it is the log of the total weight, log Z(x; w), which may exceed 0.
 
-    ``sample`` draws ancestrally, and draws again whatever exceeds ``max_length`` words: it is exact for p(x given
-    that x has at most max_length words). It needs normalised weights.
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a", "a"]])
+    >>> Sentence(grammar, {"rules": torch.tensor([0.5, 0.5])}).log_prob(words).exp()
+    tensor([0.5000, 0.2500])
+
+    ``sample`` draws ancestrally and needs normalised weights. What becomes of a sentence that exceeds ``max_length``
+    words, ``too_long`` says:
+
+    * ``"redraw"``: it is drawn again. So draws are exact for p(x given that x has at most max_length words), but fail
+      if hardly any sentence is so short: weights drawn from a prior may well have an infinite expected length;
+    * ``"truncate"``: its growth is cut off, and it never fails: the tree of a :class:`.DMV` takes no more words, the
+      chain of an :class:`.HMM` ends, and in a :class:`.CFG` (or the trees of :class:`.LatentAnnotations`, whose words
+      are nodes) a nonterminal for which the rule that was drawn leaves no room takes the one that comes to the fewest
+      words. So the distribution of draws is p(x) only for sentences that are not cut; use it for prior predictive
+      checks.
 
     :param grammar: the grammar.
     :param weights: non-negative weights, one tensor ``(*batch, *block.shape)`` for each of ``grammar.blocks``; batch
         dimensions give one grammar per sentence.
     :param log_weights: their logarithms, in place of ``weights``.
-    :param max_length: longest sentence that ``sample`` returns, and so the width of its result.
+    :param max_length: longest sentence that ``sample`` returns, at least 1, and so the width of its result.
+    :param too_long: what ``sample`` does with longer ones.
+    :param normalized: whether the weights must sum to one over each multinomial; False for a weighted grammar.
     :raises ValueError: if a block is missing or has the wrong shape or, with validation, if a weight is negative,
-        NaN or infinite.
+        NaN or infinite, or if a multinomial does not sum to one.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -51,13 +70,15 @@ class Sentence(TorchDistribution):
         *,
         log_weights: Mapping[str, Tensor] | None = None,
         max_length: int = 100,
+        too_long: TooLong = "redraw",
+        normalized: bool = True,
         validate_args: bool | None = None,
     ):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         given = weights if weights is not None else log_weights
         assert given is not None
-        batches = [_check_block(grammar, given, name) for name in grammar.blocks]
+        batches = check_blocks(grammar, given)
         unknown = set(given) - set(grammar.blocks)
         if unknown:
             raise ValueError(
@@ -66,10 +87,15 @@ class Sentence(TorchDistribution):
         self.grammar = grammar
         self.weights = None if weights is None else dict(weights)
         self._log_weights = None if log_weights is None else dict(log_weights)
-        self.max_length = max_length
-        super().__init__(torch.broadcast_shapes(*batches), torch.Size([max_length]), validate_args=validate_args)
+        self.max_length = check_size("max_length", max_length)
+        self.too_long: TooLong = too_long
+        self.normalized = normalized
+        is_cut(too_long)  # which refuses other words
+        super().__init__(torch.broadcast_shapes(*batches), torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
+            if normalized:
+                _check_sums(grammar, given, logarithms=weights is None)
 
     @property
     def log_weights(self) -> Weights:
@@ -87,10 +113,23 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        for name in ("grammar", "weights", "_log_weights", "max_length"):
+        for name in ("grammar", "weights", "_log_weights", "max_length", "too_long", "normalized"):
             setattr(new, name, getattr(self, name))
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and deep copies, whose weights are values: no graph, and no parameter store, goes along."""
+        state = self.__dict__.copy()
+        for name in ("weights", "_log_weights"):
+            if state[name] is not None:
+                state[name] = {block: _value(w) for block, w in state[name].items()}
+        return state
+
+    def __copy__(self) -> Sentence:
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
         return new
 
     def _validate_sample(self, value: Tensor) -> None:
@@ -101,15 +140,17 @@ class Sentence(TorchDistribution):
         """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
         if self._validate_args:
             self._validate_sample(value)
-        log_z = self.grammar.log_partition(self.log_weights, value.long())
+        log_z = self.grammar.log_partition(self.log_weights, value)
         return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Words drawn ancestrally, padded with -1, shape ``(*sample_shape, *batch_shape, max_length)``."""
         with torch.no_grad():
             weights = self.weights or {name: w.exp() for name, w in self.log_weights.items()}
-            shape = torch.Size(sample_shape) + self.batch_shape
-            return self.grammar.sample(weights, shape, self.max_length)
+            shape = check_shape("sample_shape", sample_shape) + self.batch_shape
+            if not is_cut(self.too_long):  # which a grammar need not know
+                return self.grammar.sample(weights, shape, self.max_length)
+            return self.grammar.sample(weights, shape, self.max_length, too_long=self.too_long)
 
     def derivation(self, words: Tensor) -> TorchDistribution:
         """p(y | x, w): the derivations of given words."""
@@ -118,34 +159,17 @@ class Sentence(TorchDistribution):
         return self.grammar.derivation(None, words, log_weights=self.log_weights)
 
 
-def check_words(words: Tensor, num_words: int) -> None:
-    """Raise a ValueError that shows the first sentence that is not words and then padding."""
-    if words.dim() < 1 or words.shape[-1] == 0:
-        raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
-    valid = PaddedWords(num_words).check(words)
-    if not bool(valid.all()):
-        first = int((~valid).flatten().nonzero()[0])
-        row = words.reshape(-1, words.shape[-1])[first].tolist()
-        raise ValueError(
-            f"words must be one or more of 0..{num_words - 1} and then padding of -1, but sentence {first} is {row}"
-        )
-
-
 def safe_log(weights: Tensor) -> Tensor:
-    """log(weights) with -inf, and gradient 0 rather than NaN, at 0."""
-    positive = weights > 0
-    return torch.where(positive, torch.where(positive, weights, 1.0).log(), -torch.inf)
+    """log(weights) with -inf, and gradient 0 rather than NaN, at 0; NaN for what is NaN or negative."""
+    zero = weights == 0
+    return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
 
 
-def _check_block(grammar: Grammar, weights: Mapping[str, Tensor], name: str) -> torch.Size:
-    """The batch shape of a block's weights."""
-    shape = grammar.blocks[name].shape
-    if name not in weights:
-        raise ValueError(f"weights lacks block {name!r} of shape {tuple(shape)}")
-    given = weights[name].shape
-    if given[len(given) - len(shape) :] != shape:
-        raise ValueError(f"weights[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(given)}")
-    return given[: len(given) - len(shape)]
+def _value(weights: Tensor) -> Tensor:
+    """Weights without the graph that they come from, if any, and without what Pyro attaches to a ``pyro.param``."""
+    if weights.is_leaf and not hasattr(weights, "unconstrained"):
+        return weights
+    return weights.detach().requires_grad_(weights.is_leaf and weights.requires_grad)
 
 
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
@@ -156,3 +180,23 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
             index = tuple(int(i) for i in (~valid).nonzero()[0])
             kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
+
+
+def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
+    """Refuse, by name, the first multinomial that does not sum to one."""
+    for name, block in grammar.blocks.items():
+        w = once(weights[name].detach(), len(block.shape))
+        w = w.to(torch.promote_types(w.dtype, torch.float32))
+        sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
+        wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
+        if bool(wrong.any()):
+            index = tuple(int(i) for i in wrong.nonzero()[0])
+            batch = index[: w.dim() - len(block.shape)]
+            own = index[len(batch) :]
+            which = "the multinomial" if not own else f"multinomial {own[0] if len(own) == 1 else own}"
+            where = f" at batch index {batch}" if batch else ""
+            raise ValueError(
+                f"weights must sum to one over each multinomial, but {which} of block {name!r} sums to "
+                f"{float(sums[index]):.6g}{where}; make them by the block's normalize or softmax, or say "
+                "normalized=False for a weighted grammar"
+            )

@@ -11,7 +11,8 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import sibling
 from pyrogram.charts.sibling_trees import last_children, siblings_of, tree_scores
 
-from .dependency_tree import DependencyTreeDistribution, comparable, copied, expected_difference
+from .charted import copied
+from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 
 
 class SiblingDependencyTree(DependencyTreeDistribution):
@@ -133,6 +134,8 @@ class SiblingDependencyTree(DependencyTreeDistribution):
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        if self._validate_args:
+            self._validate_sample(value)
         heads = value.long()
         N = heads.shape[-1] + 1
         real = heads >= 0
@@ -170,4 +173,4 @@ def _kl(p: SiblingDependencyTree, q: SiblingDependencyTree) -> Tensor:
     total = q.log_partition - p.log_partition
     for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=False):
         total = total + expected_difference(posterior, scores, q._scores[name], 2 if name == "arc" else 3)
-    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

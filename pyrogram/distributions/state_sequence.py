@@ -8,15 +8,15 @@ import itertools
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import hmm as chart
+from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
 
+from .charted import ChartDistribution, conditional, copied
 from .constraints import _Named
-from .sentence import check_words
 
 MOST_ENUMERATED = 10_000
 
@@ -38,7 +38,7 @@ class States(_Named):
         return ((states == value) & torch.where(position < self.lengths[..., None], fits, states == -1)).all(-1)
 
 
-class StateSequence(TorchDistribution):
+class StateSequence(ChartDistribution):
     r"""States of a hidden Markov chain that emitted given words, :math:`p(y \mid x) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of states, shape ``(n,)``: for every word an integer in 0 .. K-1, then padding, -1. Its score is
@@ -78,15 +78,14 @@ class StateSequence(TorchDistribution):
                 f"not {shapes}"
             )
         self.tables = {"initial": initial, "transition": transition, "emission": emission}
-        self.words, self.num_states = words, K
+        self.words, self.num_states = checked_words(words, emission.shape[-1]), K
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
         if validate:
-            check_words(words, emission.shape[-1])
             for name, table in self.tables.items():
                 if not bool((table < torch.inf).all()):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
-        self.lengths = lengths_of(words)
+        self.lengths = lengths_of(self.words)
         batch = torch.broadcast_shapes(words.shape[:-1], *(t.shape[:-d] for t, d in self._dimensions()))
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
         self._own_batch = self.batch_shape
@@ -99,19 +98,10 @@ class StateSequence(TorchDistribution):
         """States of the sentences' lengths."""
         return States(self.lengths, self.num_states)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> StateSequence:
-        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
-        new: StateSequence = self._get_checked_instance(StateSequence, _instance)
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
-        super(StateSequence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
-        return {**self.__dict__, "_cache": {}}
-
     # ------------------------------------------------------------------ charts
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return (*self.tables.values(), self.words)
 
     def _flat(self, batch: torch.Size) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tables and words with one batch dimension; a table that all sentences share keeps a batch of 1."""
@@ -123,12 +113,6 @@ class StateSequence(TorchDistribution):
             flat.append(table.expand(*wanted, *shape).reshape(-1, *shape))
         words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
         return flat[0], flat[1], flat[2], words
-
-    def _kept(self, name: str, compute: Any) -> Any:
-        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
-        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
-            self._cache[name] = (torch.is_grad_enabled(), compute())
-        return self._cache[name][1]
 
     def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
@@ -146,8 +130,8 @@ class StateSequence(TorchDistribution):
         def compute() -> Tensor:
             return chart.log_partition(*self._flat(self._own_batch)).reshape(self._own_batch)
 
-        log_z: Tensor = self._posterior()[0] if "posterior" in self._cache else self._kept("log_z", compute)
-        return log_z.expand(self.batch_shape)
+        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
+        return copied(log_z).expand(self.batch_shape)
 
     # ------------------------------------------------------------------ probabilities
 
@@ -159,7 +143,7 @@ class StateSequence(TorchDistribution):
         if self._validate_args:
             self._validate_sample(value)
         score, log_z = self._score(value.long()), self.log_partition
-        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+        return conditional(score, log_z)
 
     def _score(self, states: Tensor) -> Tensor:
         """Log weight of state sequences, the joint with the words."""
@@ -181,7 +165,7 @@ class StateSequence(TorchDistribution):
 
         :raises ValueError: if a sentence has no possible sequence.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
         with torch.no_grad():
             states = chart.sample(*self._flat(self.batch_shape), num_samples=sample_shape.numel())
         return states.reshape(*sample_shape, *self.batch_shape, states.shape[-1])
@@ -205,6 +189,7 @@ class StateSequence(TorchDistribution):
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """f(x, y): the events of given state sequences, shape ``(*value.shape[:-1], *)`` per table."""
+        check_states(value, self.words, self.num_states)
         batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
         (K, V), dtype = self.tables["emission"].shape[-2:], self.tables["initial"].dtype
         return state_counts(self.words.expand(*batch, -1), value.expand(*batch, -1), K, V, dtype)
@@ -228,13 +213,12 @@ class StateSequence(TorchDistribution):
 
         Where there are fewer than k possible ones, states are -1 and log probabilities -inf.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
+        k = check_size("k", k)
         with torch.no_grad():
             states, scores = chart.top_k(*self._flat(self.batch_shape), k=k)
         scores = scores.reshape(k, *self.batch_shape)
         log_z = self.log_partition.detach()
-        log_probs = torch.where(scores > -torch.inf, scores - log_z, scores)
+        log_probs = torch.where(scores == -torch.inf, scores, scores - log_z)
         return states.reshape(k, *self.batch_shape, states.shape[-1]), log_probs
 
     def argmax(self) -> Tensor:
@@ -253,7 +237,7 @@ class StateSequence(TorchDistribution):
         sequence is possible.
         """
         with torch.no_grad():
-            real = (self.words >= 0) & (self.log_partition[..., None] > -torch.inf)
+            real = (self.words >= 0) & (self.log_partition[..., None] != -torch.inf)
             return torch.where(real, self.marginals().argmax(-1), -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -271,6 +255,23 @@ class StateSequence(TorchDistribution):
         states = torch.tensor(list(itertools.product(range(K), repeat=n)), device=self.words.device)
         states = states.reshape(len(states), *(1,) * len(self.batch_shape), n)
         return states.expand(-1, *self.batch_shape, -1) if expand else states
+
+
+def check_states(states: Tensor, words: Tensor, num_states: int) -> None:
+    """
+    :raises ValueError: with the first sequence that is not a state for every word and then padding.
+    """
+    fits = states.dim() >= 1 and states.shape[-1] == words.shape[-1]
+    if not fits:
+        raise ValueError(f"states must have shape (..., {words.shape[-1]}), like words, not {tuple(states.shape)}")
+    valid = States(lengths_of(words), num_states).check(states)
+    if not bool(valid.all()):
+        first = int((~valid).flatten().nonzero()[0])
+        row = states.expand(*valid.shape, -1).reshape(-1, states.shape[-1])[first].tolist()
+        raise ValueError(
+            f"states must be 0..{num_states - 1} for every word and then padding of -1, but those of sentence {first} "
+            f"are {row}"
+        )
 
 
 def state_counts(
@@ -312,7 +313,7 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
         shape = batch + counts.shape[counts.dim() - dims :]
         difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
         total = total + (counts * difference).flatten(-dims).sum(-1)
-    return torch.where(q.log_partition > -torch.inf, total, torch.inf)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
 
 
 def _scores(d: StateSequence) -> Tensor:

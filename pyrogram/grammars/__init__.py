@@ -4,6 +4,7 @@
 
 from pyrogram.grammar import Block, Grammar, PackedBlock
 
+from . import segmentation
 from .annotations import LatentAnnotations
 from .cfg import CFG
 from .cfg_text import Word
@@ -32,6 +33,11 @@ __all__ = [
     "TreeTransform",
     "Word",
     "family_covariance",
+    "segmentation",
     "start_covariances",
     "tie",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

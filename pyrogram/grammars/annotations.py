@@ -14,11 +14,12 @@ from torch import Tensor
 
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.annotation_chart import ParseTables, parse_tables
-from pyrogram.charts.annotation_grow import ancestral
+from pyrogram.charts.annotation_grow import ancestral, truncated
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
-from pyrogram.distributions.sentence import check_words, safe_log
-from pyrogram.grammar import Grammar, PackedBlock, Weights
+from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, check_normalized, checked_inputs, is_cut
 from pyrogram.sweeps import Sweeps
 
 from .annotations_derivation import SubtypeDerivation
@@ -131,6 +132,7 @@ class LatentAnnotations(Grammar):
     # ------------------------------------------------------------------ the interface
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        words = checked_inputs(self, log_weights, words)
         w = log_weights[BLOCK]
         batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
         if w.dim() == 1:
@@ -142,12 +144,14 @@ class LatentAnnotations(Grammar):
         return chart.log_partition(w.reshape(-1, w.shape[-1]), self.rules, trees, own).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        words = checked_inputs(self, log_weights, words, shared=True)
         trees = self.trees(words)
         own = np.zeros(len(words), np.int64)
         log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, own)
         return log_z, {BLOCK: counts[0]}
 
     def sweeps(self, words: Tensor) -> Sweeps:
+        words = checked_words(words, self.num_words)
         return AnnotationSweeps(self, words) if words.device.type == "cpu" else super().sweeps(words)
 
     def derivation(
@@ -162,6 +166,7 @@ class LatentAnnotations(Grammar):
             if weights is None:
                 raise ValueError("give either weights or log_weights")
             log_weights = {BLOCK: safe_log(weights[BLOCK])}
+        words = checked_inputs(self, log_weights, words)
         return SubtypeDerivation(self, log_weights[BLOCK], words)
 
     def counts(self, words: Tensor, derivation: Tensor) -> Weights:
@@ -169,26 +174,39 @@ class LatentAnnotations(Grammar):
         zeros = torch.zeros(self.rules.num_events, dtype=torch.get_default_dtype(), device=words.device)
         return SubtypeDerivation(self, zeros, words).counts(derivation)
 
-    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length)[0]
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
 
     def sample_trees(
-        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
     ) -> tuple[Tensor, Tensor]:
         """Ancestral draws of trees and subtypes, shapes ``(*sample_shape, max_length)``, padded with -1.
 
         :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if trees hardly ever are small enough.
         """
-        w, shape = weights[BLOCK], torch.Size(sample_shape)
-        totals = self._blocks[BLOCK].sums(w)
-        if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
-            worst = float(totals.flatten()[(totals - 1).abs().argmax()])
-            raise ValueError(f"sampling needs normalised weights, but a multinomial of {BLOCK!r} sums to {worst:.6g}")
+        w, shape = weights[BLOCK], check_shape("sample_shape", sample_shape)
+        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
+        check_normalized(self, weights)
         own = own_grammars(w.shape[:-1], torch.broadcast_shapes(shape, w.shape[:-1]))
-        seed = int(torch.randint(2**63 - 1, ()))
         flat = w.detach().reshape(-1, w.shape[-1]).cpu().numpy()
-        drawn = ancestral(flat, self.rules, own, max_length, seed)
+        if cut:
+            drawn = truncated(flat, self.rules, own, max_length)
+        else:
+            drawn = ancestral(flat, self.rules, own, max_length, int(torch.randint(2**63 - 1, ())))
         words, subtypes = (torch.from_numpy(d).to(w.device).reshape(*shape, max_length) for d in drawn)
         return words, subtypes
 
@@ -222,7 +240,7 @@ class LatentAnnotations(Grammar):
             raise ValueError(f"there is no decoder {decoder!r}; choose one of {', '.join(map(repr, DECODERS))}")
         if not 0 <= threshold < 1:
             raise ValueError(f"threshold must be in 0 .. 1, not {threshold}")
-        check_words(sentences, self.cfg.num_words)
+        sentences = checked_words(sentences, self.cfg.num_words)
         given = self.cfg.weights if base_weights is None else base_weights
         fine = np.ascontiguousarray(weights[BLOCK].detach().cpu().double().numpy())
         coarse = self._means(fine) if given is None else given[BLOCK].detach().cpu().double().numpy()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
+from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.distributions.charted import ChartDistribution, conditional, copied
 from pyrogram.distributions.constraints import Scores
-from pyrogram.distributions.sentence import check_words
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_ENUMERATED = 100_000
 
 
-class SubtypeDerivation(TorchDistribution):
+class SubtypeDerivation(ChartDistribution):
     """p(subtypes of all nodes | tree): what a grammar with latent annotations hides.
 
     A value is a tensor of subtypes, shape ``(L,)``, of the nodes in leftmost order, the order of the tree's base rules:
@@ -49,31 +49,23 @@ class SubtypeDerivation(TorchDistribution):
     def __init__(
         self, grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, validate_args: bool | None = None
     ):
+        words = checked_words(words, grammar.num_words)
         self.grammar, self.log_weights, self.words = grammar, log_weights, words
         validate = self._validate_args if validate_args is None else validate_args
         if validate:
-            check_words(words, grammar.num_words)
             if not bool(Scores().check(log_weights).all()):
                 raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
         self._cache: dict[str, Any] = {}
         batch = torch.broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> SubtypeDerivation:
-        """The same distribution in a larger batch; nothing is copied."""
-        new: SubtypeDerivation = self._get_checked_instance(SubtypeDerivation, _instance)
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
-        super(SubtypeDerivation, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": {}}
-
     @property
     def support(self) -> Subtypes:
         """Subtypes of the nodes of the trees."""
         return Subtypes(self._kinds())
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return self.log_weights, self.words
 
     # ------------------------------------------------------------------ the tree
 
@@ -134,12 +126,6 @@ class SubtypeDerivation(TorchDistribution):
 
     # ------------------------------------------------------------------ probabilities
 
-    def _kept(self, name: str, compute: Any) -> Any:
-        """Compute once, and again if what was kept was computed without the graph that is now wanted."""
-        if name not in self._cache or (torch.is_grad_enabled() and not self._cache[name][0]):
-            self._cache[name] = (torch.is_grad_enabled(), compute())
-        return self._cache[name][1]
-
     @property
     def log_partition(self) -> Tensor:
         """log p(tree | w) summed over subtypes, in nats, shape ``batch_shape``; -inf for what is no tree."""
@@ -153,7 +139,7 @@ class SubtypeDerivation(TorchDistribution):
             return chart.log_partition(weights, self.grammar.rules, trees, own).reshape(batch)
 
         log_z: Tensor = self._kept("log_z", compute)
-        return log_z.expand(self.batch_shape)
+        return copied(log_z).expand(self.batch_shape)
 
     def _score(self, value: Tensor) -> Tensor:
         events = self._events(value)
@@ -174,10 +160,12 @@ class SubtypeDerivation(TorchDistribution):
             self._validate_sample(value)
         log_z = self.log_partition
         score = self._score(value)
-        return torch.where(log_z > -torch.inf, score - log_z, torch.full_like(score, -torch.inf))
+        return conditional(score, log_z)
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """How often each event occurs with given subtypes, shape ``(*value.shape[:-1], R)``."""
+        if self._validate_args:
+            self._validate_sample(value)
         events = self._events(value)
         real = (self._kinds() > 0).expand(events.shape).to(self.log_weights.dtype)
         empty = torch.zeros(
@@ -225,7 +213,7 @@ class SubtypeDerivation(TorchDistribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent draws, exact, shape ``(*sample_shape, *batch_shape, L)``; -1 for what has no derivation."""
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
         weights, trees, own = self._linked(self.batch_shape)
         nodes = chart.sample(weights, self.grammar.rules, trees, own, sample_shape.numel())
         found = self._unflatten(nodes.T, trees, self.batch_shape, -1).movedim(-1, 0)
@@ -238,8 +226,7 @@ class SubtypeDerivation(TorchDistribution):
 
         Where there are fewer, subtypes are -1 and log probabilities -inf.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
+        k = check_size("k", k)
         batch = self._own_batch
         weights, trees, own = self._linked(batch)
         nodes, scores = chart.top_k(weights, self.grammar.rules, trees, own, k)
@@ -248,7 +235,7 @@ class SubtypeDerivation(TorchDistribution):
         # Ranks come first, and a batch that was expanded has more dimensions than what was computed.
         scores = torch.stack([row.reshape(batch).expand(self.batch_shape) for row in scores])
         found = torch.stack([row.expand(*self.batch_shape, -1) for row in found])
-        return found, torch.where(scores > -torch.inf, scores - log_z, scores)
+        return found, torch.where(scores == -torch.inf, scores, scores - log_z)
 
     def argmax(self) -> Tensor:
         """The most probable subtypes of all nodes together (Viterbi), shape ``(*batch_shape, L)``."""
@@ -261,11 +248,13 @@ class SubtypeDerivation(TorchDistribution):
 
     def mbr(self) -> Tensor:
         """The most probable subtype of each node by itself, shape ``(*batch_shape, L)``; -1 in the padding."""
-        possible = (self._kinds() > 0) & (self.log_partition > -torch.inf)[..., None]
+        possible = (self._kinds() > 0) & (self.log_partition != -torch.inf)[..., None]
         return torch.where(possible, self.marginals().argmax(-1), -1)
 
     def parts(self, value: Tensor) -> Tensor:
         """Which subtype each node has, as zeros and ones in the shape of :meth:`marginals`."""
+        if self._validate_args:
+            self._validate_sample(value)
         K = self.grammar.rules.width
         hot = torch.nn.functional.one_hot(value.long().clamp_min(0), K) * (value >= 0)[..., None]
         return hot.to(self.log_weights.dtype)

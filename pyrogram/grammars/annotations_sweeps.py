@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import annotation_sweeps as chart
-from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps import Field, Own, Sweeps, Weights, check_weights
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -33,6 +33,7 @@ class AnnotationSweeps(Sweeps):
         self._dtype = torch.float64 if self.layout.size <= GREATEST_DOUBLE else torch.float32
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        check_weights(weights, self.blocks)
         given = weights["rules"].detach().to("cpu", torch.float64)
         values = self._empty().zero_()
         log_z, entropies = chart.expect(self.layout, given.numpy(), values.numpy())

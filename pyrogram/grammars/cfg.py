@@ -18,9 +18,12 @@ from torch import Tensor
 from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.projective import is_traced
+from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced
+from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
-from pyrogram.grammar import Grammar, PackedBlock, Weights
+from pyrogram.folding import leaves as leaves_of
+from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.printable import quoted
 from pyrogram.sweeps import Sweeps
 
 from . import cfg_sources
@@ -43,6 +46,12 @@ class CFG(Grammar):
     The only block is ``rules`` (R,), a :class:`PackedBlock`: the rules of the first left-hand side, then those of the
     second, and so on, in order of first appearance. A derivation is leftmost: the indices of the rules as they rewrite
     the leftmost nonterminal, which is the order of the tree's nodes from the root and the left.
+
+    >>> grammar = CFG([("S", ["NP", "VP"]), ("NP", ["she"]), ("NP", ["fish"]), ("VP", ["eats", "NP"])])
+    >>> words = grammar.encode([["she", "eats", "fish"]])
+    >>> best = grammar.derivation(grammar.initial_weights(words, "uniform"), words).argmax()[0]
+    >>> print(grammar.tree(["she", "eats", "fish"], best))
+    (S (NP she) (VP eats (NP fish)))
 
     :param rules: pairs of a left side, a string, and a right side, a sequence of strings.
     :param start: the symbol of a sentence; by default the left side of the first rule.
@@ -73,7 +82,7 @@ class CFG(Grammar):
         """The event of each given rule, shape ``(R,)``."""
         self.start = found.rules[int(self.block_order[0])][0] if start is None else start
         if self.start not in self.nonterminals:
-            raise ValueError(f"start symbol {self.start!r} has no rules")
+            raise ValueError(f"start symbol {quoted(self.start)} has no rules")
         self.transform = transform
         self._numbered = found
         self._word_number = {w: i for i, w in enumerate(self.words)}
@@ -138,7 +147,7 @@ class CFG(Grammar):
                 rows.append([self._word_number[form] for form in forms])
             except KeyError as error:
                 raise ValueError(
-                    f"sentence {number} has {str(error.args[0])!r}, which is no terminal of the grammar; "
+                    f"sentence {number} has {quoted(str(error.args[0]))}, which is no terminal of the grammar; "
                     "add a rule for it, or replace it"
                 ) from None
         width = max(map(len, rows), default=0)
@@ -169,8 +178,8 @@ class CFG(Grammar):
         tree = tree_of([self.rules[r] for r in ids], leaves)
         if tree.label() != self.start:
             raise ValueError(f"the derivation starts from {tree.label()!r}, not from {self.start!r}")
-        if len(given) != len(own) or (isinstance(words, Tensor) and given != tree.leaves()):
-            raise ValueError(f"the derivation is one of {' '.join(tree.leaves())!r}, not of {' '.join(given)!r}")
+        if len(given) != len(own) or (isinstance(words, Tensor) and given != leaves_of(tree)):
+            raise ValueError(f"the derivation is one of {' '.join(leaves_of(tree))!r}, not of {' '.join(given)!r}")
         return tree if self.transform is None or not original else self.transform.invert(tree)
 
     def derivation_of(self, tree: Any) -> Tensor:
@@ -195,10 +204,14 @@ class CFG(Grammar):
 
     def _yield(self, derivation: Tensor) -> Tensor:
         # Leftmost order reads terminals too late where they follow nonterminals; the tree has them in order.
-        return self.encode([tree_of([self.rules[r] for r in derivation.tolist()]).leaves()])[0]
+        return self.encode([leaves_of(tree_of([self.rules[r] for r in derivation.tolist()]))])[0]
 
     def counts(self, words: Tensor, derivation: Tensor) -> Weights:
         """How often each rule is in derivations ``(*batch, L)``, shape ``(*batch, R)``, in torch's default dtype."""
+        valid = LeftmostDerivations(self.flat, checked_words(words, self.num_words)).check(derivation)
+        if not bool(valid.all()):
+            first = int((~valid).flatten().nonzero()[0])
+            raise ValueError(f"the derivations must be leftmost ones of the words, but that of sentence {first} is not")
         ids, dtype = derivation.long(), torch.get_default_dtype()
         counts = torch.zeros(*ids.shape[:-1], len(self.rules), dtype=dtype, device=ids.device)
         return {BLOCK: counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(dtype))}
@@ -238,12 +251,14 @@ class CFG(Grammar):
         return found
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        words = checked_inputs(self, log_weights, words)
         w, R = log_weights[BLOCK], len(self.rules)
         batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
         flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
         return chart.log_partition(flat, self.table, self.matches(words, batch)).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        words = checked_inputs(self, log_weights, words, shared=True)
         log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, self.matches(words))
         return log_z, {BLOCK: counts}
 
@@ -258,22 +273,37 @@ class CFG(Grammar):
         return PCFGDerivation(self, weights, words, log_weights=log_weights)
 
     def sweeps(self, words: Tensor) -> Sweeps:
+        words = checked_words(words, self.num_words)
         return Sweeps(self, words) if words.is_cuda else CFGSweeps(self, words)
 
-    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length)[0]
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
 
     def sample_trees(
-        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
     ) -> tuple[Tensor, Tensor]:
         """Ancestral draws of words, ``(*sample_shape, max_length)``, and leftmost derivations, ``(*sample_shape, L)``.
 
-        Both are padded with -1. Sentences of more than ``max_length`` words are drawn again.
+        Both are padded with -1.
 
         :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
+        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         w, block = weights[BLOCK], self._blocks[BLOCK]
         totals = block.sums(w)
         off = (totals - 1).abs().reshape(-1, totals.shape[-1]).amax(0)
@@ -283,7 +313,7 @@ class CFG(Grammar):
         shape = torch.broadcast_shapes(sample_shape, w.shape[:-1])
         tables = w.reshape(-1, w.shape[-1])
         own = torch.arange(len(tables)).reshape(w.shape[:-1]).expand(shape).reshape(-1)
-        words, ids = leftmost.ancestral(tables, own, self.flat, max_length)
+        words, ids = leftmost.ancestral(tables, own, self.flat, max_length, cut)
         return words.reshape(*shape, max_length).to(w.device), ids.reshape(*shape, ids.shape[-1]).to(w.device)
 
     @property

@@ -40,16 +40,19 @@ def rule_table(
 
     def symbol(part: tuple[int, ...]) -> int:
         """The symbol that spans a part of a right side; its rule is added when it is first needed."""
-        if len(part) == 1 and part[0] >= 0:
-            return part[0]
-        known = symbols.get(part)
-        if known is None:
+        new: list[tuple[int, int]] = []  # symbols that are made of another one and what is left of the part
+        while part not in symbols and (len(part) > 1 or part[0] < 0):
             known = symbols[part] = len(names) + len(symbols)
             if len(part) == 1:
                 trie.add((-1 - part[0],), known, -1)
-            else:
-                binary.append((known, symbol(part[:1]), symbol(part[1:]), -1))
-        return known
+                break
+            new.append((known, symbol(part[:1])))
+            part = part[1:]
+        last = symbols.get(part, part[0])
+        for known, left in reversed(new):
+            binary.append((known, left, last, -1))
+            last = known
+        return last
 
     for event, (parent, right) in enumerate(zip(lhs, rhs, strict=True)):
         if max(right) < 0:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pyrogram.printable import quoted
+
 from .cfg_text import Rule, Word, parse, show
 from .cfg_trees import TreeTransform, rules_of
 
@@ -50,7 +52,7 @@ def _from_rules(cls: type[CFG], rules: list[Rule], probs: list[float] | None, st
     for rule in rules:
         for s in rule[1]:
             if not isinstance(s, Word) and s not in known:
-                raise ValueError(f"nonterminal {s!r} in {show(rule)} has no rules; quote it if it is a terminal")
+                raise ValueError(f"nonterminal {quoted(s)} in {show(rule)} has no rules; quote it if it is a terminal")
     grammar = cls(rules, start, weights=None if probs is None else torch.tensor(probs, dtype=torch.float64))
     if grammar.weights is not None:
         block, w = grammar.blocks["rules"], grammar.weights["rules"]
@@ -58,7 +60,9 @@ def _from_rules(cls: type[CFG], rules: list[Rule], probs: list[float] | None, st
         worst = int((totals - 1).abs().argmax())
         if abs(float(totals[worst]) - 1) > ROUNDING:
             name = grammar.nonterminals[worst]
-            raise ValueError(f"the probabilities of the rules of {name!r} sum to {float(totals[worst]):.4g}, not 1")
+            raise ValueError(
+                f"the probabilities of the rules of {quoted(name)} sum to {float(totals[worst]):.4g}, not 1"
+            )
         grammar.weights = {"rules": block.normalize(w).to(torch.get_default_dtype())}
     return grammar
 
@@ -72,7 +76,7 @@ def from_trees(
     markov_order: int | None = None,
     start: str | None = "ROOT",
 ) -> CFG:
-    """The rules of a treebank, with maximum-likelihood weights, in :attr:`CFG.weights`.
+    """The rules of a treebank, with maximum-likelihood weights, in :attr:`pyrogram.CFG.weights`.
 
     :meth:`CFG.derivation_of` takes trees of the treebank as they are, and :meth:`CFG.tree` gives such trees back.
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
 from pyrogram.charts.cfg_sweeps_layout import make_layout, total
-from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps import Field, Own, Weights, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -36,7 +35,6 @@ class CFGSweeps(CompiledSweeps):
 
     def __init__(self, grammar: CFG, words: Tensor) -> None:
         super().__init__(grammar, words)
-        check_words(words, grammar.num_words)
         self._matches = grammar.matches(self.words)
         owner = grammar.blocks[BLOCK].owner.numpy()
         self._tables = make_layout(grammar.table, self._matches, owner)
@@ -45,6 +43,7 @@ class CFGSweeps(CompiledSweeps):
     # ------------------------------------------------------------------ expected counts
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        check_weights(weights, self.blocks)
         w = weights[BLOCK].detach().to(torch.float64)
         out = torch.zeros(self._layout.num_own, dtype=torch.float64)
         found = chart.expect(*self._tables, w.contiguous().numpy(), out.numpy())

@@ -8,6 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pyrogram.printable import printable, quoted, shown
+
+_LINE_END = re.compile("\r\n?|\n")  # and not what else str.splitlines cuts at, which words may hold
+_LONGEST_RULE = 200  # characters of a rule in a message
 _TOKEN = re.compile(r"""\s*(?:'([^']*)'|"([^"]*)"|\[\s*([^\]\s]*)\s*\]|(\|)|([^\s|'"\[\]]+))""")
 
 
@@ -34,7 +38,8 @@ Rule = tuple[str, tuple[str, ...]]
 def show(rule: tuple[str, Any]) -> str:
     """A rule for messages: ``NP -> DT 'dog'``."""
     lhs, rhs = rule
-    return f"{lhs} -> {' '.join(repr(str(s)) if isinstance(s, Word) else str(s) for s in rhs)}"
+    symbols = (quoted(str(s)) if isinstance(s, Word) else shown(str(s)) for s in rhs)
+    return printable(f"{shown(str(lhs))} -> {' '.join(symbols)}", _LONGEST_RULE)
 
 
 def parse(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
@@ -52,12 +57,12 @@ def parse(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
         if line.startswith("%"):
             directive, _, argument = line[1:].partition(" ")
             if directive != "start" or len(argument.split()) != 1:
-                raise ValueError(f"line {number} is {line!r}, but the only directive is '%start SYMBOL'")
+                raise ValueError(f"line {number} is {quoted(line)}, but the only directive is '%start SYMBOL'")
             start = argument.strip()
             continue
         lhs, arrow, rest = line.partition("->")
         if not arrow or len(lhs.split()) != 1 or lhs.strip()[0] in "'\"":
-            raise ValueError(f"line {number} is {line!r}, not a rule; write one as A -> B 'c' [0.5]")
+            raise ValueError(f"line {number} is {quoted(line)}, not a rule; write one as A -> B 'c' [0.5]")
         for rhs, prob in _alternatives(number, rest):
             rules.append((lhs.strip(), rhs))
             probs.append(prob)
@@ -71,7 +76,7 @@ def parse(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with something on them, continued ones joined, with the number of the first."""
     first, held = 0, ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_LINE_END.split(text), 1):
         first = first if held else number
         held += line.strip()
         if held.endswith("\\"):
@@ -104,7 +109,9 @@ def _alternatives(number: int, text: str) -> Iterator[tuple[tuple[str, ...], flo
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"line {number} cannot be read from {text[position:].strip()!r} on; is a quote missing?")
+            raise ValueError(
+                f"line {number} cannot be read from {quoted(text[position:].strip())} on; is a quote missing?"
+            )
         position = match.end()
         single, double, number_text, bar, symbol = match.groups()
         if bar:
@@ -127,5 +134,5 @@ def _probability(line: int, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise ValueError(f"line {line} has [{text}], which is no probability; write a number from 0 to 1")
+        raise ValueError(f"line {line} has [{shown(text)}], which is no probability; write a number from 0 to 1")
     return value

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrogram.folding import fold
+
 from .cfg_text import Rule, Word, show
 
 JOIN = "+"
@@ -45,16 +47,22 @@ class TreeTransform:
         """
         from nltk.tree import Tree
 
-        if self.start is None:
-            return self._apply(tree, Tree, join=False)
-        return Tree(self.start, [self._apply(tree, Tree, join=self.collapse_unary)])
+        def may_join(node: Any) -> bool:
+            return self.start is not None or node is not tree
 
-    def _apply(self, tree: Any, make: Any, join: bool) -> Any:
-        label = self._checked(tree)
-        while join and len(tree) == 1 and _is_phrase(tree[0]):
-            tree = tree[0]
-            label = f"{label}{JOIN}{self._checked(tree)}"
-        children = [c if isinstance(c, str) else self._apply(c, make, self.collapse_unary) for c in tree]
+        def changed(node: Any, children: list[Any]) -> Any:
+            label = self._checked(node)
+            if self.collapse_unary and len(node) == 1 and _is_phrase(node[0]) and may_join(node):
+                return [[label, *children[0][0]], children[0][1]]  # one node with its child
+            return [[label], [c if isinstance(c, str) else self._node(c[0], c[1], Tree) for c in children]]
+
+        labels, children = fold(tree, _itself, changed)
+        top = self._node(labels, children, Tree)
+        return top if self.start is None else Tree(self.start, [top])
+
+    def _node(self, labels: Sequence[str], children: list[Any], make: Any) -> Any:
+        """A node, or several if it is binarised."""
+        label = JOIN.join(labels)
         if not self.binarize or len(children) <= 2:
             return make(label, children)
         last = children[-1]
@@ -76,17 +84,21 @@ class TreeTransform:
         """The treebank's tree of a tree of the grammar."""
         from nltk.tree import Tree
 
-        return self._invert(tree[0] if self.start is not None else tree, Tree)
+        def restored(node: Any, children: list[Any]) -> Any:
+            if self.binarize and children and not isinstance(children[-1], str) and PART in children[-1].label():
+                children[-1:] = list(children[-1])
+            if self.binarize and PART in node.label():
+                return Tree(node.label(), children)  # its parent takes the children
+            first, *others = node.label().split(JOIN) if self.collapse_unary else [node.label()]
+            for label in reversed(others):
+                children = [Tree(label, children)]
+            return Tree(first, children)
 
-    def _invert(self, tree: Any, make: Any) -> Any:
-        children = list(tree)
-        while self.binarize and not isinstance(children[-1], str) and PART in children[-1].label():
-            children[-1:] = list(children[-1])
-        restored = [c if isinstance(c, str) else self._invert(c, make) for c in children]
-        first, *others = tree.label().split(JOIN) if self.collapse_unary else [tree.label()]
-        for label in reversed(others):
-            restored = [make(label, restored)]
-        return make(first, restored)
+        return fold(tree[0] if self.start is not None else tree, _itself, restored)
+
+
+def _itself(leaf: Any) -> Any:
+    return leaf
 
 
 def _is_phrase(child: Any) -> bool:

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_numba, projective
+from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced
 from pyrogram.charts.dmv_sample import ancestral
-from pyrogram.charts.projective import is_traced
-from pyrogram.charts.trees import lengths_of
+from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.distributions.sentence import check_words, safe_log
-from pyrogram.grammar import Block, Grammar, Weights, check_normalized
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
 from pyrogram.sweeps import Sweeps
 
 from . import initial
@@ -36,17 +36,21 @@ class DMV(Grammar):
       ``valence_attach``; direction 0 is left, 1 right; valence is 0 for the first child on that side, else 1;
     * ``stop`` (V, 2, 2, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.
 
+    >>> grammar = DMV(num_tags=2)
+    >>> {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+    {'root': (2,), 'attach': (2, 2, 2), 'stop': (2, 2, 2, 2)}
+    >>> words = torch.tensor([[0, 1, 1], [1, 0, -1]])
+    >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 7 trees, and of 2
+    tensor([7.0000, 2.0000])
+
     :param num_tags: V, the size of the alphabet.
     :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
         child depends on valence.
     """
 
     def __init__(self, num_tags: int, *, valence_attach: bool = False):
-        if num_tags < 1:
-            raise ValueError(f"num_tags must be at least 1, not {num_tags}")
-        self.num_tags = num_tags
+        self.num_tags = V = check_size("num_tags", num_tags)
         self.valence_attach = valence_attach
-        V = num_tags
         self._blocks = {
             "root": Block(torch.Size([V])),
             "attach": Block(torch.Size([V, 2, 2, V] if valence_attach else [V, 2, V])),
@@ -74,6 +78,7 @@ class DMV(Grammar):
         return chart.scores(root, attach, stop, words, self.valence_attach)
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        words = checked_inputs(self, log_weights, words)
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
         # Under vmap a single table may be traced, or the words alone; torch's transforms need the torch engine.
@@ -85,6 +90,7 @@ class DMV(Grammar):
         return projective.log_partition(arcs, stops, lengths_of(words))
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
         if projective.choose_engine(tables[0].detach(), None) == "numba":
             log_z, *counts = dmv_numba.expected_counts(tables[0], tables[1], tables[2], words)
@@ -100,6 +106,7 @@ class DMV(Grammar):
         return DMVRows(self, words)
 
     def sweeps(self, words: Tensor) -> Sweeps:
+        words = checked_words(words, self.num_tags)
         return Sweeps(self, words) if words.is_cuda else DMVSweeps(self, words)
 
     def derivation(
@@ -116,25 +123,39 @@ class DMV(Grammar):
             log_weights = {name: safe_log(w) for name, w in weights.items()}
         return DMVDerivation(self, log_weights, words)
 
-    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length)[0]
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
 
     def sample_trees(
-        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
     ) -> tuple[Tensor, Tensor]:
         """Ancestral draws of words and heads, shapes ``(*sample_shape, max_length)``, padded with -1.
 
         :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
+        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         check_normalized(self, weights)
         root, attach, stop = (weights[name] for name in self.blocks)
         if not self.valence_attach:
             attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], 2, self.num_tags)
         batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-4], stop.shape[:-4])
         if len(batch) == 0:
-            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length)
+            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length, cut)
             return words.reshape(*sample_shape, max_length), heads.reshape(*sample_shape, max_length)
         tables = [
             t.expand(*batch, *t.shape[t.dim() - k :]).flatten(0, len(batch) - 1)
@@ -142,12 +163,14 @@ class DMV(Grammar):
         ]
         full = torch.broadcast_shapes(sample_shape, batch)
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length) for b in own]
+        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length, cut) for b in own]
         words, heads = (torch.cat(parts).reshape(*full, max_length) for parts in zip(*drawn, strict=True))
         return words, heads
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
+        words = checked_words(words, self.num_tags)
+        check_heads(heads, lengths_of(words))
         tree = ProjectiveDependencyTree(
             torch.zeros(words.shape[-1] + 1, words.shape[-1] + 1, dtype=torch.get_default_dtype(), device=words.device),
             valence=False,
@@ -195,10 +218,8 @@ class DMVDerivation(ProjectiveDependencyTree):
         words: Tensor,
         validate_args: bool | None = None,
     ):
+        words = checked_inputs(grammar, log_weights, words)
         self.grammar, self.words = grammar, words
-        validate = self._validate_args if validate_args is None else validate_args
-        if validate:
-            check_words(words, grammar.num_words)
         arcs, stops = grammar.scores(log_weights, words)
         super().__init__(arcs, stops, lengths_of(words), valence=True, validate_args=validate_args)
 
@@ -211,6 +232,8 @@ class DMVDerivation(ProjectiveDependencyTree):
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
+        if self._validate_args:
+            self._validate_sample(value)
         return self.grammar._by_block(*self._indicators(value), self.words)
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv_rows, projective
+from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
-from pyrogram.distributions.sentence import check_words
 from pyrogram.grammar import SentenceRows, Weights
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class DMVRows(SentenceRows):
     """
 
     def __init__(self, grammar: DMV, words: Tensor) -> None:
-        if words.dim() == 2:  # otherwise the base class complains
-            check_words(words, grammar.num_words)
-        words = words.long()
+        words = checked_words(words, grammar.num_words)
+        if words.dim() != 2:
+            raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         real = words >= 0
         own = torch.arange(len(words), device=words.device)
         keys, pair = torch.unique((own[:, None] * grammar.num_words + words)[real], return_inverse=True)

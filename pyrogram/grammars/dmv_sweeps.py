@@ -13,8 +13,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv_sweeps as chart
 from pyrogram.charts import dmv_sweeps_trees as tree_chart
-from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps import Field, Own, Weights, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -35,7 +34,6 @@ class DMVSweeps(CompiledSweeps):
 
     def __init__(self, grammar: DMV, words: Tensor) -> None:
         super().__init__(grammar, words)
-        check_words(words, grammar.num_tags)
         self._valences = 2 if grammar.valence_attach else 1
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_tags, self._valences)
         self._ends = [1, 1 + 2 * self._valences * grammar.num_tags]  # where the multinomials of a block end
@@ -43,6 +41,7 @@ class DMVSweeps(CompiledSweeps):
     # ------------------------------------------------------------------ expected counts
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
         own = torch.zeros(len(self._layout.places), dtype=torch.float64)
         fixed = Field(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import hmm as chart
+from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.distributions.state_sequence import StateSequence, state_counts
-from pyrogram.grammar import Block, Grammar, Weights, check_normalized
+from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
+from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
 from pyrogram.sweeps import Sweeps
 
 from .hmm_sweeps import HMMSweeps
@@ -33,14 +34,19 @@ class HMM(Grammar):
     of the textbook model without an end, which is a distribution for each length. Equal weights for all states are a
     saddle point of the likelihood: start from the ``random`` initial weights, the default, not from ``uniform``.
 
+    >>> grammar = HMM(num_states=1, num_words=2)
+    >>> weights = {"initial": [1.0], "transition": [[0.5, 0.5]], "emission": [[0.9, 0.1]]}
+    >>> words = torch.tensor([[0, -1], [1, 0]])
+    >>> grammar.log_partition({name: torch.tensor(w).log() for name, w in weights.items()}, words).exp()
+    tensor([0.4500, 0.0225])
+
     :param num_states: K.
     :param num_words: V, the size of the alphabet.
     """
 
     def __init__(self, num_states: int, num_words: int):
         for name, value in (("num_states", num_states), ("num_words", num_words)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+            check_size(name, value)
         self.num_states, self._num_words = num_states, num_words
         K, V = num_states, num_words
         shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
@@ -58,13 +64,16 @@ class HMM(Grammar):
         return self._num_words
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words, validate_args=False).log_partition
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        words = checked_inputs(self, log_weights, words, shared=True)
         log_z, *counts = chart.expected_counts(*self._tables(log_weights), words)
         return log_z, dict(zip(self.blocks, counts, strict=True))
 
     def sweeps(self, words: Tensor) -> Sweeps:
+        words = checked_words(words, self.num_words)
         return Sweeps(self, words) if words.is_cuda else HMMSweeps(self, words)
 
     def derivation(
@@ -79,6 +88,7 @@ class HMM(Grammar):
             if weights is None:
                 raise ValueError("give either weights or log_weights")
             log_weights = {name: safe_log(w) for name, w in weights.items()}
+        words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words)
 
     def _tables(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,22 +96,38 @@ class HMM(Grammar):
 
     def counts(self, words: Tensor, states: Tensor) -> Weights:
         """Events of given state sequences by block, shape ``(*batch, *block.shape)``."""
+        words = checked_words(words, self.num_words)
         batch = torch.broadcast_shapes(words.shape[:-1], states.shape[:-1])
+        check_states(states, words, self.num_states)
         n, dtype = words.shape[-1], torch.get_default_dtype()
         return state_counts(words.expand(*batch, n), states.expand(*batch, n), self.num_states, self.num_words, dtype)
 
-    def sample(self, weights: Mapping[str, Tensor], sample_shape: torch.Size, max_length: int) -> Tensor:
-        return self.sample_states(weights, sample_shape, max_length)[0]
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.sample_states(weights, sample_shape, max_length, too_long=too_long)[0]
 
     def sample_states(
-        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int] = (), max_length: int = 100
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
     ) -> tuple[Tensor, Tensor]:
         """Ancestral draws of words and states, shapes ``(*sample_shape, max_length)``, padded with -1.
 
         :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = torch.Size(sample_shape)
+        sample_shape = check_shape("sample_shape", sample_shape)
+        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         check_normalized(self, weights)
         tables = {name: (weights[name], len(block.shape)) for name, block in self.blocks.items()}
         batch = torch.broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
@@ -110,5 +136,5 @@ class HMM(Grammar):
             w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
         ]
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length)
+        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut)
         return words.reshape(*full, max_length), states.reshape(*full, max_length)

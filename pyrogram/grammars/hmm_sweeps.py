@@ -13,8 +13,7 @@ from torch import Tensor
 
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
-from pyrogram.distributions.sentence import check_words
-from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps import Field, Own, Weights, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -36,12 +35,12 @@ class HMMSweeps(CompiledSweeps):
 
     def __init__(self, grammar: HMM, words: Tensor) -> None:
         super().__init__(grammar, words)
-        check_words(words, grammar.num_words)
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_states)
 
     # ------------------------------------------------------------------ expected counts
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
         own = torch.zeros(self._layout.size, dtype=torch.float64)
         fixed = Field(zeros, {}, {n: weights[n].detach().to(torch.float64) for n in self.blocks})

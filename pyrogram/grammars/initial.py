@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 from pyrogram.charts.dmv import counts as count_events
-from pyrogram.charts.trees import lengths_of
+from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.grammar import Weights
 
 if TYPE_CHECKING:
@@ -140,16 +140,7 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     """
     if heads.shape != words.shape:
         raise ValueError(f"heads must have the shape of words, {tuple(words.shape)}, not {tuple(heads.shape)}")
-    length = lengths_of(words)[..., None]
-    position = torch.arange(1, words.shape[-1] + 1, device=words.device)
-    is_head = (heads >= 0) & (heads <= length) & (heads != position)
-    wrong = ~torch.where(position <= length, is_head, heads == -1).all(-1)
-    if bool(wrong.any()):
-        first = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"heads must be 0 or another word of the sentence for every word, and then -1, "
-            f"but those of sentence {first} are {heads[first].tolist()}"
-        )
+    check_heads(heads, lengths_of(words))
     if smoothing < 0:
         raise ValueError(f"smoothing must not be negative, not {smoothing}")
     counts = {name: torch.full(block.shape, smoothing, dtype=torch.float64) for name, block in grammar.blocks.items()}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops that learn grammars from a Pyro model, and the exact ELBO for Pyro's own SVI."""
 
+from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 
 from .elbo import TraceGrammar_ELBO
@@ -37,4 +38,9 @@ __all__ = [
     "VariationalEM",
     "align_states",
     "to_inference_data",
+    "topic_tokens",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,8 +16,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.distributions import Sentence
-from pyrogram.distributions.logistic_normal import Gaussian, Mixture
+from pyrogram.distributions import Gaussian, Mixture, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.infer.model.structure import ModelError
@@ -42,7 +41,7 @@ class TraceGrammar_ELBO(ELBO):
     """
 
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Traces in which every weight is exp E_q[log w], and every normal expert its mean."""
+        """Traces in which every Dirichlet site and every normal expert has its mean."""
         with _Expected():
             guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
         model_trace = poutine.trace(poutine.replay(model, guide_trace)).get_trace(*args, **kwargs)
@@ -66,7 +65,7 @@ class TraceGrammar_ELBO(ELBO):
             if site["infer"].get("_deterministic", False) or site["is_observed"]:
                 continue
             latent.append(name)
-            weights[id(site["value"])] = partial(safe_log, site["value"])
+            weights[id(site["value"])] = partial(_expected_log_dirichlet, name, guide_trace)
             loss = loss + (self._divergence(name, site, guide_trace) * site["scale"]).sum()
         self._check_mean_field(latent, model_trace, guide_trace)
         for name, site in model_trace.nodes.items():
@@ -157,12 +156,19 @@ def gaussian_divergence(mean: Tensor, variance: Tensor, prior: Gaussian, event_d
     return divergence
 
 
+def _expected_log_dirichlet(name: str, guide_trace: Any) -> Tensor:
+    """E_q[log w] of the weights of a Dirichlet site."""
+    q = unwrapped(guide_trace.nodes[name]["fn"])
+    return expected_log(block_of(q), q.concentration)
+
+
 def _expected_log_mixture(mixture: Mixture, guide_trace: Any) -> Tensor:
     """ψ̃ = u - log sum exp(u + w / 2), u and w the mixed means and variances (2009, Eq. 5 to 7)."""
     q = {family: unwrapped(guide_trace.nodes[site]["fn"]) for family, site in mixture.sites.items()}
     u = mixture.structure.mix(mixture.block, {family: normal.loc for family, normal in q.items()})
     w = mixture.structure.mix(mixture.block, {family: normal.variance for family, normal in q.items()}, variances=True)
-    return u - (u + w / 2).logsumexp(-1, keepdim=True)
+    block = mixture.structure.blocks[mixture.block]
+    return u - block.spread(block.logsumexp(u + w / 2))
 
 
 def _parameters(site: dict[str, Any]) -> list[tuple[str, Tensor]]:
@@ -175,14 +181,14 @@ def _parameters(site: dict[str, Any]) -> list[tuple[str, Tensor]]:
 
 
 class _Expected(Messenger):
-    """Give every Dirichlet site of a guide the value exp E[log w] instead of a draw, and every normal its mean."""
+    """Give every Dirichlet site and every normal of a guide its mean instead of a draw."""
 
     def _pyro_sample(self, msg: Any) -> None:
         function = unwrapped(msg["fn"])
         if msg["is_observed"]:
             return
         if isinstance(function, DIRICHLETS):
-            value = expected_log(block_of(function), function.concentration).exp()
+            value = function.concentration / block_of(function).totals(function.concentration)
         elif isinstance(function, dist.Normal):
             value = function.loc.expand(msg["fn"].batch_shape + msg["fn"].event_shape)
         else:

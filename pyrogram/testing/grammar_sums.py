@@ -40,11 +40,12 @@ def check_log_prob(case: GrammarCase) -> None:
     """Sentence.log_prob is the log of the total weight of the derivations, normalised weights or not."""
     for factor in (1.0, 3.0):
         weights = {name: factor * w for name, w in case.weights().items()}
-        found = Sentence(case.grammar, weights).log_prob(case.words)
+        sentence = Sentence(case.grammar, weights, normalized=factor == 1)
+        found = sentence.log_prob(case.words)
         for b, words in enumerate(case.sentences()):
             log_z, _ = _enumerated(case, weights, words)
             close(found[b], log_z, f"log_prob of {words.tolist()}")
-            close(Sentence(case.grammar, weights).log_prob(words), log_z, f"log_prob of {words.tolist()} alone")
+            close(sentence.log_prob(words), log_z, f"log_prob of {words.tolist()} alone")
 
 
 def check_log_weights(case: GrammarCase) -> None:
@@ -183,7 +184,7 @@ def check_zero_weights(case: GrammarCase) -> None:
         truth = [_enumerated(case, weights, words) for words in case.sentences()]
         expected = torch.stack([log_z for log_z, _ in truth])
         leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
-        found = Sentence(case.grammar, leaves).log_prob(case.words)
+        found = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
         close(found, expected, "log_prob with weights of zero")
         summed = {name: torch.stack([counts[name] for _, counts in truth]).sum(0) for name in weights}
         gradients = torch.autograd.grad(found.sum(), list(leaves.values()))
@@ -201,7 +202,7 @@ def check_impossible_sentences(case: GrammarCase) -> None:
     for w in weights.values():
         w[0] = 0
     leaves = {name: w.requires_grad_() for name, w in weights.items()}
-    found = Sentence(case.grammar, leaves).log_prob(case.words)
+    found = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
     require(found[0] == -torch.inf, f"log_prob is {float(found[0].detach())} though all weights are zero")
     require(found[1:].isfinite().all(), "an impossible sentence spoils the others of its batch")
     gradients = dict(zip(leaves, torch.autograd.grad(found.sum(), list(leaves.values())), strict=True))

@@ -23,3 +23,7 @@ __all__ = [
     "plot_experts",
     "plot_trace",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
+from pyrogram.folding import fold, leaves
 from pyrogram.viz.arcs import CORRECT, WRONG, Style
 from pyrogram.viz.svg import FONT, INK, element, label, number, printable, text_width
 from pyrogram.viz.trees import TreeDrawing
@@ -34,6 +36,7 @@ class _Node:
     start: int
     end: int
     level: int
+    width: float
     x: float = 0.0
 
     @property
@@ -45,9 +48,11 @@ class _Node:
         return self.text, self.start, self.end
 
     def walk(self) -> Iterator[_Node]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        agenda = [self]
+        while agenda:
+            node = agenda.pop()
+            yield node
+            agenda.extend(reversed(node.children))
 
 
 def draw_derivation(
@@ -67,16 +72,18 @@ def draw_derivation(
     :param title: printed above.
     :raises ValueError: if the trees have no or other words, or a probability is none.
     """
-    root = _node(tree, 0)
-    words = [str(leaf) for leaf in tree.leaves()]
+    words = [str(leaf) for leaf in leaves(tree)]
     if not words:
         raise ValueError(f"the tree must have words at its leaves, but {str(tree)[:60]!r} has none")
-    if gold is not None and [str(leaf) for leaf in gold.leaves()] != words:
-        raise ValueError(f"gold must have the words of the tree, {' '.join(words)!r}, not {' '.join(gold.leaves())!r}")
+    root = _node(tree)
+    if gold is not None and [str(leaf) for leaf in leaves(gold)] != words:
+        raise ValueError(
+            f"gold must have the words of the tree, {' '.join(words)!r}, not {' '.join(map(str, leaves(gold)))!r}"
+        )
     for span, p in (probabilities or {}).items():
         if not -1e-6 <= p <= 1 + 1e-6:
             raise ValueError(f"probabilities must lie between 0 and 1, but that of {span} is {p:g}")
-    right = None if gold is None else Counter(n.span for n in _node(gold, 0).walk() if not n.is_word)
+    right = None if gold is None else Counter(n.span for n in _node(gold).walk() if not n.is_word)
     summary = f"{len(words)} word{'s' * (len(words) > 1)}"
     if right is not None:
         found = Counter(n.span for n in root.walk() if not n.is_word)
@@ -85,40 +92,48 @@ def draw_derivation(
     return TreeDrawing(svg, summary)
 
 
-def _node(tree: Tree | str, start: int) -> _Node:
-    if not hasattr(tree, "label"):
-        return _Node(str(tree), [], start, start + 1, 0)
-    children, at = [], start
-    for child in tree:
-        children.append(_node(child, at))
-        at = children[-1].end
-    return _Node(str(tree.label()), children, start, at, 1 + max((c.level for c in children), default=0))
+def _node(tree: Tree) -> _Node:
+    number = count()
+
+    def leaf(word: Any) -> _Node:
+        i = next(number)
+        return _Node(str(word), [], i, i + 1, 0, text_width(str(word), WORD))
+
+    def node(above: Any, children: list[_Node]) -> _Node:
+        start, end = (children[0].start, children[-1].end) if children else (0, 0)
+        level = 1 + max((c.level for c in children), default=0)
+        text = str(above.label())
+        return _Node(text, children, start, end, level, max(text_width(text, LABEL), _row(children)))
+
+    return fold(tree, leaf, node)
 
 
-def _width(node: _Node) -> float:
-    own = text_width(node.text, WORD if node.is_word else LABEL)
-    return max(own, sum(map(_width, node.children)) + GAP * max(len(node.children) - 1, 0))
+def _row(nodes: list[_Node]) -> float:
+    """The width of nodes side by side."""
+    return sum(node.width for node in nodes) + GAP * max(len(nodes) - 1, 0)
 
 
-def _place(node: _Node, left: float) -> None:
-    """Put a node over the middle of its children, and these side by side from ``left``."""
-    width = _width(node)
-    if not node.children:
-        node.x = left + width / 2
-        return
-    own = sum(map(_width, node.children)) + GAP * (len(node.children) - 1)
-    at = left + (width - own) / 2
-    for child in node.children:
-        _place(child, at)
-        at += _width(child) + GAP
-    node.x = (node.children[0].x + node.children[-1].x) / 2
+def _place(root: _Node, left: float) -> None:
+    """Put every node over the middle of its children, and these side by side; the root begins at ``left``."""
+    agenda, order = [(root, left)], []
+    while agenda:
+        node, at = agenda.pop()
+        order.append(node)
+        node.x = at + node.width / 2
+        at += (node.width - _row(node.children)) / 2
+        for child in node.children:
+            agenda.append((child, at))
+            at += child.width + GAP
+    for node in reversed(order):  # children come after their parents
+        if node.children:
+            node.x = (node.children[0].x + node.children[-1].x) / 2
 
 
 def _svg(
     root: _Node, words: list[str], probabilities: Mapping[Span, float], right: Counter[Span] | None, title: str | None
 ) -> str:
-    width = max(_width(root), text_width(title or "", WORD)) + 2 * MARGIN
-    _place(root, (width - _width(root)) / 2)
+    width = max(root.width, text_width(title or "", WORD)) + 2 * MARGIN
+    _place(root, (width - root.width) / 2)
     top = MARGIN + (28.0 if title else 0.0) + LABEL
     floor = top + LEVEL * root.level
     parts = [

@@ -1,10 +1,14 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a tree's drawing: columns of words, arcs above and below, a legend."""
+"""The layout of a tree's drawing: columns of words, arcs above and below, a legend.
+
+Sentences of scripts that are written from right to left have their first word on the right.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from pyrogram.viz.arcs import ARROW, CORRECT, MISSED, PLAIN, WRONG, Arc, Side, Style
+from pyrogram.viz.direction import is_right_to_left
 from pyrogram.viz.svg import FONT, bow, element, label, number, printable, text_width
 
 # Pixels.
@@ -35,7 +39,8 @@ class Picture:
         *columns, full = self._columns()
         needs = [text_width(title or "", WORD), sum(width for *_, width in self._legend_items())]
         self.width = max(full, max(needs) + 2 * MARGIN)
-        self.x = [x + (self.width - full) / 2 for x in columns]
+        self.mirrored = is_right_to_left(forms)
+        self.x = [(full - x if self.mirrored else x) + (self.width - full) / 2 for x in columns]
         # From top to bottom: the wall, the ends of the arcs above, the words' baseline, the ends of the arcs
         # below, the wall again.
         self.wall = MARGIN + (38.0 if title else 12.0)
@@ -73,8 +78,9 @@ class Picture:
         if self.title:
             yield label(self.title, self.width / 2, MARGIN + 12.0, WORD, "title", font_weight="600")
         yield from self._arcs(self.above, self.top, -1.0, self.wall)
+        direction = {"direction": "rtl"} if self.mirrored else {}
         for i, x in enumerate(self.x):
-            yield label(self.forms[i], x, self.baseline, WORD, "form")
+            yield label(self.forms[i], x, self.baseline, WORD, "form", **direction)
             if self.tags:
                 yield label(self.tags[i], x, self.baseline + TAG + 6.0, TAG, "tag", fill="#656d76")
         yield from self._arcs(self.below, self.bottom, 1.0, self.floor)
@@ -87,7 +93,7 @@ class Picture:
         # The longest first, so that short ones, and the arrows at their ends, lie on top.
         for arc in sorted(side.arcs, key=lambda a: a.low - a.high):
             colour = arc.style.colour
-            x = self.x[arc.word - 1] + side.port(arc.word, arc)
+            x = self._end(side, arc.word, arc)
             points = f"M{number(x)} {number(y)}L{number(x - ARROW / 2)} {number(tip)}h{number(ARROW)}Z"
             ends = element("path", d=points, fill=colour, class_="arrow")
             if arc.head == 0:
@@ -95,11 +101,16 @@ class Picture:
                 ends += element("circle", cx=x, cy=wall, r=2.5, fill=colour)
                 ends += label("wall", x, wall + (-5.0 if sign < 0 else 12.0), SMALL, "wall", fill=colour)
             else:
-                head, start = self.forms[arc.head - 1], self.x[arc.head - 1] + side.port(arc.head, arc)
+                head, start = self.forms[arc.head - 1], self._end(side, arc.head, arc)
                 path = bow(start, y, x, tip, y + sign * side.rise(arc))
             kind = "" if arc.style is PLAIN else f" {arc.style.name}"
             title = element("title", printable(f"{head} → {self.forms[arc.word - 1]}{kind and ',' + kind}"))
             yield element("g", title, _line(path, arc.style), ends, class_=f"arc{kind}")
+
+    def _end(self, side: Side, word: int, arc: Arc) -> float:
+        """Where an arc ends that begins or ends on a word."""
+        offset = side.port(word, arc)
+        return self.x[word - 1] + (-offset if self.mirrored else offset)
 
     def _legend(self) -> Iterator[str]:
         x, y = MARGIN, self.height - MARGIN

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs.evaluation import DECODERS
 from pyrogram.cli.runs.report import HEADS
 from reproductions.induction.published import BINS
@@ -28,10 +29,7 @@ def terminal(report: Report) -> Iterator[RenderableType]:
         if table.orderings:
             yield Text(ORDERINGS)
             yield _orderings(table.orderings)
-    notes = Grid.grid(padding=(0, 1))
-    for line in report.notes:
-        notes.add_row(Text("*", style="dim"), Text(line, style="dim"))
-    yield notes
+    yield footnotes(report.notes)
 
 
 def _grid(table: Table) -> Grid:

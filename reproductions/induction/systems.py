@@ -12,6 +12,7 @@ from functools import partial
 from pyrogram.models import (
     bilingual,
     dirichlet,
+    initial_experts,
     logistic_normal,
     maximum_likelihood,
     shared_logistic_normal,
@@ -103,13 +104,14 @@ def log_normal(lab: Lab, families: bool) -> Learnt:
     :param families: start covariances of events that are tags at 0.5 within a family, else at the identity.
     """
     language = lab.language
-    model = partial(
-        logistic_normal,
-        grammar=language.grammar,
-        initial_weights=lab.start(language),
-        covariance=_covariances(language, PartitionStructure.untied(language.grammar.blocks)) if families else None,
+    start = initial_experts(
+        language.short.words,
+        language.grammar,
+        lab.start(language),
+        _covariances(language, PartitionStructure.untied(language.grammar.blocks)) if families else None,
         diagonal=lab.normal.covariance == "diagonal",
     )
+    model = partial(logistic_normal, grammar=language.grammar, start=start)
     loop, parameters = lab.run(lambda: _loop(lab, model))
     return lab.learnt(loop, parameters=parameters)
 
@@ -119,10 +121,7 @@ def tied(lab: Lab) -> Learnt:
     language, (before,) = lab.language, lab.earlier
     structure = tie(language.grammar, _families(language), lab.ties)
     start = structure.tied_start(_experts(before, language), _covariances(language, structure))
-    diagonal = lab.normal.covariance == "diagonal"
-    model = partial(
-        shared_logistic_normal, grammar=language.grammar, structure=structure, start=start, diagonal=diagonal
-    )
+    model = partial(shared_logistic_normal, grammar=language.grammar, structure=structure, start=start)
     loop, parameters = lab.run(lambda: _loop(lab, model))
     return lab.learnt(loop, parameters={n: p for n, p in parameters.items() if n.startswith("loc.")})
 
@@ -137,8 +136,7 @@ def tied_across(lab: Lab) -> Learnt:
         {name: _covariances(l, structures[name]) for name, l in languages.items()},
     )
     grammars = {name: l.grammar for name, l in languages.items()}
-    diagonal = lab.normal.covariance == "diagonal"
-    model = partial(bilingual, grammars=grammars, structures=structures, start=start, diagonal=diagonal)
+    model = partial(bilingual, grammars=grammars, structures=structures, start=start)
     return lab.learnt(lab.run(lambda: _loop(lab, model))[0])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pyrogram.models.pitman_yor_dependency import PRIORS, observed
+from pyrogram.models import PRIORS, observed
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 import torch
-from pyrogram.models.pitman_yor_dependency import observed
+from pyrogram.models import observed
 from torch import Tensor
 
 from pyrogram.data.lexical import CASES

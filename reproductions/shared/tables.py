@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.output import footnotes
 from reproductions.shared.experiment import Curve, Measure, Pictured, TrialStudy, Written
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key, Result, read_start, unpack_learnt
@@ -97,7 +98,7 @@ def terminal(study: TrialStudy, results: Mapping[Key, Result]) -> Iterator[Rende
     grid.add_column("", no_wrap=True)
     for measure in study.experiment.measures:
         label = measure.label + (" %" if measure.percent else "")
-        # Words and figures are not cut off, however narrow the terminal.
+        # Words and figures are not cut off: a table that is wider than the terminal is printed in parts.
         texts = [*label.split(), *(cell(study, results, trial.name, measure) for trial in study.trials)]
         grid.add_column(label, justify="right", min_width=max(map(len, texts)))
     for trial in study.trials:
@@ -110,10 +111,7 @@ def terminal(study: TrialStudy, results: Mapping[Key, Result]) -> Iterator[Rende
         for names, gap, higher in compared:
             grid.add_row(Text(names), gap, higher)
         yield grid
-    notes = Grid.grid(padding=(0, 1))
-    for line in study.experiment.notes(results):
-        notes.add_row(Text("*", style="dim"), Text(line, style="dim"))
-    yield notes
+    yield footnotes(study.experiment.notes(results))
 
 
 def markdown(study: TrialStudy, results: Mapping[Key, Result]) -> str:

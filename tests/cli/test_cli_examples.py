@@ -13,8 +13,16 @@ from pyrogram import CFG, Corpus
 from pyrogram.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-# In this order, each as it is printed; the first block of the page.
-LINES = re.findall(r"```\n(.*?)```", (ROOT / "docs/command-line.md").read_text(), re.DOTALL)[0].splitlines()
+SHOWN = re.findall(r"^    (pyrogram .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+# In this order, each as it is printed; then what else the same files are for.
+LINES = [line.split("#")[0] for line in SHOWN]
+LINES += """\
+pyrogram induce tagged.txt --method em
+pyrogram parse runs/pcfg sentences.txt --decoder viterbi --out parsed.mrg
+pyrogram evaluate trees.mrg parsed.mrg --score brackets
+pyrogram parse runs/parser sentences.conllu --out parsed-with-words.conllu
+pyrogram reproduce lognormal train.conllu --dev dev.conllu --test test.conllu --rows em,vb-em --starts 2 --out runs/em
+""".splitlines()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import Vocabulary
+from pyrogram.data.punctuation import attach_punctuation
 
 
 def conllu(*sentences):
@@ -42,15 +43,14 @@ def columns(text, *wanted):
 def test_parse(decoder, call, run_folder, file):
     # punctuation in the middle, a tag that training lacks, heads that are nonsense, a sentence of punctuation
     sentence = [("the", "DT", 9), (",", ",", 9), ("dog", "NN", 9), ("barks", "FOO", 9), (".", ".", 9)]
-    done = call("parse", run_folder, file(conllu(sentence, [("!", ".", 5)])), "--decoder", decoder)
+    marks = [("!", ".", 5), ("?", ".", 5)]
+    done = call("parse", run_folder, file(conllu(sentence, marks)), "--decoder", decoder)
     assert done.status == 0
-    assert columns(done.out, 0, 1, 4) == [("1", "the", "DT"), ("2", "dog", "NN"), ("3", "barks", "FOO")]
-    assert done.out.startswith("# parser = pyrogram ") and f"decoder {decoder}" in done.out.splitlines()[0]
+    assert columns(done.out, 1, 4) == [(form, tag) for form, tag, _ in sentence + marks]
     vocab = Vocabulary.from_list(json.loads((run_folder / "config.json").read_text())["vocabulary"])
     most = vocab.most_frequent
-    note, dropped = done.err.splitlines()
+    (note,) = done.err.splitlines()
     assert f"1 words have symbols unseen in training (FOO); taken for {most}" in note
-    assert "1 sentences of nothing but punctuation" in dropped
     # the tree, by enumeration
     words = torch.tensor(vocab.encode(["DT", "NN", most]))
     weights = {k: 0.9999 * w + 0.0001 / w.shape[-1] for k, w in load_file(run_folder / "weights.safetensors").items()}
@@ -62,16 +62,70 @@ def test_parse(decoder, call, run_folder, file):
     else:
         risk = torch.stack([((support == tree).double().sum(-1) * p).sum() for tree in support])
         expected = support[risk.argmax()]
-    assert [int(h) for (h,) in columns(done.out, 6)] == expected.tolist()
+    full = attach_punctuation(expected.tolist(), [True, False, True, True, False])
+    assert [int(h) for (h,) in columns(done.out, 6)] == [*full, 0, 1]
+    relations = ["root" if h == 0 else "dep" for h in full]
+    relations[1] = relations[4] = "punct"
+    assert [r for (r,) in columns(done.out, 7)] == [*relations, "root", "punct"]
 
 
-def test_parse_is_what_induce_wrote(call, run_folder, treebanks, tmp_path):
+def test_parse_is_what_induce_scored(call, run_folder, treebanks, tmp_path):
+    """``parses.conllu`` of the run has the words that were scored, with the same heads."""
     out = tmp_path / "parses.conllu"
     assert call("parse", run_folder, treebanks.test, "--out", out) == (0, "", "")
-    assert out.read_bytes() == (run_folder / "parses.conllu").read_bytes()
     assert call("parse", run_folder, treebanks.test).out == out.read_text()
-    read = Corpus.from_conllu(out, tags="xpos")
-    assert read.tags == Corpus.from_conllu(treebanks.test, tags="xpos").tags
+    read, scored = (Corpus.from_conllu(path, tags="xpos") for path in (out, run_folder / "parses.conllu"))
+    assert read.tags == scored.tags and read.heads.equal(scored.heads)
+
+
+# Every kind of line that CoNLL-U has; XPOS are those of the run.
+RICH = """# newdoc
+# sent_id = a
+# text = Ei, the dogs' end.
+1\tEi\tei\tINTJ\tUH\t_\t4\tdiscourse\t_\tSpaceAfter=No
+2\t,\t,\tPUNCT\t,\t_\t1\tpunct\t_\t_
+3-4\tthe dogs\t_\t_\t_\t_\t_\t_\t_\tA=1
+3\tthe\tthe\tDET\tDT\tDefinite=Def|PronType=Art\t4\tdet\t4:det\t_
+4\tdogs\tdog\tNOUN\tNNS\tNumber=Plur\t0\troot\t0:root\tX=\u00a0y
+4.1\tran\trun\tVERB\tVBD\t_\t_\t_\t4:conj\tCopyOf=4
+5\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# sent_id = marks alone
+1\t...\t...\tPUNCT\t.\t_\t0\troot\t_\t_
+2\t!\t!\tPUNCT\t.\t_\t1\tpunct\t_\t_
+
+
+# sent_id = b
+1\tEnd\tend\tVERB\tVB\t_\t_\t_\t_\t_
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_parse_returns_the_file_it_was_given(end, call, run_folder, tmp_path):
+    """Byte for byte, but for HEAD, DEPREL and the empty line that must end the last sentence."""
+    path, out = tmp_path / "rich.conllu", tmp_path / "parsed.conllu"
+    path.write_bytes(RICH.replace("\n", end).encode())
+    assert call("parse", run_folder, path, "--out", out).status == 0
+    before, after = (RICH + "\n").split("\n"), out.read_bytes().decode().split(end)
+    assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        old, new = old.split("\t"), new.split("\t")
+        if old[0].isdigit():
+            assert new[6].isdigit() and new[7] == ("root" if new[6] == "0" else "punct" if "PUNCT" in old else "dep")
+            old[6:8] = new[6:8] = []
+        assert old == new
+    again = tmp_path / "again.conllu"
+    assert call("parse", run_folder, out, "--out", again).status == 0
+    assert again.read_bytes() == out.read_bytes()
+    read = Corpus.from_conllu(out, tags="xpos", punctuation="keep", heads="required")
+    assert bool(read.is_projective.all())
+
+
+def test_punctuation_alone(call, run_folder, file):
+    """A file of nothing else comes out, too."""
+    done = call("parse", run_folder, file("./. !/.\n./.\n", "dots.txt"))
+    assert done.status == 0
+    assert columns(done.out, 1, 6, 7) == [(".", "0", "root"), ("!", "1", "punct"), (".", "0", "root")]
 
 
 def test_text_is_utf8_whatever_the_terminal(run_folder, file):
@@ -80,8 +134,8 @@ def test_text_is_utf8_whatever_the_terminal(run_folder, file):
     program = f"from pyrogram.cli import main; print([main(command) for command in {commands!r}])"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
-    _, parsed, _, drawn, status = done.stdout.splitlines()
-    assert parsed == "1\tnaïve\t_\t_\tJJ\t_\t0\t_\t_\t_".encode()
+    parsed, _, drawn, status = done.stdout.splitlines()
+    assert parsed == "1\tnaïve\t_\t_\tJJ\t_\t0\troot\t_\t_".encode()
     assert (drawn, status) == (b"---- na?ve  JJ", b"[0, 0]")
 
 
@@ -97,37 +151,6 @@ def test_unknown_error(refused, run_folder, file):
 
 
 GOLD = [[("a", "A", 2), ("b", "B", 0)], [(w, "A", h) for w, h in zip("cdefghijklm", [0, *range(1, 11)], strict=True)]]
-
-
-def test_evaluate(call, file):
-    gold = file(conllu(*GOLD), "gold.conllu")
-    # first sentence reversed: both arcs wrong, one right as an undirected one; second: the last head is wrong
-    predicted = [[("a", "A", 0), ("b", "B", 1)], [*GOLD[1][:-1], ("m", "A", 1)]]
-    done = call("evaluate", gold, file(conllu(*predicted), "predicted.conllu"))
-    assert done.status == 0 and done.err == ""
-    table = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()[1:]}
-    assert table["<=10"] == ["1", "2", "0.0", "50.0", "0.0"]
-    # 13 words: 10 of 11 right in the second, where 11/13 are right undirected
-    assert table["<=20"] == table["all"] == ["2", "13", f"{1000 / 13:.1f}", f"{1100 / 13:.1f}", "50.0"]
-
-
-def test_evaluate_brackets(call, refused, file):
-    gold = file("(S (NP (DT the) (NN dog)) (VP (VB barks)) (. .))\n(S (NP (NN it)) (VP (VB is)))\n", "gold.mrg")
-    predicted = file("(S (NP (DT the) (NN dog)) (VP (VB barks) (. .)))\n()\n", "predicted.mrg")
-    done = call("evaluate", gold, predicted, "--score", "brackets")
-    # of the 6 gold brackets 3 are found, and nothing else: the full stop is left out
-    assert done.out.splitlines()[-1].split()[:5] == ["all", "2", "100.0", "50.0", "66.7"]
-    other = file("(S (NP (DT a) (NN dog)) (VP (VB barks)) (. .))\n()\n", "other.mrg")
-    assert "sentence 1 differs: it is 'the dog barks .' in" in refused("evaluate", gold, other, "--score", "brackets")
-    short = file("()\n", "short.mrg")
-    assert "has 2 sentences and" in refused("evaluate", gold, short, "--score", "brackets")
-    assert "gold.mrg, line 1: " in refused("evaluate", file("()", "gold.mrg"), short, "--score", "brackets")
-
-
-def test_evaluate_without_punctuation(call, file):
-    gold = file(conllu([("a", "A", 3), (",", ",", 1), ("b", "B", 0), (".", ".", 3)]), "gold.conllu")
-    done = call("evaluate", gold, file(conllu([("a", "A", 2), ("b", "B", 0)])))
-    assert done.out.splitlines()[-1].split() == ["all", "1", "2", "100.0", "100.0", "100.0"]
 
 
 def test_draw(call, file, tmp_path):

@@ -65,3 +65,35 @@ def test_the_lines_are_the_tree(n):
                     y += step
                     joined += [y] if "L" in maze[y][x] else []
             assert joined == [head - 1]
+
+
+HEBREW = ["\u05d4\u05db\u05dc\u05d1", "\u05d4\u05d2\u05d3\u05d5\u05dc", "\u05e0\u05d1\u05d7"]  # the big dog barked
+MIRROR = str.maketrans("╯╮┤╴╰╭├╶", "╰╭├╶╯╮┤╴")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_right_to_left_is_the_mirror_image(n):
+    for heads in projective_trees(n).tolist():
+        words, tags = [*HEBREW, "\u05dc\u05d9"][:n], ["A", "BB", "CCC", "D"][:n]
+        latin = [word.translate({c: "x" for c in range(0x590, 0x600)}) for word in words]
+        gold = [0] * n
+        left = tree_text(heads, latin, tags, gold).plain.splitlines()
+        right = tree_text(heads, words, tags, gold).plain.replace("\u200e", "").splitlines()
+        assert len({len(line) for line in right}) == 1  # they end at the right margin
+        for c in range(n):
+            lines = left[c][: left[c].index("x") - 1]
+            before, word, there = right[c].rpartition(words[c])
+            assert word and there == " " + lines[::-1].translate(MIRROR)
+            assert before.rstrip().endswith(tags[c])  # the tag is on the left of the word
+            assert ("gold head" in before) == (heads[c] != 0)
+
+
+def test_right_to_left_lines():
+    text = tree_text([3, 1, 0], HEBREW, ["NOUN", "ADJ", "VERB"]).plain
+    first, second, third = text.replace("\u200e", "").splitlines()
+    assert first == f"NOUN   {HEBREW[0]} ───┬─╮  "
+    assert second == f" ADJ  {HEBREW[1]} ───╯ │  "
+    assert third == f"VERB    {HEBREW[2]} ─────┴──"
+    assert all(line.startswith("\u200e") for line in text.splitlines())
+    plain = tree_text([3, 1, 0], HEBREW, ascii_only=True).plain.splitlines()
+    assert plain == [f" {HEBREW[0]} ---+-+  ", f"{HEBREW[1]} ---+ |  ", f"  {HEBREW[2]} -----+--"]

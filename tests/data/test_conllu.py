@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.data import Corpus, CorpusError, SentenceRecord
+from pyrogram.data import Corpus, CorpusError, SentenceRecord, Vocabulary
 from pyrogram.data.conllu import read_conllu
 
 
@@ -109,8 +109,8 @@ DAMAGED = {
     "head missing": (text(row(1), row(2, head="_")), 2, r"the word has no head \(_\)"),
     "two roots": (text(row(1), row(2, head=1), row(3)), 3, "words 1 and 3 both have head 0"),
     "no root": (text(row(1, head=2), row(2, head=1)), 1, "no word has head 0"),
-    "id a word": (text(row(1), row("x", head=1)), 2, "'x' is not a valid ID"),
-    "id a range backwards": (text(row(1), row("3-2")), 2, "'3-2' is not a valid ID"),
+    "id a word": (text(row(1), row("x", head=1)), 2, "'x' is no ID; IDs are integers"),
+    "id a range backwards": (text(row(1), row("3-2")), 2, "range 3-2 must end after"),
     "id missing": (text(row(1), row("_", head=1)), 2, "expected the word with ID 2, actual ID _"),
     "ids with a gap": (text("# c", row(1), row(3, head=1)), 3, "expected the word with ID 2, actual ID 3"),
     "ids from 0": (text(row(0), row(1)), 1, "expected the word with ID 1, actual ID 0"),
@@ -137,6 +137,46 @@ DAMAGED = {
     "not UTF-8": (TWO.encode() + "1\tSí".encode("latin-1"), 4, "byte 0xed is not UTF-8; convert"),
     "not UTF-8, BOM": (b"\xef\xbb\xbf" + TWO.encode() + b"\xff\n", 4, "byte 0xff is not UTF-8; convert"),
     "only punctuation": (text(row(1, upos="PUNCT")) * 2, None, "all 2 sentences are only punctuation"),
+    "blanks before a comment": (text(row(1)) + text("  # c", row(1)), 3, "blanks before #; a comment begins with #"),
+    "a tab before a comment": (text("\t# c", row(1)), 1, "blanks before #; a comment begins with #"),
+    "no ID": (text(row(1), row("", head=1)), 2, "column ID is empty"),
+    "no ID, one column more": (text("\t" + row(1)), 1, "actual 11"),
+    "blanks before an ID": (text(row(" 1")), 1, "column ID begins or ends with a space"),
+    "blanks before a tag": (text(row(1, upos=" NOUN")), 1, "column UPOS begins or ends with a space"),
+    "blanks after a form": (text(row(1, "w ")), 1, "column FORM begins or ends with a space"),
+    "blanks before a head": (text(row(1, head=" 0")), 1, "column HEAD begins or ends with a space"),
+    "id twice": (text(row(1), row(2, head=1), row(2, head=1)), 3, "expected the word with ID 3, actual ID 2"),
+    "id endless": (text(row("9" * 5000)), 1, "'9{40}...' is no ID"),
+    "id with a zero": (text(row("01")), 1, "'01' is no ID"),
+    "id in other digits": (text(row("\u0661")), 1, "is no ID"),
+    "id with a sign": (text(row("+1")), 1, "is no ID"),
+    "range backwards": (text(row("2-1", head="_"), row(1), row(2, head=1)), 1, "range 2-1 must end after"),
+    "range of one word": (text(row("1-1", head="_"), row(1)), 1, "range 1-1 must end after"),
+    "range after its words": (
+        text(row(1), row(2, head=1), row("1-2", head="_")),
+        3,
+        "range 1-2 must stand before word 1",
+    ),
+    "range too early": (
+        text(row("2-3", head="_"), row(1), row(2, head=1), row(3, head=1)),
+        1,
+        "must stand before word 2",
+    ),
+    "range in a range": (
+        text(row("1-3", head="_"), row(1), row("2-3", head="_"), row(2, head=1), row(3, head=1)),
+        3,
+        "range 2-3 begins inside of the range before it",
+    ),
+    "range twice": (text(row("1-2"), row("1-2"), row(1), row(2, head=1)), 2, "begins inside of the range before it"),
+    "range too long": (text("# c", row("1-2", head="_"), row(1)), 2, "range 1-2 ends after the last word, 1"),
+    "empty node too early": (text(row("1.1", head="_"), row(1)), 1, "empty node 1.1 must stand after word 1"),
+    "empty node too late": (text(row(1), row(2, head=1), row("1.1", head="_")), 3, "must stand after word 1"),
+    "empty node twice": (text(row(1), row("1.1"), row("1.1")), 3, "empty node 1.1 must come after 1.1"),
+    "NUL": (TWO + text(row(1, "a\0b")), 4, "byte 0x00 is no text"),
+    "UTF-16": (TWO.encode("utf-16-le"), 1, "byte 0x00 is no text"),
+    "UTF-16 with a mark": (TWO.encode("utf-16"), 1, "byte 0xff is not UTF-8"),
+    "a surrogate in UTF-8": (TWO.encode() + b"1\t\xed\xa0\x80\n", 4, "byte 0xed is not UTF-8"),
+    "a mark of byte order inside": (text("\ufeff" + row(1)).replace("\ufeff", "\ufeff\ufeff"), 1, "is no ID"),
     "another format": ("<html>\n<p>hello</p>\n</html>\n", 1, "actual 1; separate them by tabs"),
 }
 
@@ -193,6 +233,57 @@ def test_penn_tags_decide_where_there_are_no_universal_ones(file: Path) -> None:
     corpus = Corpus.from_conllu(write(file, text(*rows)), tags="xpos")
     assert corpus.tags == [["CD"]]
     assert [s.heads for s in corpus] == [(0,)]
+
+
+def test_ranges_and_empty_nodes_in_their_places(file: Path) -> None:
+    before, cells = row("0.1", head="_"), [row("1-2"), row(1), row("1.1"), row("1.3"), row(2, head=1), row("3-4")]
+    write(file, text(before, *cells, row(3, head=1), row(4, head=1), row("4.10"), row("4.11")))
+    (record,) = read_conllu(str(file))
+    assert (len(record), record.lines) == (4, (3, 6, 8, 9))
+
+
+def test_messages_cut_long_words_and_long_cycles_and_escape(file: Path) -> None:
+    n = 5000
+    circle = text(row(1), *(row(i, head=i + 1 if i < n else 2) for i in range(2, n + 1)))
+    for content in (circle, text(row(1, head="x" * 10**6)), text(row("i" * 10**6))):
+        with pytest.raises(CorpusError) as caught:
+            Corpus.from_conllu(write(file, content))
+        assert len(str(caught.value)) < len(str(file)) + 250
+    with pytest.raises(CorpusError) as caught:
+        Corpus.from_conllu(write(file, text(row(1), row(2, "\x1b]0;t\x07\x9b2J", upos="_", head=1))))
+    assert "\\x1b]0;t\\x07\\x9b2J" in str(caught.value) and str(caught.value).isprintable()
+    with pytest.raises(CorpusError) as caught:
+        Corpus.from_conllu(file.parent / "\x1b[2J\n.conllu")
+    assert str(caught.value).isprintable()
+
+
+def test_the_same_as_another_reader(file: Path) -> None:
+    """The library ``conllu`` reads good files as this one does."""
+    import conllu
+
+    write(file, GOOD)
+    for sentence, record in zip(conllu.parse(GOOD), read_conllu(str(file)), strict=True):
+        words = [token for token in sentence if isinstance(token["id"], int)]
+        assert record.forms == tuple(token["form"] for token in words)
+        assert record.heads == tuple(token["head"] for token in words)
+        assert (record.upos, record.xpos) == tuple(tuple(token[k] for token in words) for k in ("upos", "xpos"))
+        assert record.sent_id == sentence.metadata.get("sent_id")
+
+
+CONJ = text(row(1, "a"), row(2, "and", "CONJ", "CC", 1), row(3, "b", head=1))
+
+
+def test_conj_of_version_1_is_cconj(file: Path, tmp_path: Path) -> None:
+    """Universal Dependencies 2 renamed CONJ to CCONJ; a vocabulary that has CONJ keeps it."""
+    train = Corpus.from_conllu(write(tmp_path / "two.conllu", CONJ.replace("CONJ", "CCONJ")))
+    test = Corpus.from_conllu(write(file, CONJ), vocab=train.vocab)
+    assert test.tags == [["NOUN", "CCONJ", "NOUN"]] and test.num_unknown == 0
+    assert test.words.tolist() == train.words.tolist()
+    assert test.sentences[0].upos[1] == "CONJ" and "\tCONJ\t" in test.to_conllu()
+    assert Corpus.from_conllu([file, tmp_path / "two.conllu"]).vocab.symbols == ("NOUN", "CCONJ")
+    old = Corpus.from_conllu(file, vocab=Vocabulary(("NOUN", "CONJ"), (2, 1)))
+    assert old.tags == [["NOUN", "CONJ", "NOUN"]]
+    assert Corpus.from_conllu(file, tags="xpos").tags == [["NN", "CC", "NN"]]
 
 
 def test_forms_missing_everywhere(file: Path) -> None:

@@ -265,6 +265,10 @@ class TestFromSentences:
             ({"sentences": [["N"], ["V", "V"]], "heads": [[0], [2, 1]]}, "line 2: no word has head 0"),
             ({"sentences": [["N", ""]]}, "'' is no symbol"),
             ({"sentences": [["N", 1]]}, "1 is no symbol"),
+            ({"sentences": [["N", "a\ud800"]]}, r"'a\\ud800' is no symbol"),
+            ({"sentences": [["N", "a\0"]]}, r"'a\\x00' is no symbol"),
+            ({"sentences": [["N", " a"]]}, "' a' is no symbol"),
+            ({"sentences": [["N", "w" * 10**5]], "heads": [[0, 1]], "forms": [["a", "a "]]}, "'a ' is no symbol"),
             ({"sentences": [["N"]], "forms": [["a\tb"]]}, "is no symbol"),
             ({"sentences": [["N"]], "forms": [["a"]], "tags": "form"}, "expected no forms with tags='form'"),
             ({"sentences": ["."]}, "all 1 sentences are only punctuation"),
@@ -319,3 +323,37 @@ def test_builtin() -> None:
     short = Corpus.builtin(50, seed=3, max_length=5, vocab=corpus.vocab)
     assert short.sentences == corpus.filter(max_length=5).sentences
     assert short.vocab is corpus.vocab
+
+
+@pytest.mark.parametrize(
+    "rows, options, argument, problem, advice",
+    [
+        ("1\tdog\t_\t_\tNN\t_\t0\t_\t_\t_", {}, "tags", "the word 'dog' has no UPOS (_)", "tags='xpos' or 'form'"),
+        ("1\t_\t_\tNOUN\t_\t_\t0\t_\t_\t_", {"tags": "form"}, "tags", "column FORM is empty (_) in the", "tags='upos'"),
+        ("1\ta\t_\tX\t_\t_\t_\t_\t_\t_", {"heads": "required"}, "heads", "the word has no head (_)", "heads='ignore'"),
+        ("1\t.\t_\tPUNCT\t_\t_\t0\t_\t_\t_", {}, "punctuation", "all 1 sentences are only", "punctuation='keep'"),
+        (
+            "1\ta\t_\tX\t_\t_\t0\t_\t_\t_",
+            {"vocab": Vocabulary.count(["Y"]), "unknown": "error"},
+            "unknown",
+            "the symbol 'X' is not in the vocabulary of 1 symbols",
+            "unknown='most_frequent'",
+        ),
+        ("1\ta\t_\tX\t_\t_\t1\t_\t_\t_", {}, None, "no word has head 0; give", ""),
+    ],
+)
+def test_errors_say_which_argument_would_help(
+    tmp_path: Path, rows: str, options: dict[str, Any], argument: str | None, problem: str, advice: str
+) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(rows + "\n\n")
+    with pytest.raises(CorpusError) as caught:
+        Corpus.from_conllu(path, **options)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert error.argument == argument and error.problem.startswith(problem)
+    assert advice in error.advice and (";" not in error.problem or not advice)
+    assert str(error) == str(caught.value)
+    assert str(error).endswith(f": {error.problem}{'; ' if advice else ''}{error.advice}.")
+    if argument is not None and argument != "tags":  # the advice helps
+        value = error.advice.split(f"{argument}='")[1].split("'")[0]
+        assert len(Corpus.from_conllu(path, **{**options, argument: value})) == 1

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrogram.data import Corpus
+from pyrogram.data.conllu import read_conllu
+from pyrogram.data.export import conllu_text, replace_trees
 
 CORPUS = Corpus.from_sentences(
     [["DT", "NN", "VBZ"], ["VB"]], forms=[["the", "dog", "barks"], ["go"]], heads=[[2, 3, 0], [0]]
@@ -143,3 +145,52 @@ def test_graph() -> None:
         CORPUS.to_networkx(1, heads=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="expected a corpus with heads"):
         Corpus.from_sentences([["N"]]).to_networkx(0)
+
+
+# Multiword ranges, an empty node, comments, features, a line separator in a word.
+RICH = """# newdoc
+# sent_id = 1
+# text = vámonos al mar.
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\tOwn=Yes
+1\tvamos\tir\tVERB\tV\tMood=Imp|Number=Plur\t{0}\t{1}\t0:root\t_
+2\tnos\tnosotros\tPRON\tP\t_\t{2}\t{3}\t1:obj\t_
+2.1\tfuimos\tir\tVERB\t_\t_\t_\t_\t1:conj\tCopyOf=1
+3-4\tal\t_\t_\t_\t_\t_\t_\t_\t_
+3\ta\ta\tADP\tE\t_\t{4}\t{5}\t_\t_
+4\tel\u2028\tel\tDET\tD\t_\t{6}\t{7}\t_\tA=1|B=2
+5\t.\t.\tPUNCT\tF\t_\t{8}\t{9}\t_\tSpaceAfter=No
+
+# of marks alone
+1\t...\t...\tPUNCT\tF\t_\t{10}\t{11}\t_\t_
+
+"""
+BEFORE = [0, "root", 1, "obj", 4, "case", 1, "obl", 1, "punct", 0, "root"]
+AFTER = [2, "dep", 0, "root", 2, "dep", 3, "dep", 2, "punct", 0, "root"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("first", ["", "\ufeff"])
+def test_replaced_trees_leave_all_else(end: str, first: str, tmp_path: Path) -> None:
+    text = first + RICH.format(*BEFORE).replace("\n", end)
+    path = tmp_path / "a.conllu"
+    path.write_bytes(text.encode())
+    records = list(read_conllu(str(path), "ignore"))
+    heads = [(2, 0, 2, 3, 2), (0,)]
+    assert replace_trees(text, records, heads) == first + RICH.format(*AFTER).replace("\n", end)
+
+
+def test_the_last_sentence_ends(tmp_path: Path) -> None:
+    """The standard and CoNLL's evaluation want an empty line after the last sentence; nothing else is added."""
+    whole = RICH.format(*BEFORE)
+    path = tmp_path / "a.conllu"
+    for cut in (1, 2):
+        path.write_text(whole[:-cut])
+        records = list(read_conllu(str(path), "ignore"))
+        assert replace_trees(whole[:-cut], records, [(2, 0, 2, 3, 2), (0,)]) == RICH.format(*AFTER)
+
+
+def test_text_with_relations() -> None:
+    heads = [(2, 3, 0), (0,)]
+    text = conllu_text(CORPUS.sentences, heads, with_relations=True)
+    assert [line.split("\t")[7] for line in text.split("\n") if line] == ["dep", "dep", "root", "root"]
+    assert [line.split("\t")[6] for line in text.split("\n") if line] == ["2", "3", "0", "0"]

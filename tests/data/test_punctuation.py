@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyrogram.charts.trees import is_tree, projective_trees
 from pyrogram.data import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION, Corpus
-from pyrogram.data.punctuation import is_punctuation, reattach
+from pyrogram.data.punctuation import attach_punctuation, is_punctuation, reattach
 
 
 @st.composite
@@ -88,3 +88,39 @@ def test_sentences_of_only_punctuation_vanish_and_are_counted() -> None:
     assert corpus.heads.tolist() == [[0, -1], [0, 1]]
     kept = Corpus.from_sentences([["NN", "."], ["."]], heads=[[0, 1], [0]], punctuation="keep")
     assert (kept.dropped, kept.tags) == (0, [["NN", "."], ["."]])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+def test_attached_punctuation_keeps_trees_projective(n: int) -> None:
+    """All projective trees of all subsets of n tokens: every token gets a head, and no arc crosses another."""
+    for code in range(2**n):
+        kept = [bool(code >> i & 1) for i in range(n)]
+        trees = projective_trees(sum(kept)).tolist() if any(kept) else [[]]
+        full = torch.tensor([attach_punctuation(heads, kept) for heads in trees])
+        assert bool(is_tree(full).all()), kept
+        for heads, new in zip(trees, full.tolist(), strict=True):
+            if any(kept):
+                assert reattach(tuple(new), kept) == tuple(heads)  # which also says that no mark has a kept child
+            for c, keep in enumerate(kept, 1):
+                assert keep or new[c - 1] == rule(c, heads, kept)
+
+
+def rule(mark: int, heads: list[int], kept: list[bool]) -> int:
+    """The head of a mark, looked for outwards from it: the first arc around it, by the length of arcs."""
+    words = [c for c, keep in enumerate(kept, 1) if keep]
+    if not words:
+        return 0 if mark == 1 else 1
+    ends = {(0 if h == 0 else words[h - 1], word) for word, h in zip(words, heads, strict=True)}
+    for length in range(2, len(kept) + 1):
+        for left in range(max(0, mark - length + 1), mark):
+            for arc in ((left, left + length), (left + length, left)):
+                if arc in ends:
+                    return arc[1]
+    return words[heads.index(0)]
+
+
+def test_attached_punctuation_by_hand() -> None:
+    # "He , who left , won ." with 1 <- 6, 3 <- 4, 4 <- 1: commas go to the clause "left", the full stop to the root.
+    heads = attach_punctuation((4, 3, 1, 0), [True, False, True, True, False, True, False])
+    assert heads == (6, 4, 4, 1, 1, 0, 6)
+    assert attach_punctuation((), [False, False, False]) == (0, 1, 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from nltk.tree import Tree
 
+from pyrogram.data import Corpus
 from pyrogram.data.records import CorpusError
 from pyrogram.data.treebank import KnownWords, read_treebank, read_trees, signature
 from pyrogram.grammars.cfg import CFG
@@ -123,3 +124,11 @@ def test_the_way_back(path: Path, markov_order: int | None) -> None:
         derivation = grammar.derivation_of(prepared)
         assert all(len(grammar.rules[int(r)][1]) <= 2 for r in derivation)
         assert grammar.tree(tree.leaves(), derivation) == tree
+
+
+def test_only_words_are_traces(tmp_path):
+    """A phrase with the name of a trace keeps its words, here as in :func:`pyrogram.data.brackets.read_brackets`."""
+    path = tmp_path / "t.mrg"
+    path.write_text("(S (-NONE- (NN a)) (NP (-NONE- *)) (VB b))")
+    (tree,) = read_trees(path)
+    assert tree.leaves() == ["a", "b"] == Corpus.from_brackets(path).forms[0]

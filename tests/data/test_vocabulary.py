@@ -82,3 +82,20 @@ def test_equality_immutability_and_copies() -> None:
     with pytest.raises(FrozenInstanceError):
         VOCAB.counts = (1, 1, 1)  # type: ignore[misc]
     assert repr(VOCAB) == "Vocabulary(3 symbols: N, V, D)"
+
+
+def test_half_of_a_surrogate_pair_is_no_symbol() -> None:
+    """JSON can hold one, and no file in UTF-8 could be written with it."""
+    pairs = json.loads(r'[["NN", 2], ["a\ud800", 1]]')
+    with pytest.raises(ValueError, match=r"expected symbols of Unicode text, actual 'a\\ud800', half of a surrogate"):
+        Vocabulary.from_list(pairs)
+    assert Vocabulary.from_list(json.loads(r'[["\ud83d\udc36", 1]]')).symbols == ("🐶",)
+
+
+def test_messages_are_short_and_printable() -> None:
+    with pytest.raises(ValueError) as caught:
+        Vocabulary.from_list([["a"] * 10**5])
+    assert len(str(caught.value)) < 200
+    with pytest.raises(KeyError) as missing:
+        VOCAB.index("\x1b" + "w" * 10**5)
+    assert len(str(missing.value)) < 200 and str(missing.value.args[0]).isprintable()

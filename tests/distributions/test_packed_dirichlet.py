@@ -3,6 +3,7 @@
 """Packed Dirichlets and their constraint against torch's own, one multinomial at a time."""
 
 import copy
+import itertools
 import pickle
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
+from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoMultivariateNormal, AutoNormal, init_to_mean
 from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.models import dirichlet
@@ -228,6 +229,41 @@ def test_dirichlet_prior_of_any_block() -> None:
     assert plain.event_shape == (4, 2, 3) and plain.batch_shape == ()
     alpha = torch.rand(4, 2, 3)
     torch.testing.assert_close(dirichlet_prior(Block(alpha.shape), alpha).base_dist.concentration, alpha)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (3,), (2, 1), (3, 2)])
+@pytest.mark.parametrize("block", [Block(torch.Size([2, 3])), PackedBlock(torch.Size([4]), (3, 1))], ids=repr)
+def test_a_concentration_of_another_shape_is_a_batch_of_numbers(block: Block, batch: tuple[int, ...]) -> None:
+    """Whatever the shape of the batch, each of its priors is the symmetric one of its own number."""
+    alpha = 0.5 + torch.rand(batch)
+    prior: Any = dirichlet_prior(block, alpha)
+    assert prior.batch_shape == batch and prior.event_shape == block.shape
+    value = block.normalize(torch.rand(block.shape))
+    found = prior.log_prob(value)
+    for index in itertools.product(*map(range, batch)):
+        torch.testing.assert_close(found[index], dirichlet_prior(block, float(alpha[index])).log_prob(value))
+    table = alpha.reshape(*batch, *(1 for _ in block.shape)).expand(*batch, *block.shape)
+    full: Any = dirichlet_prior(block, table)
+    assert full.batch_shape == batch and full.event_shape == block.shape
+    torch.testing.assert_close(full.log_prob(value), found)
+
+
+@pytest.mark.parametrize("block", [Block(torch.Size([2, 2])), PackedBlock(torch.Size([4]), (2, 2))], ids=repr)
+def test_a_latent_concentration_in_vectorised_particles(block: Block) -> None:
+    """Every particle's weights are drawn with its own concentration, all multinomials alike."""
+
+    def model() -> Tensor:
+        alpha = pyro.sample("alpha", dist.Gamma(2.0, 1.0))
+        value: Tensor = pyro.sample("weights", dirichlet_prior(block, alpha))
+        return value
+
+    with pyro.plate("particles", 2, dim=-2), poutine.condition(data={"alpha": torch.tensor([[0.01], [1e3]])}):
+        trace = poutine.trace(model).get_trace()
+    weights = trace.nodes["weights"]["value"].reshape(2, 2, 2)
+    assert (weights[0].amax(-1) > 0.9).all()  # for α of 0.01, all but certain
+    assert (weights[1].amax(-1) < 0.6).all()  # for α of 1000, all but uniform
+    drawn = Predictive(model, num_samples=5, parallel=True)()
+    assert drawn["weights"].shape[:1] == (5,) and drawn["weights"].shape[-len(block.shape) :] == block.shape
 
 
 # ---------------------------------------------------------------------- in Pyro

@@ -186,3 +186,23 @@ def test_kl_between_words():
     torch.testing.assert_close(kl_divergence(p, q), (own.exp() * (own - other)).sum())
     with pytest.raises(NotImplementedError, match="other numbers of words"):
         kl_divergence(p, grammar.derivation(random_weights(grammar), torch.tensor([0, 1])))
+
+
+def test_counts_of_a_single_sentence_by_hand():
+    """States 0 1 1 emit the words 2 0 0: the first state, the moves 0-1, 1-1 and 1-end, and what is emitted."""
+    grammar = HMM(2, 3)
+    words, states = torch.tensor([2, 0, 0, -1]), torch.tensor([0, 1, 1, -1])
+    counts = grammar.counts(words, states)
+    assert counts["initial"].tolist() == [1, 0]
+    assert counts["transition"].tolist() == [[0, 1, 0], [0, 1, 1]]
+    assert counts["emission"].tolist() == [[0, 0, 1], [2, 0, 0]]
+    batch = grammar.counts(words[None].expand(5, 4), states)
+    assert all(torch.equal(batch[name], c.expand(5, *c.shape)) for name, c in counts.items())
+    several = grammar.counts(words, torch.stack([states, torch.tensor([1, 1, 0, -1])]))
+    assert several["transition"].tolist() == [[[0, 1, 0], [0, 1, 1]], [[0, 0, 1], [1, 1, 0]]]
+    with pytest.raises(
+        ValueError, match=r"states must be 0..1 for every word .* those of sentence 0 are \[0, 2, 1, -1\]"
+    ):
+        grammar.counts(words, torch.tensor([0, 2, 1, -1]))
+    with pytest.raises(ValueError, match=r"states must have shape \(..., 4\), like words, not \(3,\)"):
+        grammar.counts(words, states[:3])

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram import DMV
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM
 
 
@@ -253,3 +253,39 @@ def test_sentences_that_the_start_cannot_generate() -> None:
     with pytest.raises(ValueError, match="sentence 1 of site 'words' has probability zero"):
         em.step(torch.tensor([[0], [1]]), DMV(2))
     assert em.history == []
+
+
+@pytest.mark.parametrize("named", [None, "harmonic"])
+@pytest.mark.parametrize("sizes", [(1, 4), (1, 1, 1, 1, 1)], ids=["two corpora", "a site for each sentence"])
+def test_the_start_reads_all_sites_that_share_weights(sizes: tuple[int, ...], named: str | None) -> None:
+    """Several sites are one corpus: the same start, so the same objective, whatever words the first site lacks."""
+    grammar, alpha = DMV(3), 1.5
+    sentences = [[0, 0], [1, 0, 2], [2], [2, 1], [1, 1, 2, 0]]
+    sites = [[sentences.pop(0) for _ in range(size)] for size in sizes]
+
+    def model() -> None:
+        weights = {n: pyro.sample(n, dirichlet_prior(b, alpha)) for n, b in grammar.blocks.items()}
+        for number, corpus in enumerate(sites):
+            with pyro.plate(f"sentences {number}", len(corpus)):
+                pyro.sample(f"words {number}", Sentence(grammar, weights), obs=padded(corpus))
+
+    words = padded([sentence for corpus in sites for sentence in corpus])
+    em, one = EM(model, initial_weights=named), EM(dirichlet)
+    for _ in range(3):
+        assert em.step() == pytest.approx(one.step(words, grammar, concentration=alpha), rel=1e-12)
+
+
+def test_the_start_of_blocks_that_two_grammars_share() -> None:
+    """Neither corpus has the other's tag, so that a start from one of them makes the other impossible."""
+    plain, extended = DMV(2), DMV(2, valence_attach=True)
+
+    def model() -> None:
+        weights = {n: pyro.sample(n, dirichlet_prior(b, 1.5)) for n, b in plain.blocks.items()}
+        theirs = pyro.sample("their attach", dirichlet_prior(extended.blocks["attach"], 1.5))
+        pyro.sample("here", Sentence(plain, weights), obs=torch.tensor([0, 0]))
+        pyro.sample("there", Sentence(extended, {**weights, "attach": theirs}), obs=torch.tensor([1, 1]))
+
+    em = EM(model)
+    em.step()
+    assert math.isfinite(em.step())
+    torch.testing.assert_close(em.weights("here")["root"], torch.tensor([0.5, 0.5]))  # one sentence each: (1 + 0.5) / 3

@@ -17,13 +17,13 @@ from pyro.contrib.autoname import scope
 from pyro.infer import SVI
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
+from pyrogram.models import initial_tied_experts
 from pyrogram.models import shared_logistic_normal as shared_model
 from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram import DMV
-from pyrogram.distributions import Sentence
-from pyrogram.distributions.logistic_normal import Gaussian, logistic_normal, shared_logistic_normal
+from pyrogram.distributions import Gaussian, Sentence, logistic_normal, shared_logistic_normal
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammars.tying import tie
 from pyrogram.infer import EM, ModelError, TraceGrammar_ELBO, VariationalEM
@@ -271,7 +271,8 @@ def test_shared_experts(diagonal: bool, covariance: bool) -> None:
     structure = tie(grammar, ["verb", "verb", "noun"], "V&N", covariance=covariance)
 
     def model(words: Tensor) -> None:
-        shared_model(words, grammar, structure, diagonal=diagonal)
+        start = initial_tied_experts(words, grammar, structure, diagonal=diagonal)
+        shared_model(words, grammar, structure, start=start)
 
     loop = tight(model)
     loop.step(words)
@@ -338,7 +339,7 @@ def test_the_exact_loss_is_minus_the_bound_of_shared_experts() -> None:
     structure = tie(grammar, ["verb", "verb", "noun"], "V")
 
     def model(words: Tensor) -> None:
-        shared_model(words, grammar, structure, learn=False)
+        shared_model(words, grammar, structure, prior=initial_tied_experts(words, grammar, structure))
 
     loop = VariationalEM(model)
     objective = loop.step(words)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from pyro.infer.mcmc import MCMC, NUTS
 from pyro.ops.stats import effective_sample_size
-from pyrogram.models import logistic_normal as model
+from pyrogram.models import corpus_logistic_normal, initial_experts
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
 
 WORDS = torch.tensor([[0, 0, 0, 0], [0, 0, 0, -1], [0, 0, 0, 0], [0, -1, -1, -1], [0, 0, -1, -1]])
 GRAMMAR = DMV(1)
-PRIOR = {"learn": False, "per_sentence": False, "initial_weights": GRAMMAR.initial_weights(WORDS, "uniform")}
+PRIOR = initial_experts(WORDS, GRAMMAR, GRAMMAR.initial_weights(WORDS, "uniform"))
 
 
 def posterior_mean(num_samples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,8 +36,8 @@ def posterior_mean(num_samples: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_nuts_agrees_with_importance_sampling() -> None:
     torch.manual_seed(0)
     expected, error = posterior_mean(40_000)
-    mcmc = MCMC(NUTS(model), num_samples=500, warmup_steps=150, disable_progbar=True)
-    mcmc.run(WORDS, GRAMMAR, **PRIOR)
+    mcmc = MCMC(NUTS(corpus_logistic_normal), num_samples=500, warmup_steps=150, disable_progbar=True)
+    mcmc.run(WORDS, GRAMMAR, prior=PRIOR)
     draws = mcmc.get_samples()["stop.eta"].softmax(-1)[:, 0, :, :, 1]
     spread = draws.std(0) / effective_sample_size(draws[None], sample_dim=1, chain_dim=0).sqrt()
     distance = (draws.mean(0) - expected).abs() / (error**2 + spread**2).sqrt()

@@ -14,12 +14,13 @@ import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
-from pyrogram.models import dirichlet, logistic_normal
+from pyrogram.models import dirichlet, initial_experts, logistic_normal
 from torch import Tensor
 
-from pyrogram import DMV
-from pyrogram.distributions import Sentence
+from pyrogram import CFG, DMV
+from pyrogram.distributions import PackedDirichlet, Sentence
 from pyrogram.distributions import logistic_normal as draw
+from pyrogram.infer import TraceGrammar_ELBO
 
 GRAMMAR = DMV(2, valence_attach=True)
 WORDS = torch.tensor([[0, -1, -1], [1, 0, -1], [0, 1, 1], [1, 0, -1], [1, 1, -1]])
@@ -33,14 +34,9 @@ def module_local_params(request: pytest.FixtureRequest) -> Any:
 
 
 def model(batch_size: int | None = None) -> None:
-    logistic_normal(
-        WORDS,
-        GRAMMAR,
-        covariance={name: MATRIX for name in GRAMMAR.blocks},
-        initial_weights=GRAMMAR.initial_weights(WORDS, "random", seed=0),
-        learn=False,
-        batch_size=batch_size,
-    )
+    start = GRAMMAR.initial_weights(WORDS, "random", seed=0)
+    prior = initial_experts(WORDS, GRAMMAR, start, {name: MATRIX for name in GRAMMAR.blocks})
+    logistic_normal(WORDS, GRAMMAR, prior=prior, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])
@@ -153,6 +149,17 @@ def test_dirichlet_sites_have_dirichlets(elbo: Any) -> None:
     torch.testing.assert_close(guide.concentrations.root.detach(), torch.tensor([3.0, 4.0]))
     alone = MeanFieldGaussian(dirichlet)
     assert isinstance(alone, MeanFieldDirichlet) and alone(WORDS, GRAMMAR)["root"].shape == (2,)
+
+
+def test_packed_dirichlets_have_packed_dirichlets() -> None:
+    """The packed sites of a context-free grammar, as those of plain blocks."""
+    grammar = CFG.from_string("S -> A S | A\nA -> 'a' | 'b' | 'c'")
+    guide = MeanFieldGaussian(dirichlet, initial_counts={"rules": torch.arange(1.0, 6.0)})
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 1e-6}), TraceGrammar_ELBO())
+    assert math.isfinite(svi.step(grammar.encode(["a b", "c"]), grammar, concentration=0.5))
+    q: Any = poutine.trace(guide).get_trace(grammar.encode(["a"]), grammar).nodes["rules"]["fn"]
+    assert isinstance(q, PackedDirichlet) and q.sizes == grammar.blocks["rules"].sizes
+    torch.testing.assert_close(q.concentration.detach(), 0.5 + torch.arange(1.0, 6.0), rtol=1e-4, atol=0)
 
 
 def test_states_go_through_files_and_pickles() -> None:

@@ -13,12 +13,21 @@ from infer.tree_sums import likelihood_and_counts
 from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyrogram.guides import MeanFieldGaussian
-from pyrogram.models import bilingual, logistic_normal, shared_logistic_normal
+from pyrogram.models import (
+    bilingual,
+    corpus_logistic_normal,
+    corpus_shared_logistic_normal,
+    initial_experts,
+    initial_tied_experts,
+    logistic_normal,
+    shared_logistic_normal,
+)
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal
 
 from pyrogram import DMV
-from pyrogram.distributions import Gaussian, PartitionStructure
+from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
+from pyrogram.distributions import logistic_normal as draw
 from pyrogram.grammars import family_covariance, start_covariances, tie
 
 GRAMMAR = DMV(3)
@@ -64,15 +73,9 @@ def test_logistic_normal_in_a_trace(valence_attach: bool, per_sentence: bool, di
     grammar = DMV(3, valence_attach=valence_attach)
     start = grammar.initial_weights(WORDS, "random", seed=0)
     matrices = {name: family_covariance(TAGS) for name in ("root", "attach")}
-    trace = traced(
-        logistic_normal,
-        WORDS,
-        grammar,
-        initial_weights=start,
-        covariance=matrices,
-        diagonal=diagonal,
-        per_sentence=per_sentence,
-    )
+    experts = initial_experts(WORDS, grammar, start, matrices, diagonal=diagonal)
+    model = logistic_normal if per_sentence else corpus_logistic_normal
+    trace = traced(model, WORDS, grammar, start=experts)
     kind = "variance" if diagonal else "covariance"
     assert set(trace.param_nodes) == {f"{k}.{name}" for name in grammar.blocks for k in ("loc", kind)}
     expected, weights = 0.0, {}
@@ -94,7 +97,7 @@ def test_logistic_normal_in_a_trace(valence_attach: bool, per_sentence: bool, di
 def test_weights_of_zero_can_come_back() -> None:
     start = {name: w.clone() for name, w in GRAMMAR.initial_weights(WORDS, "uniform").items()}
     start["root"] = torch.tensor([0.0, 0.5, 0.5])
-    traced(logistic_normal, WORDS, GRAMMAR, initial_weights=start)
+    traced(logistic_normal, WORDS, GRAMMAR, start=initial_experts(WORDS, GRAMMAR, start))
     torch.testing.assert_close(pyro.param("loc.root").detach(), torch.tensor([1e-4, 0.5, 0.5]).log())
     assert float(start["root"][0]) == 0.0
 
@@ -104,14 +107,17 @@ def test_starts_harmonic_once() -> None:
     first = {name: pyro.param(f"loc.{name}").detach().clone() for name in GRAMMAR.blocks}
     for name, w in GRAMMAR.initial_weights(WORDS).items():
         torch.testing.assert_close(first[name], w.clamp_min(1e-4).log())
-    logistic_normal(WORDS, GRAMMAR, initial_weights=GRAMMAR.initial_weights(WORDS, "uniform"))
+    uniform = initial_experts(WORDS, GRAMMAR, GRAMMAR.initial_weights(WORDS, "uniform"))
+    for start in (uniform, None):
+        logistic_normal(WORDS, GRAMMAR, start=start)
     assert all(torch.equal(pyro.param(f"loc.{name}").detach(), loc) for name, loc in first.items())
 
 
 @spreads
 def test_covariances_stay_positive_definite(diagonal: bool) -> None:
     """Wherever an optimiser takes the unconstrained parameters."""
-    logistic_normal(WORDS, GRAMMAR, diagonal=diagonal)
+    experts = initial_experts(WORDS, GRAMMAR, diagonal=diagonal)
+    logistic_normal(WORDS, GRAMMAR, start=experts)
     kind = "variance" if diagonal else "covariance"
     with torch.no_grad():
         pyro.param(f"{kind}.attach").unconstrained().copy_(
@@ -119,16 +125,18 @@ def test_covariances_stay_positive_definite(diagonal: bool) -> None:
         )
     spread = pyro.param(f"{kind}.attach").detach()
     assert float((spread if diagonal else torch.linalg.eigvalsh(spread)).min()) > 0
-    assert math.isfinite(float(traced(logistic_normal, WORDS, GRAMMAR, diagonal=diagonal).log_prob_sum().detach()))
+    assert math.isfinite(float(traced(logistic_normal, WORDS, GRAMMAR, start=experts).log_prob_sum().detach()))
 
 
 @spreads
 def test_fixed_priors_have_no_parameters(diagonal: bool) -> None:
-    start = {name: Gaussian(torch.zeros(()), torch.eye(b.shape[-1])) for name, b in GRAMMAR.blocks.items()}
+    normal = {name: Gaussian(torch.zeros(()), torch.eye(b.shape[-1])) for name, b in GRAMMAR.blocks.items()}
     untied = PartitionStructure.untied(GRAMMAR.blocks)
     for trace in (
-        traced(logistic_normal, WORDS, GRAMMAR, learn=False, diagonal=diagonal),
-        traced(shared_logistic_normal, WORDS, GRAMMAR, untied, learn=False, start=start),
+        traced(logistic_normal, WORDS, GRAMMAR, prior=initial_experts(WORDS, GRAMMAR, diagonal=diagonal)),
+        traced(corpus_logistic_normal, WORDS, GRAMMAR, prior=normal),
+        traced(shared_logistic_normal, WORDS, GRAMMAR, untied, prior=normal),
+        traced(corpus_shared_logistic_normal, WORDS, GRAMMAR, untied, prior=normal),
     ):
         assert not trace.param_nodes and math.isfinite(float(trace.log_prob_sum()))
 
@@ -152,15 +160,8 @@ def test_shared_logistic_normal_in_a_trace(per_sentence: bool, diagonal: bool, c
         else Gaussian(torch.randn(e.shape), (torch.eye(e.length) + 0.5).expand(*e.shape, e.length))
         for name, e in structure.experts.items()
     }
-    trace = traced(
-        shared_logistic_normal,
-        WORDS,
-        GRAMMAR,
-        structure,
-        start=start,
-        diagonal=diagonal,
-        per_sentence=per_sentence,
-    )
+    model = shared_logistic_normal if per_sentence else corpus_shared_logistic_normal
+    trace = traced(model, WORDS, GRAMMAR, structure, start=start)
     kind = "variance" if diagonal else "covariance"
     families = {"root", "attach", "stop", "attach.verb", "stop.verb"}
     assert set(trace.param_nodes) == {f"{k}.experts.{name}" for name in families for k in ("loc", kind)}
@@ -187,7 +188,8 @@ def test_shared_logistic_normal_starts_at_the_weights() -> None:
     structure = tie(GRAMMAR, TAGS, "V&N")
     weights = GRAMMAR.initial_weights(WORDS, "random", seed=1)
     matrices = start_covariances(structure, TAGS)
-    shared_logistic_normal(WORDS, GRAMMAR, structure, initial_weights=weights, covariance=matrices)
+    start = initial_tied_experts(WORDS, GRAMMAR, structure, weights, matrices)
+    shared_logistic_normal(WORDS, GRAMMAR, structure, start=start)
     locs = {name: pyro.param(f"loc.experts.{name}").detach() for name in structure.experts}
     for name, w in weights.items():
         torch.testing.assert_close(softmax(structure.mix(name, locs)), w.clamp_min(1e-4), rtol=1e-3, atol=1e-3)
@@ -233,7 +235,8 @@ def two_languages(second: DMV, tags: Any) -> tuple[Any, Any, Any]:
 @spreads
 def test_bilingual_in_a_trace(diagonal: bool) -> None:
     words, grammars, structures = two_languages(GRAMMAR, ("verb", "verb", "noun"))
-    trace = traced(bilingual, words, grammars, structures, diagonal=diagonal)
+    own = {l: initial_experts(words[l], grammars[l], diagonal=diagonal) for l in words}
+    trace = traced(bilingual, words, grammars, structures, start=tied_starts(structures, own) if diagonal else None)
     shared = {"attach.verb", "stop.verb"}
     own = {f"{l}.{b}" for l in words for b in GRAMMAR.blocks}
     kind = "variance" if diagonal else "covariance"
@@ -284,6 +287,9 @@ def test_bilingual_with_given_starts() -> None:
         bilingual(words, grammars, {"english": structures["english"]})
     with pytest.raises(ValueError, match="there are no experts 'stop.noun' to share"):
         bilingual(words, grammars, structures, shared=["stop.noun"])
+    del start["dutch"]["stop.verb"]
+    with pytest.raises(ValueError, match=r"start\['dutch'\] must be given for .*'stop.verb'\], not for"):
+        bilingual(words, grammars, structures, start=start)
 
 
 def test_bilingual_by_stochastic_variational_inference() -> None:
@@ -300,40 +306,41 @@ def test_wrong_arguments() -> None:
     with pytest.raises(
         ValueError, match=r"covariance has no use for \['attach.verb'\]; there are \['root', 'attach', "
     ):
-        logistic_normal(WORDS, GRAMMAR, covariance={"attach.verb": matrix})
+        initial_experts(WORDS, GRAMMAR, covariance={"attach.verb": matrix})
     with pytest.raises(ValueError, match=r"covariance has no use for \['verb'\]"):
-        shared_logistic_normal(WORDS, GRAMMAR, structure, covariance={"verb": matrix})
+        initial_tied_experts(WORDS, GRAMMAR, structure, covariance={"verb": matrix})
     with pytest.raises(ValueError, match=r"loc of shape \(3, 2, 2, 2\) and covariance of shape \(3, 3\) do not fit"):
-        logistic_normal(WORDS, GRAMMAR, covariance={"stop": matrix})
+        initial_experts(WORDS, GRAMMAR, covariance={"stop": matrix})
     start = {n: Gaussian(torch.zeros(e.shape), torch.eye(e.length)) for n, e in structure.experts.items()}
-    with pytest.raises(ValueError, match="with diagonal=True the start of 'root' needs a variance"):
-        shared_logistic_normal(WORDS, GRAMMAR, structure, start=start, diagonal=True)
+    with pytest.raises(ValueError, match="give either start or prior, not both"):
+        shared_logistic_normal(WORDS, GRAMMAR, structure, start=start, prior=start)
+    with pytest.raises(ValueError, match="'root' has a Gaussian, so it takes neither covariance nor variance"):
+        draw("root", start["root"], matrix)
     del start["stop.verb"]
     with pytest.raises(ValueError, match=r"start must be given for .*'stop.verb'\], not for"):
         shared_logistic_normal(WORDS, GRAMMAR, structure, start=start)
-    words, grammars, structures = two_languages(GRAMMAR, TAGS)
-    with pytest.raises(ValueError, match=r"covariance\['dutch'\] has no use for \['verb'\]"):
-        bilingual(words, grammars, structures, covariance={"dutch": {"verb": matrix}})
-    with pytest.raises(ValueError, match=r"covariance has no use for \['french'\]; there are \['english', 'dutch'\]"):
-        bilingual(words, grammars, structures, covariance={"french": {}})
 
 
 # ---------------------------------------------------------------- Pyro's inference
 
 STRUCTURE = tie(GRAMMAR, TAGS, "V")
 MODELS: Any = pytest.mark.parametrize(
-    ("model", "arguments"), [(logistic_normal, ()), (shared_logistic_normal, (STRUCTURE,))], ids=["ln", "sln"]
+    ("model", "arguments", "per_sentence"),
+    [
+        (logistic_normal, (), True),
+        (corpus_logistic_normal, (), False),
+        (shared_logistic_normal, (STRUCTURE,), True),
+        (corpus_shared_logistic_normal, (STRUCTURE,), False),
+    ],
 )
 
 
 @MODELS
-@plates
 def test_stochastic_variational_inference(model: Any, arguments: Any, per_sentence: bool) -> None:
     """The prior is learnt beside the guide, and the bound rises."""
-    options = {"per_sentence": per_sentence}
     guide = MeanFieldGaussian(model)
     svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
-    losses = [svi.step(WORDS, GRAMMAR, *arguments, **options) for _ in range(40)]
+    losses = [svi.step(WORDS, GRAMMAR, *arguments) for _ in range(40)]
     assert sum(losses[-10:]) < sum(losses[:10])
     start = pyro.get_param_store()["loc.attach" if not arguments else "loc.experts.attach"].detach()
     expected = GRAMMAR.initial_weights(WORDS)["attach"].clamp_min(1e-4).log()
@@ -341,18 +348,17 @@ def test_stochastic_variational_inference(model: Any, arguments: Any, per_senten
 
 
 @MODELS
-@plates
 def test_nuts(model: Any, arguments: Any, per_sentence: bool) -> None:
     kernel = NUTS(model, max_tree_depth=2)
     mcmc = MCMC(kernel, num_samples=2, warmup_steps=2, disable_progbar=True)
-    mcmc.run(WORDS, GRAMMAR, *arguments, learn=False, per_sentence=per_sentence)
+    prior = initial_tied_experts(WORDS, GRAMMAR, *arguments) if arguments else initial_experts(WORDS, GRAMMAR)
+    mcmc.run(WORDS, GRAMMAR, *arguments, prior=prior)
     assert all(name.endswith(".eta") and torch.isfinite(d).all() for name, d in mcmc.get_samples().items())
 
 
 @MODELS
-@plates
 def test_predictive(model: Any, arguments: Any, per_sentence: bool) -> None:
-    drawn = Predictive(model, num_samples=3)(WORDS, GRAMMAR, *arguments, per_sentence=per_sentence)
+    drawn = Predictive(model, num_samples=3)(WORDS, GRAMMAR, *arguments)
     name = "weights.stop" if arguments else "stop"
     # Predictive keeps a singleton for the plate.
     assert drawn[name].shape == (3, 4 if per_sentence else 1, *GRAMMAR.blocks["stop"].shape)
@@ -365,7 +371,8 @@ def test_default_dtype(dtype: torch.dtype) -> None:
     structure = tie(GRAMMAR, TAGS, "V")
     assert traced(logistic_normal, WORDS, GRAMMAR).log_prob_sum().dtype == dtype
     matrices = start_covariances(structure, TAGS)
-    trace = traced(shared_logistic_normal, WORDS, GRAMMAR, structure, covariance=matrices)
+    start = initial_tied_experts(WORDS, GRAMMAR, structure, covariance=matrices)
+    trace = traced(shared_logistic_normal, WORDS, GRAMMAR, structure, start=start)
     assert trace.log_prob_sum().dtype == dtype
 
 

@@ -12,7 +12,14 @@ from typing import NamedTuple
 import pyro
 import pytest
 import torch
-from pyrogram.models import bilingual, dirichlet, logistic_normal, maximum_likelihood, shared_logistic_normal
+from pyrogram.models import (
+    bilingual,
+    dirichlet,
+    initial_experts,
+    logistic_normal,
+    maximum_likelihood,
+    shared_logistic_normal,
+)
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
@@ -108,7 +115,8 @@ def best(loop):
 
 def untied(data, number, covariance=None):
     pyro.clear_param_store()
-    model = partial(logistic_normal, grammar=data.grammar, initial_weights=begin(data, number), covariance=covariance)
+    start = initial_experts(data.words, data.grammar, begin(data, number), covariance)
+    model = partial(logistic_normal, grammar=data.grammar, start=start)
     loop = fit(VariationalEM(model), data.words, data.dev)
     experts = {
         b: Gaussian(pyro.param(f"loc.{b}").detach().clone(), pyro.param(f"covariance.{b}").detach().clone())

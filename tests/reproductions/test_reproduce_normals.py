@@ -70,7 +70,7 @@ def test_averaging_is_the_librarys(files, tmp_path):
         run("lognormal", *files, "--rows", "ln", "--starts", 1, "--averaging", averaging, *COMMON, "--out", out)
         weights.append(start(out)["weights.0.attach"])
         with pyro.get_param_store().scope():
-            model = partial(logistic_normal, grammar=grammar, initial_weights=grammar.initial_weights(words))
+            model = partial(logistic_normal, grammar=grammar)
             loop = VariationalEM(model, averaging=averaging)
             loop.run(words, num_steps=STEPS, tolerance=0, patience=9, held_out=dev.words, progress=False)
             torch.testing.assert_close(weights[-1], loop.weights()["attach"], rtol=1e-9, atol=1e-15)

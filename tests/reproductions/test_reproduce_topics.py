@@ -17,6 +17,7 @@ from pyrogram.cli import main
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import LexicalCorpus
 from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees, align_states
+from reproductions.topics.experiment import Topics
 from reproductions.topics.words import v_measure
 
 SWEEPS, SEED = 25, 4
@@ -187,6 +188,11 @@ def test_resume_and_more_rows(run, command, call, refused, tmp_path):
 def test_the_builtin_corpus(call):
     done = call("reproduce", "topics", "--sweeps", 3, "--starts", 1, "--states", "2", "--jobs", 1, "--unseen", "test")
     assert done.status == 0 and "2 states" in done.out and "as in the paper" in done.out
+    # All measures are in the table, in lines of at most 100 characters, in as many parts as it takes.
+    table = done.out.split("Differences")[0]
+    for name in ("sampled", "prob.", "MBR"):
+        assert table.count(name) == sum(name in measure.label for measure in Topics.measures), name
+    assert all(len(line) <= 100 and "…" not in line for line in done.out.splitlines())
 
 
 @pytest.mark.parametrize(

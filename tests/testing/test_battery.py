@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public checks, crossed with every distribution and grammar: one test for each pair."""
 
+import unittest
+
 import instances
 import pytest
 import torch
 import toy
 
+from pyrogram import Grammar
 from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar, checks_for
 
 CHAIN = GrammarCase(
@@ -40,3 +43,36 @@ def test_grammar(of, name):
 def test_all_at_once():
     check_distribution(DISTRIBUTIONS["two words"])
     check_grammar(GrammarCase(toy.Chain(1, 2), torch.tensor([[0, 1], [1, -1]]), parts=None))
+
+
+class Mute(toy.Chain):
+    """A grammar that gives only what it must."""
+
+    sample = Grammar.sample
+
+
+MUTE = GrammarCase(Mute(2, 2), CHAIN.words, parts=CHAIN.parts)
+OF_DRAWS = {"draws", "draws_of_any_length", "draws_follow_the_seed"}
+
+
+def test_a_grammar_that_draws_nothing_passes_the_other_checks():
+    with pytest.warns(UserWarning, match=r"Mute cannot draw sentences.* checks draws, .* were skipped") as caught:
+        check_grammar(MUTE)
+    assert len(caught) == 1
+    skipped = set()
+    for name, check in GRAMMAR_CHECKS.items():
+        try:
+            check(MUTE)
+        except unittest.SkipTest as error:
+            assert "Mute cannot draw sentences" in str(error)
+            skipped.add(name)
+    assert skipped == OF_DRAWS
+
+
+def test_what_draws_nothing_is_still_checked():
+    class Wrong(Mute):
+        def log_partition(self, log_weights, words):
+            return 1.01 * super().log_partition(log_weights, words)
+
+    with pytest.raises(AssertionError, match="check 'log_prob' failed"):
+        check_grammar(GrammarCase(Wrong(2, 2), CHAIN.words, parts=CHAIN.parts))

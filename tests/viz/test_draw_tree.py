@@ -9,6 +9,7 @@ import torch
 from pyrogram.charts.trees import projective_trees
 from pyrogram.viz import draw_tree
 from pyrogram.viz.arcs import PLAIN, Arc, Side
+from pyrogram.viz.direction import is_right_to_left
 from pyrogram.viz.svg import text_width
 
 FORMS = "Factory payrolls fell in September".split()
@@ -188,3 +189,38 @@ def test_save_leaves_nothing_behind(tmp_path):
 def test_errors(heads, forms, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         draw_tree(heads, forms, **options)
+
+
+def test_right_to_left_is_the_mirror_image():
+    """The same widths, the same arcs: every point lies as far from the right edge as its image from the left one."""
+    hebrew = ["\u05d4\u05db\u05dc\u05d1", "(\u05d4\u05d2\u05d3\u05d5\u05dc)", "\u05e0\u05d1\u05d7", "2", "."]
+    latin = [word.translate({c: "a" for c in range(0x590, 0x600)}) for word in hebrew]
+    left, right = (
+        draw_tree(HEADS, latin, TAGS, gold=[2, 0, 2, 3, 4]),
+        draw_tree(HEADS, hebrew, TAGS, gold=[2, 0, 2, 3, 4]),
+    )
+    width = float(ElementTree.fromstring(left.svg).get("width"))
+    for kind in ("form", "tag", "wall"):
+        images = [width - float(e.get("x")) for e in elements(left, kind)]
+        assert [float(e.get("x")) for e in elements(right, kind)] == pytest.approx(images, abs=0.11)
+    assert texts(right, "form") == hebrew  # in their order in the file, as readers of screens want them
+    for arc, image in zip(elements(left, "arc"), elements(right, "arc"), strict=True):
+        first, second = (float(re.match("M([0-9.]+)", line_of(a).get("d"))[1]) for a in (arc, image))
+        assert second == pytest.approx(width - first, abs=0.11)
+    assert {e.get("direction") for e in elements(right, "form")} == {"rtl"}
+    assert {e.get("direction") for e in elements(left, "form")} == {None}
+
+
+@pytest.mark.parametrize(
+    "forms, expected",
+    [
+        (["dog"], False),
+        (["\u05db\u05dc\u05d1"], True),  # Hebrew
+        (["\u0643\u0644\u0628", "NATO", "\u0646\u0628\u062d"], True),  # Arabic, with an English word
+        (["Hebrew", "\u05db\u05dc\u05d1", "means", "dog"], False),
+        (["1998", ".", "%"], False),
+        (["\u5927", "\u72d7"], False),
+    ],
+)
+def test_direction(forms, expected):
+    assert is_right_to_left(forms) == expected

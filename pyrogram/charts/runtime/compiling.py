@@ -9,6 +9,10 @@ upgrade never runs yesterday's recursion, and a change to one grammar's chart do
 
 import ast
 import hashlib
+import pickle
+import signal
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -60,11 +64,92 @@ def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that runs without the interpreter lock, and keep the machine code on disk."""
     try:
         dispatcher = njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # nowhere to write: compile anew in every process
-        return njit(nogil=True)(function)
-    index = dispatcher._cache._cache_file
-    index._source_stamp = (*index._source_stamp, _hash_of_sources(Path(function.__code__.co_filename).resolve()))
+    except RuntimeError:  # nowhere to write
+        dispatcher = njit(nogil=True)(function)
+        compile_now = dispatcher.compile
+
+        def compile_anew(signature: Any) -> Any:
+            _warn_once(str(Path(function.__code__.co_filename).parent / "__pycache__"))
+            return compile_now(signature)
+
+        dispatcher.compile = compile_anew
+    else:
+        index = dispatcher._cache._cache_file
+        index._source_stamp = (*index._source_stamp, _hash_of_sources(Path(function.__code__.co_filename).resolve()))
+        dispatcher._cache = _Cache(dispatcher._cache)
+    dispatcher.compile = _interruptible(dispatcher.compile)
     return dispatcher
+
+
+class _Cache:
+    """numba's cache, but for a folder that can be read or written no more, which costs time and not the run."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, *args: Any) -> Any:
+        """Compiled code, or None if there is none that can be read."""
+        try:
+            return self._cache.load_overload(*args)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+
+    def save_overload(self, *args: Any) -> None:
+        """Keep compiled code, where that can be done."""
+        try:
+            self._cache.save_overload(*args)
+        except OSError:
+            _warn_once(self._cache.cache_path)
+
+
+@cache
+def _warned() -> set[str]:
+    return set()
+
+
+def _warn_once(folder: str) -> None:
+    """Say that compiled code cannot be kept, once in a process."""
+    if not _warned():
+        _warned().add(folder)
+        warnings.warn(
+            f"compiled code cannot be kept in {folder}, so every process compiles anew, which takes seconds; "
+            "make that folder writable, or set NUMBA_CACHE_DIR to one that is",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _interruptible(compile_signature: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Compile or load, and raise KeyboardInterrupt if it came in the meantime.
+
+    LLVM asks for compiled code by calling back into Python. An exception that is raised there ends in the C code that
+    called, which prints and forgets it; so an interrupt is noted as well as raised.
+    """
+
+    def compile_or_stop(signature: Any) -> Any:
+        handler = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or handler is not signal.default_int_handler:
+            return compile_signature(signature)  # only the main thread is interrupted, and others mean what they do
+        noted = False
+
+        def note(number: int, frame: Any) -> None:
+            nonlocal noted
+            noted = True
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            entry = compile_signature(signature)
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        if noted:
+            raise KeyboardInterrupt
+        return entry
+
+    return compile_or_stop
 
 
 def borrowing(function: Callable[..., Any], **options: Any) -> Any:

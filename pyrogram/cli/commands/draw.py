@@ -24,7 +24,9 @@ def draw(
     text: Annotated[
         bool, typer.Option("--text", help="Draw in the terminal, too; without --out this is the default.")
     ] = False,
-    format: Annotated[Format, typer.Option(help="Of both files; auto: by each one's extension.")] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="Of both files; auto: by each one's extension, else its text.")
+    ] = Format.auto,
 ) -> None:
     """Draw the tree of a sentence: in the terminal, or with --out as SVG.
 
@@ -32,7 +34,7 @@ def draw(
     else are not counted.
     """
     from pyrogram.cli.commands.evaluate import check_same
-    from pyrogram.cli.io.corpora import read_corpus
+    from pyrogram.cli.io.corpora import name_of, read_corpus
     from pyrogram.cli.io.files import check_writable, write_file
     from pyrogram.cli.io.output import print_tree
     from pyrogram.viz import draw_tree
@@ -45,14 +47,16 @@ def draw(
         file, format=format.value, tags="form", heads="required", punctuation=keep, no_tags_option=words
     )
     if sentence > len(corpus):
-        raise CommandError(f"--sentence {sentence} is not in {file}, which ends with sentence {len(corpus)}")
+        raise CommandError(f"--sentence {sentence} is not in {name_of(file)}, which ends with sentence {len(corpus)}")
     i = sentence - 1
     record = corpus.sentences[i]
     right = None
     if gold is not None:
         theirs = read_corpus(gold, format=format.value, tags="form", heads="required", no_tags_option=words)
         if sentence > len(theirs):
-            raise CommandError(f"--sentence {sentence} is not in {gold}, which ends with sentence {len(theirs)}")
+            raise CommandError(
+                f"--sentence {sentence} is not in {name_of(gold)}, which ends with sentence {len(theirs)}"
+            )
         check_same(theirs[i : i + 1], corpus[i : i + 1], gold, file, first=sentence)
         right = theirs.sentences[i].heads
     assert record.heads is not None

@@ -4,64 +4,162 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pyrogram.cli.commands.choices import Format, Score, Tags
-from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.io.corpora import name_of
+from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.printable import quoted
 
 if TYPE_CHECKING:
+    from pyrogram.cli.io.scores import TreeScores
     from pyrogram.data import Corpus
 
 
 def evaluate(
     gold: Annotated[Path, typer.Argument(help="Treebank with the right heads.", show_default=False)],
     predicted: Annotated[Path, typer.Argument(help="The same sentences with other heads.", show_default=False)],
-    format: Annotated[Format, typer.Option(help="Of both files; auto: by each one's extension.")] = Format.auto,
-    tags: Annotated[Tags, typer.Option(help="What must be the same in both files.")] = Tags.form,
+    against: Annotated[
+        Path | None, typer.Option(help="Another predicted file: which is better, and how sure is it?")
+    ] = None,
+    format: Annotated[
+        Format, typer.Option(help="Of all files; auto: by each one's extension, else its text.")
+    ] = Format.auto,
+    tags: Annotated[Tags, typer.Option(help="What must be the same in all files.")] = Tags.form,
     score: Annotated[
         Score, typer.Option(help="heads; or brackets, PARSEVAL of two files of bracketed trees.")
     ] = Score.heads,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    samples: Annotated[
+        int, typer.Option(min=1, max=10**7, help="Of sentences, for the bootstrap of --against.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the bootstrap.")] = 0,
 ) -> None:
     """Accuracy of PREDICTED by sentence length: directed, undirected, and of the root; or of phrases.
 
-    Punctuation is left out of both files; its dependents count as those of its nearest kept ancestor. Phrases are
-    scored by the conventions of EVALB, with punctuation by the gold tags; () in PREDICTED stands for no parse.
+    Heads are scored twice: without punctuation, whose dependents count as those of its nearest kept ancestor, and with
+    it, if all files have the same; directed accuracy with punctuation is the unlabelled attachment score (UAS) of the
+    CoNLL shared tasks. A second table has directed accuracy by the dependent's tag in GOLD. With --against, sentences
+    are drawn with replacement (paired bootstrap) to say how sure the difference is; its p-value is two-sided.
+
+    Phrases are scored by the conventions of EVALB, with punctuation by the gold tags; () in PREDICTED stands for no
+    parse.
     """
+    if as_json and as_csv:
+        raise CommandError("--json and --csv cannot both be printed; give one")
     if score is Score.brackets:
-        _evaluate_brackets(gold, predicted)
+        if against is not None:
+            raise CommandError("--against compares heads; leave it out with --score brackets")
+        _evaluate_brackets(gold, predicted, as_json, as_csv)
         return
-    from pyrogram.cli.io.baselines import below_baselines
+    from pyrogram.cli.io.output import console, write_text
+    from pyrogram.cli.io.scores import Difference, csv_text, json_text, sentence_of, text_of
+    from pyrogram.metrics import paired_bootstrap
+
+    files = [gold, predicted] + ([] if against is None else [against])
+    found: list[list[TreeScores]] = [[] for _ in files[1:]]
+    differences, below = [], list[str]()
+    for punctuation in (False, True):
+        corpora = _read_same(files, format.value, tags.value, punctuation)
+        if not corpora:
+            note("note: scores are without punctuation, for the files differ in it")
+            continue
+        for path, corpus, scores in zip(files[1:], corpora[1:], found, strict=True):
+            scores.append(_scores(path, corpus, corpora[0], punctuation))
+            below += [] if punctuation else _below(scores[0], corpora[0])
+        if against is not None:
+            heads = [corpus.heads for corpus in (*corpora[1:], corpora[0])]
+            bootstrap = paired_bootstrap(*heads, samples=samples, seed=seed)  # type: ignore[arg-type]
+            differences.append(Difference(punctuation, bootstrap, seed))
+    rows = [row for scores in found for one in scores for row in one.rows()]
+    if as_json:
+        write_text(json_text(name_of(gold), rows, differences))
+    elif as_csv:
+        write_text(csv_text(rows, differences))
+    else:
+        parts = [text_of(scores) for scores in found]
+        if against is not None:
+            parts = [f"{name_of(path)}\n\n{part}" for path, part in zip(files[1:], parts, strict=True)]
+            parts += [sentence_of(d, name_of(predicted), name_of(against)) for d in differences]
+        parts += below
+        console().print("\n\n".join(parts), soft_wrap=True, markup=False)
+
+
+def _read_same(files: list[Path], format: str, tags: str, punctuation: bool) -> list[Corpus]:
+    """Gold and predicted files; none if they differ, and that in punctuation alone.
+
+    :raises CommandError: if they differ without punctuation.
+    """
     from pyrogram.cli.io.corpora import read_corpus
-    from pyrogram.cli.io.output import console
+
+    keep: Literal["keep", "remove"] = "keep" if punctuation else "remove"
+    gold, *others = [read_corpus(p, format=format, tags=tags, heads="required", punctuation=keep) for p in files]
+    if punctuation and any(gold.tags != corpus.tags for corpus in others):
+        return []
+    for corpus, path in zip(others, files[1:], strict=True):
+        check_same(gold, corpus, files[0], path)
+    return [gold, *others]
+
+
+def _scores(path: Path, predicted: Corpus, gold: Corpus, punctuation: bool) -> TreeScores:
+    from pyrogram.cli.io.scores import TreeScores
+    from pyrogram.metrics import accuracy_by_length, accuracy_by_tag
+
+    assert predicted.heads is not None and gold.heads is not None
+    columns = [[r.upos for r in gold], [r.xpos for r in gold]]
+    used = next((column for column in columns if any(tag != "_" for row in column for tag in row)), None)
+    by_tag = () if used is None else accuracy_by_tag(predicted.heads, gold.heads, used)
+    return TreeScores(name_of(path), punctuation, accuracy_by_length(predicted.heads, gold.heads), by_tag)
+
+
+def _below(scores: TreeScores, gold: Corpus) -> list[str]:
+    """What is to be said of a file that is no better than attachment to a neighbour."""
+    from pyrogram.cli.io.baselines import below_baselines
     from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
 
-    theirs = read_corpus(gold, format=format.value, tags=tags.value, heads="required")
-    ours = read_corpus(predicted, format=format.value, tags=tags.value, heads="required")
-    check_same(theirs, ours, gold, predicted)
-    assert theirs.heads is not None and ours.heads is not None
-    found = accuracy_by_length(ours.heads, theirs.heads)
-    neighbours = {"attach-left": attach_left(theirs.lengths), "attach-right": attach_right(theirs.lengths)}
-    baselines = {name: accuracy_by_length(heads, theirs.heads)[-1].directed for name, heads in neighbours.items()}
-    told = below_baselines(str(predicted), found[-1].directed, baselines)
-    console().print("\n".join([str(found), *told]), soft_wrap=True, markup=False)
+    assert gold.heads is not None
+    neighbours = {"attach-left": attach_left(gold.lengths), "attach-right": attach_right(gold.lengths)}
+    others = {name: accuracy_by_length(heads, gold.heads)[-1].directed for name, heads in neighbours.items()}
+    return below_baselines(scores.file, scores.by_length[-1].directed, others)
 
 
-def _evaluate_brackets(gold: Path, predicted: Path) -> None:
-    from pyrogram.cli.io.output import console
+def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool) -> None:
+    from dataclasses import asdict
+
+    from pyrogram.cli.io.output import console, write_text
+    from pyrogram.cli.io.scores import csv_text, json_text
     from pyrogram.data.treebank import read_trees
     from pyrogram.parseval import parseval
 
     theirs, ours = read_trees(gold), read_trees(predicted, unparsed=True)
     for number, (g, p) in enumerate(zip(theirs, ours, strict=False), 1):
         if p is not None and g.leaves() != p.leaves():
-            words = f"{' '.join(g.leaves())!r} in {gold} and {' '.join(p.leaves())!r} in {predicted}"
-            raise CommandError(f"sentence {number} differs: it is {words}")
+            raise CommandError(f"sentence {number} differs: {_difference(g.leaves(), p.leaves(), gold, predicted)}")
     if len(theirs) != len(ours):
-        raise CommandError(f"{gold} has {len(theirs)} sentences and {predicted} {len(ours)}; they must be the same")
-    console().print(str(parseval(ours, theirs)), soft_wrap=True)
+        raise CommandError(
+            f"{name_of(gold)} has {len(theirs)} sentences and {name_of(predicted)} {len(ours)}; they must be the same"
+        )
+    found = parseval(ours, theirs)
+    rows = [{"file": name_of(predicted), **asdict(b)} for b in found]
+    if as_json:
+        write_text(json_text(name_of(gold), rows))
+    elif as_csv:
+        write_text(csv_text(rows))
+    else:
+        console().print(str(found), soft_wrap=True)
+
+
+def _difference(g: Sequence[str], p: Sequence[str], gold: Path, predicted: Path) -> str:
+    """How two sentences differ."""
+    if len(g) != len(p):
+        return f"it has {len(g)} words in {name_of(gold)} and {len(p)} in {name_of(predicted)}"
+    i = next(i for i in range(len(g)) if g[i] != p[i])
+    return f"word {i + 1} is {quoted(g[i])} in {name_of(gold)} and {quoted(p[i])} in {name_of(predicted)}"
 
 
 def check_same(gold: Corpus, predicted: Corpus, gold_path: Path, predicted_path: Path, first: int = 1) -> None:
@@ -70,15 +168,8 @@ def check_same(gold: Corpus, predicted: Corpus, gold_path: Path, predicted_path:
         if g.tags == p.tags:
             continue
         where = f"sentence {number} differs (lines {g.line} and {p.line})"
-        if len(g) != len(p):
-            raise CommandError(f"{where}: it has {len(g)} words in {gold_path} and {len(p)} in {predicted_path}")
-        i = next(i for i in range(len(g)) if g.tags[i] != p.tags[i])
-        raise CommandError(
-            f"{where}: word {i + 1} is {g.tags[i]!r} in {gold_path} and {p.tags[i]!r} in {predicted_path}"
-        )
+        raise CommandError(f"{where}: {_difference(g.tags, p.tags, gold_path, predicted_path)}")
     if len(gold) != len(predicted):
         longer = min(len(gold), len(predicted)) + 1
-        raise CommandError(
-            f"{gold_path} has {len(gold)} sentences and {predicted_path} {len(predicted)}: sentence {longer} is "
-            "missing in one of them"
-        )
+        sizes = f"{name_of(gold_path)} has {len(gold)} sentences and {name_of(predicted_path)} {len(predicted)}"
+        raise CommandError(f"{sizes}: sentence {longer} is missing in one of them")

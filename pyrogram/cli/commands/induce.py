@@ -66,7 +66,9 @@ def induce(
         Tags | None,
         typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
     ] = None,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.", rich_help_panel=_DATA)] = Format.auto,
+    format: Annotated[
+        Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
+    ] = Format.auto,
     max_length: Annotated[
         int,
         typer.Option(min=1, max=2**31, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA),
@@ -117,9 +119,10 @@ def induce(
 ) -> None:
     """Learn a grammar from sentences alone, and see how right its trees are.
 
-    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text. Its gold heads, if any, serve for
-    scores and for the row "supervised" only. Punctuation is left out. With --model pcfg it learns the probabilities of
-    the rules in --grammar, whose words are the tags of TRAIN, or its words with --tags form.
+    TRAIN is CoNLL-U, bracketed trees (.mrg, .ptb, .brackets) or tagged text, packed (.gz) or not; - is standard input,
+    as for all files of sentences. Its gold heads, if any, serve for scores and for the row "supervised" only.
+    Punctuation is left out. With --model pcfg it learns the probabilities of the rules in --grammar, whose words are
+    the tags of TRAIN, or its words with --tags form.
     """
     if demo and any(path is not None for path in (train, dev, test)):
         raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")
@@ -180,12 +183,11 @@ def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
 def _digests(
     train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None = None
 ) -> dict[str, str | int]:
-    from pyrogram.cli.io.corpora import digest
+    from pyrogram.cli.io.corpora import digests
 
     if train is None:
         return {"builtin": DEMO_SENTENCES}
-    named = {"train": train, "dev": dev, "test": test, "grammar": grammar}
-    return {name: digest(path) for name, path in named.items() if path is not None}
+    return digests(train=train, dev=dev, test=test, grammar=grammar)
 
 
 def _run_pcfg(
@@ -256,7 +258,7 @@ def _interruptible(out: Path | None) -> Iterator[None]:
 
 
 def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
-    from pyrogram.cli.io.corpora import note_unknown, read_corpus
+    from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
     from pyrogram.cli.runs.dmv_induction import Corpora
 
     whole = read_corpus(train, format=format, tags=settings.tags)
@@ -267,10 +269,10 @@ def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | Non
         note_unknown(others[path], path)
     held_out = None if dev is None else others[dev]
     if test is not None:
-        return Corpora(whole, held_out, others[test], str(test))
+        return Corpora(whole, held_out, others[test], name_of(test))
     if dev is not None and held_out is not None:
-        return Corpora(whole, held_out, held_out, str(dev))
-    return Corpora(whole, None, whole, str(train))
+        return Corpora(whole, held_out, held_out, name_of(dev))
+    return Corpora(whole, None, whole, name_of(train))
 
 
 def _demo_corpora(settings: Settings) -> Corpora:
@@ -288,13 +290,13 @@ def _show(outcome: Outcome, corpora: Corpora, out: Path | None, draw: bool) -> N
     """The table on stdout, and below it where everything is."""
     from rich.text import Text
 
-    from pyrogram.cli.io.output import console
-    from pyrogram.cli.runs.report import footnotes, terminal
+    from pyrogram.cli.io.output import console, footnotes
+    from pyrogram.cli.runs.report import terminal
 
     screen = console()
     screen.print(Text(outcome.report.title, style="bold"))
     screen.print(terminal(outcome.report))
-    screen.print(footnotes(outcome.report))
+    screen.print(footnotes(outcome.report.notes))
     if draw:
         _show_sentence(outcome, corpora, out)
     _tell(out)

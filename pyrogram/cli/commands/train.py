@@ -39,7 +39,7 @@ def train(
         Unseen,
         typer.Option(help="Words that are classes. rare: once in TRAIN; test: not in both TRAIN (once) and --test."),
     ] = Unseen.rare,
-    format: Annotated[Format, typer.Option(help="auto: by the file's extension.")] = Format.auto,
+    format: Annotated[Format, typer.Option(help="auto: by the file's extension, else its text.")] = Format.auto,
     resume: Annotated[
         bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
     ] = True,
@@ -53,19 +53,21 @@ def train(
     from rich.text import Text
 
     from pyrogram.cli.commands.induce import _interruptible, _tell
-    from pyrogram.cli.io.corpora import default_tags, digest, format_of
+    from pyrogram.cli.io.corpora import default_tags, digests, format_of, name_of
     from pyrogram.cli.io.lock import only_run
-    from pyrogram.cli.io.output import console
+    from pyrogram.cli.io.output import console, footnotes
     from pyrogram.cli.runs.folder import open_folder
     from pyrogram.cli.runs.lexical import TrainSettings
     from pyrogram.cli.runs.lexical_training import read_parts
     from pyrogram.cli.runs.lexical_training import train as train_model
-    from pyrogram.cli.runs.report import footnotes, terminal
+    from pyrogram.cli.runs.report import terminal
 
     if unseen is Unseen.test and test is None:
         raise CommandError("--unseen test looks at the words of --test; give a file")
-    if format_of(train, format.value) == "tags" and not train.is_dir():
-        raise CommandError(f"{train} is read as tagged text, which has no trees; give CoNLL-U or .mrg, or say --format")
+    if format_of(train, format.value) == "tags":
+        raise CommandError(
+            f"{name_of(train)} is read as tagged text, which has no trees; give CoNLL-U or .mrg, or say --format"
+        )
     named = {"train": train, "dev": dev, "test": test}
     files = {name: path for name, path in named.items() if path is not None}
     settings = TrainSettings(
@@ -76,7 +78,7 @@ def train(
         steps=steps,
         seed=seed,
         unseen=unseen.value,
-        data={name: digest(path) for name, path in files.items()},
+        data=digests(**files),
     )
     parts = read_parts(settings, files, format.value)
     with only_run(out), _interruptible(out):
@@ -87,5 +89,5 @@ def train(
     for report in trained.reports:
         screen.print(Text(report.title, style="bold"))
         screen.print(terminal(report))
-        screen.print(footnotes(report))
+        screen.print(footnotes(report.notes))
     _tell(out)

@@ -10,18 +10,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.printable import shown
 
 if TYPE_CHECKING:
     from pyrogram.data import Corpus, Vocabulary
-    from pyrogram.data.records import Alphabet
+    from pyrogram.data.records import Alphabet, SentenceRecord
 
 SUFFIXES = {".conllu": "conllu", ".conll": "conllu", ".mrg": "brackets", ".ptb": "brackets", ".brackets": "brackets"}
 ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
 
 
 def format_of(path: Path, chosen: str = "auto") -> str:
-    """The format of a file, by its extension unless it was said; text without a known one is tagged text."""
-    return SUFFIXES.get(path.suffix.lower(), "tags") if chosen == "auto" else chosen
+    """The format of a file, by its extension (before ``.gz``) unless it was said; without a known one, by its text.
+
+    :raises CorpusError: if its text is needed and cannot be read.
+    """
+    if chosen != "auto":
+        return chosen
+    name = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    known = SUFFIXES.get(name.suffix.lower())
+    if known is not None:
+        return known
+    from pyrogram.data.files import read_lines
+    from pyrogram.data.formats import format_of_text
+
+    return format_of_text(read_lines(str(path)))
 
 
 def default_tags(path: Path, chosen: str = "auto") -> Alphabet:
@@ -54,26 +67,43 @@ def read_corpus(
     try:
         corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
     except CorpusError as error:
-        # What is wrong, and what to do about it in Python.
-        problem, _, advice = error.problem.rpartition("; ")
-        argument = next((name for name in ("tags", "heads", "punctuation", "unknown") if f"{name}='" in advice), None)
-        if argument == "tags":
-            there = [] if no_tags_option else _alphabets(path, format, heads, [a for a in alphabets if a != alphabet])
-            advice = no_tags_option or _say_tags(there)
-        elif argument == "heads":
-            advice = "annotate it" + (
-                "" if heads == "required" else ", or write _ for the heads of all words of the file"
-            )
-        elif argument == "punctuation":
-            advice = "punctuation is left out, so give a file that also has words"
-        elif argument == "unknown":
-            advice = "--unknown most_frequent takes it for the most frequent one"
-        else:
+        if error.argument is None:
             raise
-        raise CorpusError(error.source, error.line, f"{problem}; {advice}") from None
+        advice = {
+            "heads": "annotate it" + (", or write _ for the heads of all words of the file" * (heads != "required")),
+            "punctuation": "punctuation is left out, so give a file that also has words",
+            "unknown": "--unknown most_frequent takes it for the most frequent one",
+            "tags": no_tags_option,
+        }[error.argument]
+        if not advice:
+            others = [other for other in alphabets if other != alphabet]
+            advice = _say_tags(_alphabets(path, format, heads, others))
+        raise CorpusError(error.source, error.line, error.problem, advice) from None
     if heads == "required" and corpus.heads is None:
-        raise CommandError(f"{path} has no heads; give a treebank")
+        raise CommandError(f"{name_of(path)} has no heads; give a treebank")
+    _note_conj(corpus, path)
     return corpus
+
+
+def _note_conj(corpus: Corpus, path: Path) -> None:
+    """Say that a tag of version 1 of Universal Dependencies was read as version 2 has it."""
+    renamed = sum(tag == "CCONJ" and record.upos[i] == "CONJ" for record in corpus for i, tag in enumerate(record.tags))
+    if renamed:
+        note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
+
+
+def read_records(path: Path, format: str, tags: str) -> list[SentenceRecord]:
+    """The sentences of a file of any format with all their words; heads are not read."""
+    from pyrogram.data.brackets import read_brackets
+    from pyrogram.data.conllu import read_conllu
+    from pyrogram.data.tagged import read_tagged
+
+    kind, name = format_of(path, format), str(path)
+    if kind == "conllu":
+        return list(read_conllu(name, "ignore"))
+    return list(
+        read_brackets(name, tags == "upos") if kind == "brackets" else read_tagged(name, cast("Alphabet", tags))
+    )
 
 
 def _say_tags(there: list[Alphabet]) -> str:
@@ -122,11 +152,37 @@ def note_unknown(corpus: Corpus, path: Path) -> None:
     if not corpus.num_unknown:
         return
     lacking = sorted({symbol for tags in corpus.tags for symbol in tags if symbol not in corpus.vocab})
-    shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    taken = corpus.vocab.most_frequent
-    note(f"note: {path}: {corpus.num_unknown} words have symbols unseen in training ({shown}); taken for {taken}")
+    named = ", ".join(shown(symbol) for symbol in lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+    told = f"{corpus.num_unknown} words have symbols unseen in training ({named})"
+    note(f"note: {name_of(path)}: {told}; taken for {shown(corpus.vocab.most_frequent)}")
+
+
+def name_of(path: Path) -> str:
+    """What a file is called in tables and notes."""
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """SHA-256 of what is in a file, unpacked.
+
+    :raises CorpusError: if it cannot be read.
+    """
+    from pyrogram.data.files import read_bytes
+
+    return hashlib.sha256(read_bytes(str(path))).hexdigest()
+
+
+def digests(**paths: Path | None) -> dict[str, str | int]:
+    """SHA-256 of the files that are given, by what they are for: "train", "dev", "test" and others.
+
+    :raises CommandError: if --dev is --test, under whatever name. What is not wrong, but must be known, is said.
+    """
+    found: dict[str, str | int] = {name: digest(path) for name, path in paths.items() if path is not None}
+    for number in ("", "2"):
+        train, dev, test = (f"{part}{number}" for part in ("train", "dev", "test"))
+        if dev in found and found[dev] == found.get(test):
+            raise CommandError(f"--{dev} and --{test} are the same sentences; leave out --{test}, or give others")
+        for part in (dev, test):
+            if train in found and found[train] == found.get(part):
+                note(f"note: --{part} has the sentences of {train.upper()}: its scores are not of unseen sentences")
+    return found

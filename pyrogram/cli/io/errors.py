@@ -12,8 +12,11 @@ from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any
 
+from pyrogram.printable import printable
+
 BAD_INPUT = 2
 INTERRUPTED = 130
+LONGEST_USAGE = 500  # characters of a message about options, which repeats them
 
 
 class CommandError(ValueError):
@@ -46,8 +49,8 @@ def note(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """A line on stderr."""
-    print(text, file=sys.stderr)
+    """A line on stderr; control characters are written as escapes."""
+    print(printable(text), file=sys.stderr)
 
 
 def run_guarded(command: Callable[[], Any]) -> int:
@@ -91,7 +94,8 @@ def _sentence(error: Exception) -> str | None:
     if usage is not None:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context is not None else "pyrogram"
-        return f"{str(usage()).rstrip('.')}; see {asked} --help"
+        told = str(usage()).rstrip(".").replace(": Value error, ", ": ")  # typer's word for it, and no user's
+        return f"{printable(told, LONGEST_USAGE)}; see {asked} --help"
     if type(error).__name__ == "Abort":
         return "interrupted"
     if isinstance(error, OSError):

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyrogram.data import CorpusError
+from pyrogram.data.files import read_lines
 from pyrogram.grammars import CFG
 
+from .corpora import name_of
 from .errors import CommandError
 
 
@@ -17,12 +20,8 @@ def read_grammar(path: Path) -> CFG:
     :raises CommandError: if the file is not there or holds no such grammar.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CommandError(f"--grammar {path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise CommandError(f"--grammar {path} cannot be read: {error.strerror}") from None
-    try:
-        return CFG.from_string(text)
+        return CFG.from_string("\n".join(read_lines(str(path))))
+    except CorpusError as error:
+        raise CommandError(f"grammar {str(error).rstrip('.')}") from None
     except ValueError as error:
-        raise CommandError(f"--grammar {path}: {str(error).rstrip('.')}") from None
+        raise CommandError(f"grammar {name_of(path)}: {str(error).rstrip('.')}") from None

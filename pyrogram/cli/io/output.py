@@ -1,17 +1,79 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What goes to stdout: through rich, in colour on a terminal unless NO_COLOR is set; plain in a pipe."""
+"""What goes to stdout: through rich, in colour on a terminal unless NO_COLOR is set; plain in a pipe.
+
+Nothing that files hold can steer a terminal, and no table is cut.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.table import Column, Table
+from rich.text import Text
 
 from pyrogram.cli.io.tree_text import tree_text
+from pyrogram.printable import printable
 
 PIPE_WIDTH = 100
+
+
+class Screen(Console):
+    """A console that writes control characters as escapes, and tables that are too wide in parts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text, keep="\n"), style, control)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        for item in objects or ("",):
+            for part in self._parts(item) if isinstance(item, Table) and item.box is not None else [item]:
+                super().print(part, **options)
+
+    def _parts(self, table: Table) -> Iterator[Table]:
+        """The table, or several with the same first column and some of the others each."""
+        label, *others = table.columns
+        while others:
+            chosen = others
+            while len(chosen) > 1 and not self._fits(_with_columns(table, [label, *chosen])):
+                chosen = chosen[:-1]
+            part = _with_columns(table, [label, *chosen])
+            yield part if self._fits(part) else _with_columns(table, [label, *chosen], fold=True)
+            others = others[len(chosen) :]
+
+    def _fits(self, table: Table) -> bool:
+        return Measurement.get(self, self.options.update(max_width=10**6), table).minimum <= self.width
+
+
+def _with_columns(table: Table, columns: Sequence[Column], fold: bool = False) -> Table:
+    """A table of these columns; labels are folded only where nothing else helps."""
+    part = Table(box=table.box, padding=table.padding, pad_edge=table.pad_edge, show_header=table.show_header)
+    for i, column in enumerate(columns):
+        part.add_column(
+            column.header,
+            justify=column.justify,
+            no_wrap=column.no_wrap if i else not fold,
+            min_width=column.min_width,
+            overflow="fold",
+        )
+    for row, *cells in zip(table.rows, *(column.cells for column in columns), strict=True):
+        part.add_row(*cells, style=row.style, end_section=row.end_section)
+    return part
+
+
+def footnotes(lines: Iterable[str]) -> Table:
+    """Footnotes, wrapped beside their asterisks."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    for line in lines:
+        grid.add_row(Text("*", style="dim"), Text(line, style="dim"))
+    return grid
 
 
 def console() -> Console:
@@ -21,8 +83,8 @@ def console() -> Console:
     """
     if not _is_utf8() and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    plain = Screen(highlight=False)
+    return plain if plain.is_terminal else Screen(highlight=False, width=PIPE_WIDTH)
 
 
 def print_tree(
@@ -34,8 +96,10 @@ def print_tree(
 
 
 def write_text(text: str) -> None:
-    """Text for other programs: as it is, in UTF-8 whatever the terminal takes, for CoNLL-U is UTF-8."""
+    """Text for other programs, in UTF-8 whatever the terminal takes: as it is, but with escapes on a terminal."""
     sys.stdout.flush()
+    if sys.stdout.isatty():
+        text = printable(text, keep="\t\n")
     sys.stdout.buffer.write(text.encode())
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -18,12 +18,14 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
+from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
 from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, plain_start, run_starts
 from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus
+from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV
 
 MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
@@ -73,8 +75,9 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
+        run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.tags), settings.smoothing)
         if out is not None:
-            run_folder.write_config(out, settings, vocab, None)
+            run_folder.write_config(out, settings, run, None)
         plain = None if settings.init == "random" else plain_start(settings, grammar, train.words, train.heads)
         judge = partial(evaluate, grammar, corpus=corpora.evaluation)
         held_out = None if dev is None else dev.words
@@ -90,7 +93,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
         outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:
-            _write(out, settings, corpora, outcome, starts)
+            _write(out, settings, replace(run, weights=best.weights), corpora, outcome, starts)
     return outcome
 
 
@@ -155,7 +158,9 @@ def parses_text(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
     )
 
 
-def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]) -> None:
+def _write(
+    out: Path, settings: Settings, run: DMVRun, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]
+) -> None:
     best, corpus = outcome.best, corpora.evaluation
     texts = {
         "parses.conllu": parses_text(corpus, outcome.evaluation.heads["mbr"], "mbr"),
@@ -168,7 +173,7 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
     picture = curve_svg(starts, OBJECTIVE[settings.method])
     if picture is not None:
         write_file(out / "curve.svg", picture)
-    run_folder.write_weights(out, best.weights)
+    run.write(out)
     size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
     card = Card(
         "DMV",
@@ -186,4 +191,4 @@ def _write(out: Path, settings: Settings, corpora: Corpora, outcome: Outcome, st
         "iterations": len(best.objective),
         "stopped": best.stopped,
     }
-    run_folder.write_config(out, settings, corpora.train.vocab, selected)
+    run_folder.write_config(out, settings, run, selected)

@@ -18,25 +18,23 @@ Every file is written beside its name and put in place in one step.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrogram.cli.io.errors import CommandError
-from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.files import read_json, read_safetensors, write_file
 from pyrogram.cli.io.lock import LOCK
-from pyrogram.cli.runs.settings import Settings
+from pyrogram.printable import printable
 
 if TYPE_CHECKING:
-    from pyrogram.data import Vocabulary
+    from pyrogram.cli.runs.run import Run
+    from pyrogram.data.records import Alphabet
     from pyrogram.grammar import Grammar, Weights
-    from pyrogram.grammars import CFG, DMV
 
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
 GRAMMAR, LEXICON = "grammar.pcfg", "lexicon.json"
-KIND_LEXICAL = "LexicalDependencies"
+LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 OUTPUTS = (
     CONFIG,
     WEIGHTS,
@@ -52,17 +50,6 @@ OUTPUTS = (
     "sentence.svg",
     "README.md",
 )
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run, read back."""
-
-    grammar: DMV
-    weights: Weights
-    vocab: Vocabulary
-    tags: str
-    settings: dict[str, Any]
 
 
 class Told(Protocol):
@@ -115,27 +102,19 @@ def checkpoint_path(path: Path, number: int) -> Path:
     return path / STARTS / f"{number:03d}.safetensors"
 
 
-def write_config(path: Path, settings: Settings, vocab: Vocabulary, selected: dict[str, Any] | None) -> None:
+def write_config(path: Path, settings: Told, run: Run, selected: dict[str, Any] | None) -> None:
     """Write ``config.json``: without a selection when a run begins, with one as the last thing it does."""
-    grammar = {"kind": "DMV", "num_tags": len(vocab), "valence_attach": settings.valence_attach}
-    write_config_of(path, settings, grammar, vocab.to_list(), selected)
-
-
-def write_config_of(
-    path: Path, settings: Told, grammar: dict[str, Any], symbols: Sequence[Any], selected: dict[str, Any] | None
-) -> None:
-    """Write ``config.json`` of a run with any grammar."""
     from pyrogram import __version__
 
     config: dict[str, Any] = {
         "format": FORMAT,
         "version": __version__,
-        "grammar": grammar,
+        "grammar": run.description(),
         "settings": settings.as_dict(),
         "selected": selected,
     }
     # A symbol to a line, which json.dumps cannot do.
-    rows = ",\n".join("    " + json.dumps(symbol, ensure_ascii=False) for symbol in symbols)
+    rows = ",\n".join("    " + json.dumps(symbol, ensure_ascii=False) for symbol in run.symbols())
     text = json.dumps(config, indent=2, ensure_ascii=False)[:-2]
     write_file(path / CONFIG, (text + ',\n  "vocabulary": [\n' + rows + "\n  ]\n}\n").encode())
 
@@ -145,48 +124,6 @@ def write_weights(path: Path, weights: Weights) -> None:
     from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
     write_file(path / WEIGHTS, safetensors_bytes(weights, {"format": FORMAT}))
-
-
-@dataclass(frozen=True)
-class PcfgRun:
-    """A finished run of ``--model pcfg``, read back."""
-
-    grammar: CFG
-    weights: Weights
-    tags: str
-    smoothing: float
-
-
-def load_any(path: Path) -> Run | PcfgRun:
-    """Read a finished run of either model.
-
-    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
-    """
-    description = finished(path).get("grammar")
-    if not isinstance(description, dict) or description.get("kind") != "CFG":
-        return load_run(path)
-    from pyrogram.cli.io.grammars import read_grammar
-
-    config = _config(path)
-    try:
-        tags, smoothing = config["settings"]["tags"], float(config["settings"]["smoothing"])
-        if not (0 < smoothing < 1 and tags in ("upos", "xpos", "form")):
-            raise ValueError("a setting is out of range")
-    except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {error}") from None
-    if not (path / GRAMMAR).is_file():
-        raise CommandError(f"{path / GRAMMAR} is missing")
-    grammar = read_grammar(path / GRAMMAR)
-    return PcfgRun(grammar, _weights(path / WEIGHTS, grammar), tags, smoothing)
-
-
-def kind_of(path: Path) -> str:
-    """The kind of grammar in a folder: "DMV", "CFG" or "LexicalDependencies".
-
-    :raises CommandError: if it is no run, or unfinished.
-    """
-    description = finished(path).get("grammar")
-    return str(description.get("kind")) if isinstance(description, dict) else ""
 
 
 def finished(path: Path) -> dict[str, Any]:
@@ -200,32 +137,18 @@ def finished(path: Path) -> dict[str, Any]:
     return config
 
 
-def load_run(path: Path) -> Run:
-    """Read a finished run with the dependency model.
+def tags_and_smoothing(config: dict[str, Any]) -> tuple[Alphabet, float]:
+    """Which symbols a grammar has learnt from, and how its weights are smoothed.
 
-    :raises CommandError: if it is none, is unfinished, or its weights are not those of its grammar.
+    :raises Exception: if they are not as they were written, as :func:`~pyrogram.cli.io.files.as_written` takes it.
     """
-    from pyrogram.data import Vocabulary
-    from pyrogram.grammars import DMV
-
-    config = finished(path)
-    if kind_of(path) == "CFG":
-        raise CommandError(f"{path} holds a pcfg, which has no dependency trees; give the run of a dmv")
-    if kind_of(path) == KIND_LEXICAL:
-        raise CommandError(f"{path} holds a pitman-yor model, which pyrogram parse takes; give the run of a dmv")
-    try:
-        vocab = Vocabulary.from_list(config["vocabulary"])
-        settings = config["settings"]
-        tags, valence = settings["tags"], config["grammar"]["valence_attach"]
-        settings["smoothing"] = float(settings["smoothing"])
-        if not (0 < settings["smoothing"] < 1 and tags in ("upos", "xpos", "form") and isinstance(valence, bool)):
-            raise ValueError("a setting is out of range")
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        reason = "an entry is of another kind" if isinstance(error, TypeError) else reason
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
-    grammar = DMV(len(vocab), valence_attach=valence)
-    return Run(grammar, _weights(path / WEIGHTS, grammar), vocab, tags, settings)
+    settings = config["settings"]
+    tags, smoothing = settings["tags"], settings["smoothing"]
+    if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)):
+        raise TypeError
+    if not (0 < float(smoothing) < 1 and tags in ("upos", "xpos", "form")):
+        raise ValueError("a setting is out of range")
+    return tags, float(smoothing)
 
 
 def is_draft(path: Path) -> bool:
@@ -237,10 +160,7 @@ def _config(path: Path) -> dict[str, Any]:
     if not (path / CONFIG).is_file():
         reason = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
         raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # the latter for a thousand brackets
-        raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
+    config = read_json(path / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         found = config.get("format") if isinstance(config, dict) else None
         if isinstance(found, str) and found.startswith("pyrogram-run-"):
@@ -250,20 +170,19 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _weights(path: Path, grammar: Grammar) -> Weights:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+def read_weights(path: Path, grammar: Grammar) -> Weights:
+    """The weights of a grammar, from ``weights.safetensors``.
 
-    try:
-        weights = load(path.read_bytes())
-    except FileNotFoundError:
-        raise CommandError(f"{path} is missing") from None
-    except SafetensorError as error:
-        raise CommandError(f"{path} is not a safetensors file ({error})") from None
+    :raises CommandError: if they are missing, have other shapes, or are no probabilities.
+    """
+    path = path / WEIGHTS
+    weights = read_safetensors(path)
     expected = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
     actual = {name: tuple(w.shape) for name, w in weights.items()}
     if actual != expected:
-        raise CommandError(f"{path} should hold weights of shapes {expected}, but holds {actual}")
+        raise CommandError(
+            f"{path} should hold weights of shapes {expected}, but holds {printable(str(actual), LONGEST_SHAPES)}"
+        )
     for name, block in grammar.blocks.items():
         w = weights[name]
         if not w.is_floating_point() or not bool(((w >= 0) & w.isfinite()).all()):

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a trained dependency model with words: what training writes, and what parsing reads.
+"""A run of a trained dependency model with words: its folder, and trees for files, with their tags or a tagger's.
 
 config.json          settings, tags, and that training is finished, which is written last
 lexicon.json         known words and classes of others, with counts
@@ -14,24 +14,30 @@ results.csv, results.md  all scores; the table
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, cast
 
-from pyrogram.cli.io.errors import CommandError
-from pyrogram.cli.io.files import write_file
-from pyrogram.cli.runs import folder as run_folder
-from pyrogram.cli.runs.folder import CONFIG, FORMAT, KIND_LEXICAL, LEXICON, WEIGHTS
+from torch import Tensor
+
+from pyrogram.charts.pitman_yor.checks import parameters
+from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.cli.io.corpora import format_of, name_of, note_unknown, read_corpus
+from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
+from pyrogram.cli.io.trees import dependency_text
+from pyrogram.cli.runs.folder import CONFIG, FORMAT, LEXICON, WEIGHTS
+from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.settings import differences
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from pyrogram.data import Lexicon, Vocabulary
-    from pyrogram.grammars import LexicalDependencies
-    from pyrogram.grammars.lexical_parser import Franchise
-    from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.cli.runs.starts import double_precision
+from pyrogram.data import Corpus, LexicalCorpus, Lexicon, Vocabulary
+from pyrogram.data.heads import rows_of_heads
+from pyrogram.data.records import MISSING, SentenceRecord
+from pyrogram.grammars import LexicalDependencies
+from pyrogram.grammars.lexical_parser import Decoder, Franchise, LexicalParser
+from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,12 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
-class LexicalRun:
-    """A trained model, read back or to be written."""
+class LexicalRun(Run):
+    """A trained model, read back or to be written.
+
+    :param tags: what kind of tags it has learnt from.
+    :param paths: the assumption on internal draws of its restaurants.
+    """
 
     grammar: LexicalDependencies
     franchises: dict[str, Franchise]
@@ -69,93 +79,116 @@ class LexicalRun:
     tag_vocab: Vocabulary
     tagger: LexicalTagger
     tags: str
+    paths: str
+    kind: ClassVar[str] = "LexicalDependencies"
+    has_tagger: ClassVar[bool] = True
 
+    @classmethod
+    def load(cls, path: Path, config: dict[str, Any]) -> LexicalRun:
+        pairs = read_json(path / LEXICON)
+        with as_written(path / LEXICON):
+            lexicon = Lexicon(Vocabulary.from_list(pairs))
+        with as_written(path / CONFIG):
+            described, tags = config["grammar"], config["settings"]["tags"]
+            paths = described["paths"]
+            tag_vocab = Vocabulary.from_list(config["vocabulary"])
+            contexts = {site: tuple(tuple(c) for c in found) for site, found in described["contexts"].items()}
+            grammar = LexicalDependencies(len(tag_vocab), len(lexicon), contexts)
+            fits = described["num_tags"] == len(tag_vocab) and described["num_words"] == len(lexicon)
+            if not fits or tags not in ("upos", "xpos") or paths not in ("minimal", "maximal", "exact"):
+                raise ValueError("an entry does not fit the others")
+        tensors = read_safetensors(path / WEIGHTS)
+        with as_written(path / WEIGHTS):
+            franchises = {site: _franchise(site, grammar, paths, tensors) for site in grammar.contexts}
+            tagger = LexicalTagger.from_tensors(
+                {name: tensors[f"tagger.{name}"] for name in ("triples", "moves")}, grammar.num_words, grammar.num_cases
+            )
+            if tagger.num_tags != grammar.num_tags:
+                raise ValueError("the tagger has other tags")
+        return cls(grammar, franchises, lexicon, tag_vocab, tagger, tags, paths)
 
-def write_lexical(path: Path, run: LexicalRun) -> None:
-    """Write what parsing reads, but for ``config.json``."""
-    from pyrogram.infer.loops.checkpoint import safetensors_bytes
+    def write(self, path: Path) -> None:
+        tensors: dict[str, Tensor] = {f"tagger.{name}": t for name, t in self.tagger.tensors().items()}
+        for site, f in self.franchises.items():
+            tensors |= {f"{site}.concentration": f.concentration, f"{site}.discount": f.discount}
+            tensors |= {f"{site}.seats.{name}": t for name, t in f.restaurants.state_dict().items()}
+        write_file(path / WEIGHTS, safetensors_bytes(tensors, {"format": FORMAT}))
+        rows = ",\n".join("  " + json.dumps(pair, ensure_ascii=False) for pair in self.lexicon.vocab.to_list())
+        write_file(path / LEXICON, f"[\n{rows}\n]\n".encode())
 
-    tensors: dict[str, Tensor] = {f"tagger.{name}": t for name, t in run.tagger.tensors().items()}
-    for site, f in run.franchises.items():
-        tensors |= {f"{site}.concentration": f.concentration, f"{site}.discount": f.discount}
-        tensors |= {f"{site}.seats.{name}": t for name, t in f.restaurants.state_dict().items()}
-    write_file(path / WEIGHTS, safetensors_bytes(tensors, {"format": FORMAT}))
-    rows = ",\n".join("  " + json.dumps(pair, ensure_ascii=False) for pair in run.lexicon.vocab.to_list())
-    write_file(path / LEXICON, f"[\n{rows}\n]\n".encode())
+    def description(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "num_tags": self.grammar.num_tags,
+            "num_words": self.grammar.num_words,
+            "paths": self.paths,
+            "contexts": {site: [list(c) for c in contexts] for site, contexts in self.grammar.contexts.items()},
+        }
 
+    def symbols(self) -> Sequence[Any]:
+        return self.tag_vocab.to_list()
 
-def describe(run: LexicalRun, paths: str) -> dict[str, Any]:
-    """The grammar for ``config.json``."""
-    return {
-        "kind": KIND_LEXICAL,
-        "num_tags": run.grammar.num_tags,
-        "num_words": run.grammar.num_words,
-        "paths": paths,
-        "contexts": {site: [list(c) for c in contexts] for site, contexts in run.grammar.contexts.items()},
-    }
+    def parse(self, file: Path, options: ParseOptions) -> str:
+        """Parse with punctuation, and with the tags of the file or, as ``options.retag`` says, the tagger's."""
+        with double_precision():
+            corpus = self._corpus(file, options)
+            assert corpus.tags is not None
+            parser = LexicalParser(self.grammar, self.franchises)
+            decoder = cast(Decoder, options.decoder)
+            heads = parser.parse(corpus.tags, corpus.words, corpus.cases, [decoder]).heads[decoder]
+        return dependency_text(file, options.format, corpus.corpus, rows_of_heads(heads, corpus.lengths))
 
+    def sample(self, num: int, max_length: int, brackets: bool) -> str:
+        raise CommandError("a pitman-yor model, which pyrogram parse takes, makes up no sentences; give another run")
 
-def load_lexical(path: Path) -> LexicalRun:
-    """Read a finished training.
-
-    :raises CommandError: if it is none, is unfinished, or a file is not as it was written.
-    """
-    from pyrogram.data import Lexicon, Vocabulary
-    from pyrogram.grammars import LexicalDependencies
-    from pyrogram.grammars.lexical_tagger import LexicalTagger
-
-    config = run_folder.finished(path)
-    lexicon_file = path / LEXICON
-    try:
-        pairs = json.loads(lexicon_file.read_text(encoding="utf-8"))
-        lexicon = Lexicon(Vocabulary.from_list(pairs))
-    except FileNotFoundError:
-        raise CommandError(f"{lexicon_file} is missing") from None
-    except (ValueError, RecursionError, TypeError) as error:
-        raise CommandError(f"{lexicon_file} is not as pyrogram wrote it: {str(error).rstrip('.')}") from None
-    try:
-        described, tags = config["grammar"], config["settings"]["tags"]
-        tag_vocab = Vocabulary.from_list(config["vocabulary"])
-        contexts = {site: tuple(tuple(c) for c in found) for site, found in described["contexts"].items()}
-        grammar = LexicalDependencies(len(tag_vocab), len(lexicon), contexts)
-        fits = described["num_tags"] == len(tag_vocab) and described["num_words"] == len(lexicon)
-        if not fits or tags not in ("upos", "xpos") or described["paths"] not in ("minimal", "maximal", "exact"):
-            raise ValueError("an entry does not fit the others")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise CommandError(f"{path / CONFIG} is not as pyrogram wrote it: {reason}") from None
-    tensors = _tensors(path / WEIGHTS)
-    try:
-        franchises = {site: _franchise(site, grammar, described["paths"], tensors) for site in grammar.contexts}
-        tagger = LexicalTagger.from_tensors(
-            {name: tensors[f"tagger.{name}"] for name in ("triples", "moves")}, grammar.num_words, grammar.num_cases
+    def _corpus(self, file: Path, options: ParseOptions) -> LexicalCorpus:
+        """The sentences of a file, with tags."""
+        kind, format = self.tags.upper(), options.format
+        forms = "give a file that has it, for the model generates words"
+        words = read_corpus(file, format=format, tags="form", heads="ignore", punctuation="keep", no_tags_option=forms)
+        untagged = all(tag == MISSING for record in words for tag in _tags(record, self.tags, file, format))
+        if untagged and options.retag == "no":
+            raise CommandError(f"{name_of(file)} has no {kind}, which the model needs; try --retag missing")
+        if options.retag == "all" or untagged:
+            note(f"note: {name_of(file)}: {self.tags} tags are those of the model's tagger")
+            return self._tagged(words)
+        whole = read_corpus(
+            file,
+            format=format,
+            tags=self.tags,
+            vocab=self.tag_vocab,
+            unknown=options.unknown,
+            heads="ignore",
+            punctuation="keep",
+            no_tags_option=f"give a file that has it, for the model was learnt with --tags {self.tags}; or --retag all",
         )
-        if tagger.num_tags != grammar.num_tags:
-            raise ValueError("the tagger has other tags")
-    except (KeyError, ValueError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise CommandError(f"{path / WEIGHTS} is not as pyrogram wrote it: {reason}") from None
-    return LexicalRun(grammar, franchises, lexicon, tag_vocab, tagger, tags)
+        if 2 * whole.num_unknown > whole.num_words:
+            share = f"{whole.num_unknown} of {whole.num_words} words"
+            raise CommandError(
+                f"{name_of(file)}: {share} have tags that the model's {kind} tags do not include; "
+                "give --retag all for those of its tagger"
+            )
+        note_unknown(whole, file)
+        return LexicalCorpus.with_vocabularies(whole, self.lexicon, self.tag_vocab)
+
+    def _tagged(self, words: Corpus) -> LexicalCorpus:
+        """Sentences with the tagger's tags, in the place of any that they had."""
+        corpus = LexicalCorpus.with_vocabularies(words, self.lexicon, self.tag_vocab, tagged=False)
+        tags = self.tagger.tag(corpus.words, corpus.cases)
+        records = []
+        for record, row in zip(words, tags, strict=True):
+            column: dict[str, Any] = {self.tags: tuple(self.tag_vocab.decode(row))}
+            records.append(replace(record, **column))
+        return replace(corpus.with_tags(tags), corpus=replace(words, sentences=tuple(records)))
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        found: dict[str, Tensor] = load(path.read_bytes())
-    except FileNotFoundError:
-        raise CommandError(f"{path} is missing") from None
-    except SafetensorError as error:
-        raise CommandError(f"{path} is not a safetensors file ({error})") from None
-    return found
+def _tags(record: SentenceRecord, kind: str, file: Path, format: str) -> Sequence[str]:
+    """The tags of a sentence that was read as words: those of plain text may be of either kind."""
+    found: tuple[str, ...] = record.upos if kind == "upos" else record.xpos
+    return record.xpos if format_of(file, format) != "conllu" else found
 
 
 def _franchise(site: str, grammar: LexicalDependencies, paths: Any, tensors: Mapping[str, Tensor]) -> Franchise:
-    from pyrogram.charts.pitman_yor.checks import parameters
-    from pyrogram.charts.pitman_yor.restaurants import Restaurants
-    from pyrogram.grammars.lexical_parser import Franchise
-
     levels, own = len(grammar.contexts[site]), f"{site}.seats."
     seats = {name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)}
     concentration, discount = tensors[f"{site}.concentration"], tensors[f"{site}.discount"]

@@ -16,14 +16,14 @@ from typing import cast
 import pyro
 import torch
 
-from pyrogram.cli.io.corpora import note_unknown, read_corpus
+from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_svg
 from pyrogram.cli.runs.evaluation import BINS, Evaluation
-from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings, describe, write_lexical
+from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings
 from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
@@ -34,7 +34,7 @@ from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import accuracy_by_length
-from pyrogram.models.pitman_yor_dependency import observed, pitman_yor_dependency
+from pyrogram.models import observed, pitman_yor_dependency
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
 
@@ -74,10 +74,10 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
         note_unknown(corpus, files[name])
     looked_at = others["test"] if settings.unseen == "test" else None
     train = LexicalCorpus.from_corpus(whole, unseen=cast(Unseen, settings.unseen), test=looked_at)
-    parts = {"train": Part(str(files["train"]), train, plain)}
+    parts = {"train": Part(name_of(files["train"]), train, plain)}
     for name, corpus in others.items():
         lexical = LexicalCorpus.from_corpus(corpus, like=train)
-        parts[name] = Part(str(files[name]), lexical, read(files[name], vocab=whole.vocab))
+        parts[name] = Part(name_of(files[name]), lexical, read(files[name], vocab=whole.vocab))
     return parts
 
 
@@ -89,10 +89,11 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
         assert corpus.tags is not None and corpus.heads is not None
         events = grammar.events(corpus.tags, corpus.words, corpus.cases, corpus.heads)
         sampler = PitmanYorSampler(model_of(settings.prior, settings.paths), seed=settings.seed)
-        run = LexicalRun(grammar, {}, corpus.lexicon, corpus.tag_vocab, _tagger(corpus, grammar), settings.tags)
+        tagger = _tagger(corpus, grammar)
+        run = LexicalRun(grammar, {}, corpus.lexicon, corpus.tag_vocab, tagger, settings.tags, settings.paths)
         checkpoint = None if out is None else run_folder.checkpoint_path(out, 1)
         if out is not None:
-            _write_config(out, settings, run, False)
+            run_folder.write_config(out, settings, run, None)
         evaluated = [part for name, part in parts.items() if name != "train"]
         with Bar(settings.steps + sum(len(part.lexical) for part in evaluated) // 100) as bar:
             values, contexts = observed(events)
@@ -114,10 +115,10 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
             reports.append(make_report(part.plain, part.name, found[:-1], [], found[-1], _notes(settings, parts, part)))
             rows.append(found)
         if out is not None:
-            write_lexical(out, run)
+            run.write(out)
             _write_files(out, sampler, evaluated, parses, rows, reports)
             _write_card(out, settings, parts["train"], reports)
-            _write_config(out, settings, run, True)
+            run_folder.write_config(out, settings, run, {"start": 1, "by": "the only one"})
     return Trained(run, tuple(reports))
 
 
@@ -233,7 +234,7 @@ def _write_files(
 def _write_card(out: Path, settings: TrainSettings, train: Part, reports: list[Report]) -> None:
     size = f"{len(train.lexical):,} trees, {train.lexical.num_tokens:,} tokens with punctuation"
     card = Card(
-        run_folder.KIND_LEXICAL,
+        LexicalRun.kind,
         "A dependency parser with hierarchical Pitman-Yor priors",
         f"It generates {settings.tags} tags, words and cases (Wallach, Sutton and McCallum 2008), learnt from {size}.",
         ("dependency-parsing",),
@@ -242,12 +243,6 @@ def _write_card(out: Path, settings: TrainSettings, train: Part, reports: list[R
         sampled=False,
     )
     write_card(out, card)
-
-
-def _write_config(out: Path, settings: TrainSettings, run: LexicalRun, done: bool) -> None:
-    described = describe(run, settings.paths)
-    selected = {"start": 1, "by": "the only one"} if done else None
-    run_folder.write_config_of(out, settings, described, run.tag_vocab.to_list(), selected)
 
 
 def _stepped(bar: Bar, sampler: PitmanYorSampler) -> None:

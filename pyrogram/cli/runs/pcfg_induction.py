@@ -17,31 +17,34 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 from torch import Tensor
 
-from pyrogram.cli.io.corpora import read_corpus
+from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
+from pyrogram.cli.runs.pcfg import PCFGRun, best_trees, one_line, read_sentences
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, run_starts
 from pyrogram.cli.runs.workers import one_thread
+from pyrogram.data.records import Alphabet
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
+from pyrogram.printable import quoted
 
 
 @dataclass(frozen=True)
@@ -89,35 +92,21 @@ def read_texts(
     whole = read_sentences(train, settings.tags, format, grammar)
     held_out = None if dev is None else read_sentences(dev, settings.tags, format, grammar)
     short = _short(whole, settings.max_length, train, grammar)
-    others = None if held_out is None else _short(held_out, settings.max_length, dev, grammar)
+    others = None if dev is None or held_out is None else _short(held_out, settings.max_length, dev, grammar)
     if test is not None:
-        return Texts(short, others, read_sentences(test, settings.tags, format, grammar), str(test))
-    if held_out is not None:
-        return Texts(short, others, held_out, str(dev))
-    return Texts(short, None, whole, str(train))
+        return Texts(short, others, read_sentences(test, settings.tags, format, grammar), name_of(test))
+    if dev is not None and held_out is not None:
+        return Texts(short, others, held_out, name_of(dev))
+    return Texts(short, None, whole, name_of(train))
 
 
-def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
-    """The sentences of a file in words of the grammar.
-
-    :raises CommandError: if a word is in no rule.
-    """
-    corpus = read_corpus(path, format=format, tags=tags, heads="ignore")
-    try:
-        return grammar.encode([list(tags) for tags in corpus.tags])
-    except ValueError as error:
-        problem = str(error).removesuffix("; add a rule for it, or replace it")
-        advice = "add a rule for it, or say with --tags what its words are"
-        raise CommandError(f"{path}: {problem}; {advice}") from None
-
-
-def _short(words: Tensor, max_length: int, path: Path | None, grammar: CFG) -> Tensor:
+def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     lengths = (words >= 0).sum(1)
     own = (lengths <= max_length).nonzero()[:, 0]
     chosen = words[own]
     if not len(chosen):
         raise CommandError(
-            f"no sentence of {path} has at most {max_length} words (the shortest has {int(lengths.min())}); "
+            f"no sentence of {name_of(path)} has at most {max_length} words (the shortest has {int(lengths.min())}); "
             "raise --max-length"
         )
     chosen = chosen[:, : int((chosen >= 0).sum(1).max())]
@@ -127,8 +116,8 @@ def _short(words: Tensor, max_length: int, path: Path | None, grammar: CFG) -> T
         first = int(own[impossible][0])
         text = " ".join(grammar.words[w] for w in words[first].tolist() if w >= 0)
         raise CommandError(
-            f"{path}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; the first "
-            f"is sentence {first}, {text!r}; add rules for them, or leave them out"
+            f"{name_of(path)}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; "
+            f"the first is sentence {first}, {quoted(text)}; add rules for them, or leave them out"
         )
     return chosen
 
@@ -147,19 +136,20 @@ def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None, j
 
     :param jobs: number of processes that learn from starts side by side; it changes no number.
     """
+    run = PCFGRun(grammar, {}, cast("Alphabet", settings.tags), settings.smoothing)
     with double_precision(), one_thread():
         if out is not None:
-            write_config(out, settings, grammar, None)
+            run_folder.write_config(out, settings, run, None)
         plain = first_start(settings, grammar, texts.train)
         judge = partial(score, grammar, words=texts.evaluation)
         done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out), jobs)
         starts, scores = [start for start, _ in done], [found for _, found in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)
-        trees = parse_trees(grammar, weights, texts.evaluation)
+        trees = best_trees(grammar, weights, texts.evaluation)
         outcome = PcfgOutcome(tuple(starts), best, tuple(scores), trees)
         if out is not None:
-            _write(out, settings, grammar, texts, outcome)
+            _write(out, settings, replace(run, weights=best.weights), texts, outcome)
     return outcome
 
 
@@ -169,48 +159,10 @@ def score(grammar: CFG, weights: Weights, words: Tensor) -> Score:
     return Score(float(log_z.sum()), int((words >= 0).sum()), len(words))
 
 
-def parse_trees(grammar: CFG, weights: Weights, words: Tensor, decoder: str = "viterbi") -> tuple[Any, ...]:
-    """The most probable trees, or those with the most expected right spans; None for sentences without any."""
-    derivation = grammar.derivation(weights, words)
-    best = derivation.argmax() if decoder == "viterbi" else derivation.mbr()
-    return tuple(
-        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, best, strict=True)
-    )
-
-
-def brackets(tree: Any) -> str:
-    """A tree on one line; () for none."""
-    return "()" if tree is None else " ".join(str(tree).split())
-
-
-def grammar_text(grammar: CFG, weights: Weights) -> str:
-    """The rules with probabilities, a left side to a line, as --grammar reads them, in the order of the weights."""
-    from pyrogram.grammars.cfg_text import Word
-
-    by_left: dict[str, list[str]] = {}
-    for (left, right), p in zip(grammar.rules, weights["rules"].tolist(), strict=True):
-        symbols = " ".join(_quoted(s) if isinstance(s, Word) else s for s in right)
-        by_left.setdefault(left, []).append(f"{symbols} [{p:.17g}]")
-    start = "" if grammar.start == next(iter(by_left)) else f"%start {grammar.start}\n"
-    return start + "".join(f"{left} -> {' | '.join(rights)}\n" for left, rights in by_left.items())
-
-
-def _quoted(word: str) -> str:
-    """A terminal in quotes; the notation has no escapes, and a file's terminals never hold both kinds of quotes."""
-    return f'"{word}"' if "'" in word else f"'{word}'"
-
-
-def write_config(path: Path, settings: Settings, grammar: CFG, selected: dict[str, Any] | None) -> None:
-    """Write ``config.json``: with a selection as the last thing that a run does."""
-    description = {"kind": "CFG", "start": grammar.start, "rules": len(grammar.rules)}
-    run_folder.write_config_of(path, settings, description, list(grammar.words), selected)
-
-
-def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: PcfgOutcome) -> None:
+def _write(out: Path, settings: Settings, run: PCFGRun, texts: Texts, outcome: PcfgOutcome) -> None:
     best = outcome.best
     files = {
-        "grammar.pcfg": grammar_text(grammar, best.weights),
-        "parses.mrg": "".join(brackets(tree) + "\n" for tree in outcome.trees),
+        "parses.mrg": "".join(one_line(tree) + "\n" for tree in outcome.trees),
         "curve.csv": curve_csv(outcome.starts),
         "results.csv": results_csv(outcome),
     }
@@ -219,13 +171,13 @@ def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: P
     picture = curve_svg(outcome.starts, OBJECTIVE[settings.method])
     if picture is not None:
         write_file(out / "curve.svg", picture)
-    run_folder.write_weights(out, best.weights)
+    run.write(out)
     found = outcome.scores[best.number - 1]
     card = Card(
         "CFG",
         f"A probabilistic context-free grammar, its probabilities learnt by {settings.method}",
-        f"It has {len(grammar.rules):,} rules, whose probabilities are learnt from {len(texts.train):,} sentences of "
-        f"at most {settings.max_length} words.",
+        f"It has {len(run.grammar.rules):,} rules, whose probabilities are learnt from {len(texts.train):,} sentences "
+        f"of at most {settings.max_length} words.",
         ("constituency-parsing", "grammar-induction"),
         settings.as_dict(),
         f"Of {texts.name}, {found.sentences:,} sentences and {found.words:,} words: log-likelihood "
@@ -239,7 +191,7 @@ def _write(out: Path, settings: Settings, grammar: CFG, texts: Texts, outcome: P
         "iterations": len(best.objective),
         "stopped": best.stopped,
     }
-    write_config(out, settings, grammar, selected)
+    run_folder.write_config(out, settings, run, selected)
 
 
 def results_csv(outcome: PcfgOutcome) -> str:
@@ -272,7 +224,4 @@ def report(settings: Settings, texts: Texts, outcome: PcfgOutcome) -> Sequence[R
     missing = sum(tree is None for tree in outcome.trees)
     if missing:
         lines.append(f"{missing} sentences have no derivation: the grammar has no rules for them.")
-    notes = Table.grid(padding=(0, 1))
-    for line in lines:
-        notes.add_row(Text("*", style="dim"), Text(line, style="dim"))
-    return table, notes
+    return table, footnotes(lines)

@@ -130,14 +130,6 @@ def terminal(report: Report) -> Table:
     return table
 
 
-def footnotes(report: Report) -> Table:
-    """The footnotes, wrapped beside their asterisks."""
-    grid = Table.grid(padding=(0, 1))
-    for line in report.notes:
-        grid.add_row(Text("*", style="dim"), Text(line, style="dim"))
-    return grid
-
-
 def markdown(report: Report) -> str:
     """The table and its footnotes as Markdown."""
     head = "| | " + " | ".join(" ".join(pair).strip() for pair in report.headers) + " |"

@@ -12,7 +12,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import SentenceRows, Weights
 from pyrogram.infer.model.expected_counts import check_possible, expect
@@ -75,7 +75,9 @@ class ExpertPosteriors:
             else:
                 K = source.block.shape[:-1].numel()
                 rows[source.mixture.block] = np.zeros(K, np.int64), np.arange(K)
-        return ExpertPosterior(structure, rows, num_groups)
+        sites = self.sites[key]
+        diagonal = {f for f, site in sites.items() if reading.gaussians[site].gaussian.covariance is None}
+        return ExpertPosterior(structure, rows, num_groups, diagonal)
 
     # ------------------------------------------------------------------ priors and start
 
@@ -266,7 +268,7 @@ def _start_means(
     }
     for block, w in weights.items():
         w = w.to("cpu", torch.float64)
-        target = ((1 - _UNIFORM_SHARE) * w + _UNIFORM_SHARE / w.shape[-1]).log()
+        target = ((1 - _UNIFORM_SHARE) * w + _UNIFORM_SHARE * structure.blocks[block].uniform(w)).log()
         rest = (target - structure.mix(block, means)) * structure.sizes(block)[..., None]
         for link in structure.links[block]:
             if bool((link.index >= 0).all()) and len(link.index.unique()) == link.index.numel():

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributions import transform_to
 
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.infer.model.priors import Priors, climb, detached, mapped, priors_of
 from pyrogram.infer.model.structure import Hyperparameter, Reading
 from pyrogram.infer.model.tracing import depends

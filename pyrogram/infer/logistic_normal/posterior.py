@@ -9,7 +9,7 @@ their prior's optimum (mean μ, variance 1 / Λ_ii) and are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,10 @@ from torch import Tensor
 
 from pyrogram.charts.gaussians import experts
 from pyrogram.charts.gaussians.layout import ranges
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
+
+from .layout import Family, arrange, parts_of, starts_of
 
 Array = Any
 
@@ -54,18 +56,25 @@ class ExpertPosterior:
     :param structure: which segments of which experts make up which multinomials.
     :param rows: by block, the group and the multinomial (flat index) of every row of weights, sorted by group.
     :param num_groups: how many draws of the experts there are.
+    :param diagonal: families whose coordinates are independent. If they are packed, each part that makes up a
+        multinomial is an expert of its own.
     """
 
-    def __init__(self, structure: PartitionStructure, rows: Mapping[str, tuple[Array, Array]], num_groups: int):
+    def __init__(
+        self,
+        structure: PartitionStructure,
+        rows: Mapping[str, tuple[Array, Array]],
+        num_groups: int,
+        diagonal: Collection[str] = (),
+    ):
         self.structure, self.num_groups = structure, num_groups
-        self._families = {}  # family -> its first expert, how many, their length
+        self._families: dict[str, Family] = {}
         first = 0
-        for name, family in structure.experts.items():
-            batch = torch.Size(family.shape[:-1]).numel()
-            self._families[name] = (first, batch, int(family.shape[-1]))
-            first += batch
-        self._num_experts = first
-        self.rows, self._index, self._sizes = _layout(structure, rows, self._families, first, num_groups)
+        for name, experts_ in structure.experts.items():
+            parts = parts_of(structure, name) if name in diagonal else (experts_.length,)
+            self._families[name] = Family(first, experts_.count, experts_.length, parts)
+            first = self._families[name].end
+        self.rows, self._index, self._sizes = arrange(structure, rows, self._families, first, num_groups)
         self.present = np.bincount(self.rows.expert, minlength=first)
         self.mean = np.zeros(int(self.rows.expert_start[-1]))
         self.variance = np.ones_like(self.mean)
@@ -76,7 +85,7 @@ class ExpertPosterior:
     def set_priors(self, gaussians: Mapping[str, Gaussian]) -> None:
         """μ and Σ of every family."""
         self._gaussians = {name: _double(g, self.structure.experts[name].shape) for name, g in gaussians.items()}
-        self._priors = _priors([self._gaussians[name] for name in self._families])
+        self._priors = _priors([self._gaussians[name] for name in self._families], list(self._families.values()))
 
     def start(self, means: Mapping[str, Tensor] | None = None) -> None:
         """Put q at the prior's optimum; or, of given means by family, at these with the prior's variances."""
@@ -123,12 +132,13 @@ class ExpertPosterior:
         _, first, second = experts.moments(self.rows, self._priors, self.mean, self.variance)
         p = self._priors
         found = {}
-        for name, (n, batch, length) in self._families.items():
-            s1 = first[p.start[n] : p.start[n + batch]].reshape(batch, length)
-            s2 = second[p.matrix_start[n] : p.matrix_start[n + batch]].reshape(batch, *([length] * (2 - p.diagonal[n])))
-            count = self.present[n : n + batch].astype(np.float64)
+        for name, family in self._families.items():
+            n, end, batch, length = family.first, family.end, family.count, family.length
+            s1 = first[p.start[n] : p.start[end]].reshape(batch, length)
+            s2 = second[p.matrix_start[n] : p.matrix_start[end]].reshape(batch, *([length] * (2 - p.diagonal[n])))
+            count = self.present[n : end : len(family.parts)].astype(np.float64)  # all parts occur together
             if absent:
-                rest = (self.num_groups - count)[:, None] / p.precision_diag[p.start[n] : p.start[n + batch]].reshape(
+                rest = (self.num_groups - count)[:, None] / p.precision_diag[p.start[n] : p.start[end]].reshape(
                     batch, length
                 )
                 s2 = s2 + (rest if p.diagonal[n] else rest[..., None] * np.eye(length))
@@ -152,8 +162,8 @@ class ExpertPosterior:
     def _by_family(self, flat: Array, stored: Array) -> dict[str, Tensor]:
         flat[ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))] = stored
         found = {}
-        for name, (n, batch, length) in self._families.items():
-            piece = flat[self._priors.start[n] :][: batch * length]
+        for name, family in self._families.items():
+            piece = flat[self._priors.start[family.first] :][: family.count * family.length]
             found[name] = torch.from_numpy(piece.copy()).reshape(self.structure.experts[name].shape)
         return found
 
@@ -162,59 +172,15 @@ class ExpertPosterior:
         return flat.reshape(-1, self._sizes[block]) if index is None else flat[index]
 
 
-def _layout(structure: PartitionStructure, rows: Any, families: Any, num_experts: int, num_groups: int) -> Any:
-    """Rows of multinomials sorted by group, and the experts that they are made of."""
-    blocks = list(rows)
-    sizes = {b: int(structure.blocks[b].shape[-1]) for b in blocks}
-    group = np.concatenate([np.asarray(rows[b][0]) for b in blocks])
-    order = np.argsort(group, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    size = np.concatenate([np.full(len(rows[b][0]), sizes[b], np.int64) for b in blocks])[order]
-    row_start = np.concatenate([[0], np.cumsum(size)])
-    offsets = np.cumsum([0, *(len(rows[b][0]) for b in blocks)])
-    index: dict[str, Any] = {}
-    keys, att_row, att_coord, att_scale = [], [], [], []
-    for b, first in zip(blocks, offsets, strict=False):
-        groups, multinomials = (np.asarray(a) for a in rows[b])
-        own = place[first : first + len(groups)]
-        index[b] = None if len(blocks) == 1 else row_start[own][:, None] + np.arange(sizes[b])
-        scale = 1 / structure.sizes(b).reshape(-1).to(torch.float64).numpy()
-        for link in structure.links[b]:
-            expert = link.index.reshape(-1).numpy()[multinomials]
-            (chosen,) = (expert >= 0).nonzero()
-            keys.append(groups[chosen] * num_experts + families[link.experts][0] + expert[chosen])
-            att_row.append(own[chosen])
-            start = structure.experts[link.experts].segments[link.segment][0]
-            att_coord.append(np.full(len(chosen), start, np.int64))
-            att_scale.append(scale[multinomials[chosen]])
-    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    by_expert = np.argsort(inverse, kind="stable")
-    expert = unique % num_experts
-    lengths = np.concatenate([np.full(batch, length, np.int64) for _, batch, length in families.values()])
-    layout = experts.ExpertRows(
-        row_group=group[order],
-        row_start=row_start,
-        expert_group=unique // num_experts,
-        expert=expert,
-        expert_start=np.concatenate([[0], np.cumsum(lengths[expert])]),
-        group_ptr=np.searchsorted(unique // num_experts, np.arange(num_groups + 1)),
-        att_ptr=np.concatenate([[0], np.cumsum(np.bincount(inverse, minlength=len(unique)))]),
-        att_row=np.concatenate(att_row)[by_expert],
-        att_coord=np.concatenate(att_coord)[by_expert],
-        att_scale=np.concatenate(att_scale)[by_expert],
-    )
-    return layout, index, sizes
-
-
-def _priors(gaussians: list[Gaussian]) -> experts.Priors:
+def _priors(gaussians: list[Gaussian], families: list[Family]) -> experts.Priors:
     """The flat arrays of the kernels, of families in double precision with expanded means."""
     precisions, diagonals, log_dets = [], [], []
-    for g in gaussians:
+    for g, family in zip(gaussians, families, strict=True):
         if g.covariance is None:
             assert g.variance is not None
             precision = diagonal = 1 / g.variance
-            log_det = g.variance.log().sum(-1)
+            starts = starts_of(np.tile(family.parts, family.count))[:-1]
+            log_det = torch.from_numpy(np.add.reduceat(g.variance.log().reshape(-1).numpy(), starts))
         else:
             # In numpy: torch spreads these small matrices over threads, which takes longer than the work.
             cholesky = np.linalg.cholesky(g.covariance.numpy())
@@ -225,15 +191,15 @@ def _priors(gaussians: list[Gaussian]) -> experts.Priors:
         precisions.append(precision.reshape(-1))
         diagonals.append(diagonal.reshape(-1))
         log_dets.append(log_det.reshape(-1))
-    counts = [g.loc.shape[:-1].numel() for g in gaussians]
-    lengths = np.repeat([g.loc.shape[-1] for g in gaussians], counts)
+    lengths = np.concatenate([np.tile(family.parts, family.count) for family in families])
+    counts = [family.count * len(family.parts) for family in families]
     flags = np.repeat([g.covariance is None for g in gaussians], counts)
     return experts.Priors(
         mu=torch.cat([g.loc.reshape(-1) for g in gaussians]).numpy(),
-        start=np.concatenate([[0], np.cumsum(lengths)]),
+        start=starts_of(lengths),
         diagonal=flags,
         precision=torch.cat(precisions).numpy(),
-        matrix_start=np.concatenate([[0], np.cumsum(np.where(flags, lengths, lengths**2))]),
+        matrix_start=starts_of(np.where(flags, lengths, lengths**2)),
         log_det=torch.cat(log_dets).numpy(),
         precision_diag=torch.cat(diagonals).numpy(),
     )

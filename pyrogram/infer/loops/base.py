@@ -17,11 +17,13 @@ from torch.distributions import transform_to
 from tqdm import tqdm
 from typing_extensions import Self
 
+from pyrogram.charts.checks import checked_words
 from pyrogram.distributions.ragged import simplex_of
-from pyrogram.distributions.sentence import check_words, safe_log
+from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.checkpoint import fingerprint, load_state, save_state
 from pyrogram.infer.model.expected_counts import expect
+from pyrogram.infer.model.start import start_weights
 from pyrogram.infer.model.structure import ModelError, Reading, SentenceSite
 from pyrogram.infer.model.tracing import read_model
 
@@ -35,7 +37,8 @@ class GrammarLoop(ABC):
         logistic normals.
     :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
-        ``initial_weights`` says, and a logistic normal at its mean; a mean that is a ``pyro.param`` is set, too.
+        ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean
+        that is a ``pyro.param`` is set, too.
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
@@ -193,8 +196,10 @@ class GrammarLoop(ABC):
         if self._reading is None or self._args is None or not same_arguments(self._args, (args, kwargs)):
             reading = self._read_model(args, kwargs)
             self._check(reading)
+            if not any(len(site.words) for site in reading.sentences):
+                raise ValueError("the corpus has no sentences; give one at least")
             for site in reading.sentences:
-                check_words(site.words, site.grammar.num_words)
+                checked_words(site.words, site.grammar.num_words)
             if self._reading is not None and self._fingerprint(self._reading) != self._fingerprint(reading):
                 # Another objective: what it was for other sentences says nothing about when to stop.
                 self.history, self.held_out_history, self._best = [], [], {}
@@ -223,43 +228,7 @@ class GrammarLoop(ABC):
 
     def _start(self, reading: Reading) -> Weights:
         """Initial weights by source."""
-        start: Weights = {}
-        if isinstance(self.initial_weights, Mapping):
-            known = set(reading.sources).union(*(site.sources for site in reading.sentences))
-            unknown = set(self.initial_weights) - known
-            if unknown:
-                raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
-        for site in reading.sentences:
-            named = self.initial_weights
-            # Logistic normals start at their prior's mean unless told otherwise.
-            needs_default = any(reading.sources[s].concentration is not None for s in site.sources.values())
-            if isinstance(named, str) or (named is None and needs_default):
-                options = () if named is None else (named,)
-                defaults = site.grammar.initial_weights(site.words, *options)
-            else:
-                defaults = dict(named or {})
-            for block, source in site.sources.items():
-                given = defaults.get(source, defaults.get(block))
-                if named is None and reading.sources[source].mixture is not None:
-                    continue
-                if named is None and reading.sources[source].is_param:
-                    given = reading.sources[source].value
-                start.setdefault(source, self._checked_start(reading, source, block, given))
-        return start
-
-    def _checked_start(self, reading: Reading, source: str, block: str, given: Tensor | None) -> Tensor:
-        expected = reading.sources[source].block
-        if given is None:
-            raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
-        given = torch.as_tensor(given)
-        if given.shape != expected.shape:
-            raise ValueError(
-                f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"
-            )
-        if not bool(((given >= 0) & (given < torch.inf)).all()):
-            raise ValueError(f"initial_weights[{block!r}] must be non-negative and finite")
-        like = reading.sources[source].value
-        return expected.normalize(given.detach().to(like.device, like.dtype))
+        return start_weights(reading, self.initial_weights)
 
     def _step(
         self, reading: Reading, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0

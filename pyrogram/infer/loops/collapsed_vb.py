@@ -53,6 +53,12 @@ class CollapsedVB(GrammarLoop):
     steps of L-BFGS; weights that are ``pyro.param``s become normalised expected counts. ``weights()`` is the
     posterior mean (E[f] + α) / sum. All is computed in float64.
 
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> loop = CollapsedVB(pyrogram.models.dirichlet).run(words, grammar, concentration=1.0, progress=False)
+    >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
+    tensor([0.4286, 0.5714])
+
     :param batch_size: sentences of a batch see each other as they were before it. One is the paper's algorithm; any
         other has the same fixed points, and the compiled DMV does eight in hardly more time than one.
     :param order: ``"fixed"``, or ``"shuffled"`` anew for every sweep; the result depends on it a little. Batches are

@@ -22,11 +22,17 @@ class EM(GrammarLoop):
     Smith 2008, section 5); neither lowers it. A multinomial without any count keeps its weights. The learnt values
     are written into Pyro's parameter store.
 
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> loop = EM(pyrogram.models.maximum_likelihood).run(words, grammar, progress=False)
+    >>> loop.weights()["rules"].detach()  # the shares of two and three uses
+    tensor([0.4000, 0.6000])
+
     Under a concentration above 1 the density of a weight of zero is zero, and the harmonic start has such weights. The
     objective is then -inf before the first iteration, which lifts every such weight, and finite ever after.
 
     :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
-        :class:`VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
+        :class:`.VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
     """
 
     def _check(self, reading: Reading) -> None:

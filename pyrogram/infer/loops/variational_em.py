@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
@@ -53,6 +53,12 @@ class VariationalEM(GrammarLoop):
 
     ``weights()`` are the posterior means of Dirichlets and, of logistic normals, softmax of the mean: of μ for those
     drawn for each sentence, of q's mean for those drawn once. (softmax of a mean is not the mean of the softmax.)
+
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> loop = VariationalEM(pyrogram.models.dirichlet).run(words, grammar, concentration=1.0, progress=False)
+    >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
+    tensor([0.4286, 0.5714])
 
     :param averaging: what the M-step of a logistic normal averages over: ``"all"`` sentences, as the paper prints,
         so that the parameters of rare heads move slowly, or those in which the multinomial is ``"present"``. The bound
@@ -195,7 +201,7 @@ class VariationalEM(GrammarLoop):
                 estimate[name] = self._weights[name] if c is None else c / source.block.totals(c)
             elif source.mixture is not None:
                 mean = self._mean(reading, name).to(source.value.device, source.value.dtype)
-                estimate[name] = mean.exp() if self.point_estimate == "exp" else mean.softmax(-1)
+                estimate[name] = mean.exp() if self.point_estimate == "exp" else source.block.softmax(mean)
         return estimate
 
     def _mean(self, reading: Reading, name: str) -> Tensor:

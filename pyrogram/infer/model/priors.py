@@ -16,7 +16,7 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyrogram.distributions.logistic_normal import Gaussian
+from pyrogram.distributions.gaussian import Gaussian
 
 from .structure import Reading
 from .tracing import mean_of, unwrapped

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pyrogram.distributions.logistic_normal import Gaussian, Mixture
+from pyrogram.distributions import Gaussian, Mixture
 from pyrogram.grammar import Block, Grammar
 
 

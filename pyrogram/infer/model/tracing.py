@@ -127,8 +127,7 @@ def mean_of(msg: Any) -> Tensor:
 
 def _mixture_source(name: str, site: dict[str, Any]) -> Source:
     mixture = site["infer"]["mixture"]
-    block = Block(torch.Size(mixture.structure.blocks[mixture.block].shape))
-    return Source(name, block, site["value"], mixture=mixture)
+    return Source(name, mixture.structure.blocks[mixture.block], site["value"], mixture=mixture)
 
 
 def _flat_words(function: Sentence, value: Tensor) -> Tensor:
@@ -160,7 +159,10 @@ def _sources(
             )
         same = source.block.shape == block.shape and _sizes(source.block) == _sizes(block)
         if source.mixture is not None and not same:
-            raise ModelError(f"{loop} needs block {block_name!r} of site {name!r} unchanged; {_ELSEWHERE}")
+            raise ModelError(
+                f"{loop} needs a logistic normal for each multinomial of block {block_name!r} of site {name!r}, but "
+                f"{source.name!r} has others; draw it with shape=grammar.blocks[{block_name!r}]"
+            )
         if source.concentration is not None and not same:
             raise ModelError(
                 f"{loop} needs a Dirichlet for each multinomial of block {block_name!r} of site {name!r}, but "

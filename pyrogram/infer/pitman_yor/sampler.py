@@ -44,7 +44,7 @@ class PitmanYorSampler(Chain):
         sampler = PitmanYorSampler(model).run(values, num_steps=50)
         sampler.restaurants["values"].predict(keys, values, sampler.concentration["values"], sampler.discount["values"])
 
-    The model is run for every evaluation of the density: make its :class:`Contexts` outside of it.
+    The model is run for every evaluation of the density: make its :class:`.Contexts` outside of it.
 
     :param model: a Pyro model.
     :param seed: of the chain.

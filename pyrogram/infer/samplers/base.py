@@ -19,6 +19,7 @@ from pyrogram.grammar import Block, PackedBlock, Weights
 from pyrogram.infer.loops.base import GrammarLoop, site_of
 from pyrogram.infer.model.collapsed import Order, concentrations, log_joint, mean_weights, refuse_mixtures
 from pyrogram.infer.model.expected_counts import check_possible
+from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import Reading, SentenceSite
 from pyrogram.infer.model.tracing import read_model
 from pyrogram.sweeps import Sweeps
@@ -28,7 +29,7 @@ from .hyperparameters import HyperPrior, NutsHypers, SliceHypers
 
 
 class TreeSampler(GrammarLoop, MCMCKernel):
-    """A Markov chain over the derivations of all sentences; see :class:`TreeHastings` and :class:`TreeGibbs`.
+    """A Markov chain over the derivations of all sentences; see :class:`.TreeHastings` and :class:`.TreeGibbs`.
 
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
     (``MCMC(sampler, 1000).run(words)``), where the samples are the weights and the continuous hyperparameters; the
@@ -258,7 +259,7 @@ class TreeSampler(GrammarLoop, MCMCKernel):
         start = super()._start(reading)
         if isinstance(self.initial_weights, str):  # where derivations start; weights that are parameters are given
             fixed = {name: s for name, s in reading.sources.items() if s.is_param}
-            start.update({name: self._checked_start(reading, name, name, s.value) for name, s in fixed.items()})
+            start.update({name: checked(reading, name, name, s.value) for name, s in fixed.items()})
         return start
 
     def _begin(self, reading: Reading) -> None:

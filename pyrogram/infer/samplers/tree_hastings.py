@@ -26,6 +26,12 @@ class TreeHastings(TreeSampler):
 
     Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
 
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> chain = TreeHastings(pyrogram.models.dirichlet, seed=0)
+    >>> chain.run(words, grammar, concentration=1.0, num_steps=5, progress=False).weights()["rules"]
+    tensor([0.4286, 0.5714])
+
     :param annealing: simulated annealing: (T, k) lowers the temperature of the target P(t | x, α)^(1/T) geometrically
         from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
     """

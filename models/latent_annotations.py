@@ -3,7 +3,12 @@
 """PCFGs with latent annotations: trees of a treebank are seen, the subtypes of their nodes are not.
 
 The model of Matsuzaki, Miyao and Tsujii (2005), Bayesian as in Wang and Blunsom (2013), section 4.3. Every nonterminal
-A has K subtypes; a node of subtype a has children by a rule A[a] -> B[b] C[c] that is drawn from its own multinomial::
+A has K subtypes:
+
+1. theta[A, a] ~ Dirichlet(alpha) for each nonterminal A and each of its subtypes a,
+2. each node of subtype A[a] draws a rule A[a] -> B[b] C[c] from theta[A, a], down to the words of tree l.
+
+The subtypes of the nodes are summed out::
 
     grammar, trees = annotated_treebank(bank.prepared("train"), num_subtypes=2)
     model = partial(latent_annotation_pcfg, grammar=grammar)
@@ -12,6 +17,10 @@ A has K subtypes; a node of subtype a has children by a rule A[a] -> B[b] C[c] t
 
 Inference must tell subtypes apart: it starts from the treebank's own grammar with a little randomness,
 ``grammar.initial_weights(trees, "split", noise=0.01)``, the default (Petrov et al. 2006).
+
+**References:** Matsuzaki, Miyao and Tsujii (2005), "Probabilistic CFG with latent annotations",
+https://aclanthology.org/P05-1010; Wang and Blunsom (2013), "Collapsed variational Bayesian inference for PCFGs",
+https://aclanthology.org/W13-3519
 """
 
 from collections.abc import Iterable
@@ -52,8 +61,8 @@ def latent_annotation_pcfg(
     """Trees, given the weights of annotated rules.
 
     :param trees: base rules in leftmost order, shape ``(N, L)``, padded with -1.
-    :param concentration: of the Dirichlet of every (A, a), one number or one for each event; None: the weights are a
-        ``pyro.param``, for ``EM``.
+    :param concentration: alpha of the Dirichlet of every (A, a), one number or one for each event; None makes the
+        weights a ``pyro.param``, for ``EM``.
     :param initial_weights: value at which that parameter starts, shape ``(R,)``; the grammar's "split" by default.
     :param batch_size: trees per minibatch, for SVI; all by default.
     """
@@ -61,9 +70,9 @@ def latent_annotation_pcfg(
     if concentration is None:
         if initial_weights is None and "rules" not in pyro.get_param_store():
             initial_weights = grammar.initial_weights(trees)["rules"]
-        rules = pyro.param("rules", initial_weights, constraint=simplex_of(block))
+        theta = pyro.param("rules", initial_weights, constraint=simplex_of(block))
     else:
         alpha = torch.as_tensor(concentration).to(trees.device, torch.get_default_dtype())
-        rules = pyro.sample("rules", dirichlet_prior(block, alpha))
+        theta = pyro.sample("rules", dirichlet_prior(block, alpha))
     with pyro.plate("corpus", len(trees), subsample_size=batch_size) as i:
-        pyro.sample("trees", Sentence(grammar, {"rules": rules}), obs=trees[i])
+        pyro.sample("trees", Sentence(grammar, {"rules": theta}), obs=trees[i])

@@ -22,6 +22,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyrogram.grammar import Block
+
 from .gaussian import Gaussian
 from .partition import PartitionStructure, once
 
@@ -44,27 +46,41 @@ class Mixture:
 
 def logistic_normal(
     name: str,
-    loc: Tensor | float,
+    loc: Tensor | float | Gaussian,
     covariance: Tensor | None = None,
     *,
     variance: Tensor | float | None = None,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[int] | Block | None = None,
 ) -> Tensor:
     """Draw multinomials from logistic normals: softmax of a Gaussian, over the last dimension.
 
     The Gaussian is the latent site ``"<name>.eta"``, the weights are the deterministic site ``name``. All dimensions
     are dimensions of one event, so that plates come to the left.
 
-    :param loc: mu, shape ``(*batch, N)``: N events of each multinomial.
+    >>> attach = logistic_normal("attach", torch.zeros(3, 2, 3), torch.eye(3))
+    >>> attach.shape, bool(torch.allclose(attach.sum(-1), torch.ones(3, 2)))
+    (torch.Size([3, 2, 3]), True)
+
+    Multinomials of different sizes, a :class:`~pyrogram.grammar.PackedBlock` of R events, have one Gaussian for all
+    events, and softmax is taken over each multinomial: pass the block for ``shape``. With a variance they are
+    independent; with a covariance, of shape ``(R, R)``, they are so only if it is zero between them.
+
+    :param loc: mu, shape ``(*batch, N)``: N events of each multinomial; or mu and Sigma in one, a :class:`Gaussian`.
     :param covariance: Sigma, positive definite, shape ``(*batch, N, N)``; one ``(N, N)`` serves all multinomials.
     :param variance: in place of covariance, the diagonal of Sigma, shape ``(*batch, N)``.
-    :param shape: ``(*batch, N)``, to which loc and covariance are broadcast; where they have more dimensions, those
-        are batch dimensions for enclosing plates. By default, the shape that they broadcast to.
+    :param shape: the block, or its shape ``(*batch, N)``, to which loc and covariance are broadcast; where they have
+        more dimensions, those are batch dimensions for enclosing plates. By default, the shape that they broadcast to.
     :returns: the weights, shape ``(*plates, *batch, N)``.
-    :raises ValueError: if both covariance and variance are given or neither, or if shapes do not fit together.
+    :raises ValueError: if both covariance and variance are given or neither (or one besides a Gaussian), or if shapes
+        do not fit together.
     """
-    gaussian = Gaussian(_tensor(loc), covariance, None if variance is None else _tensor(variance))
-    block = gaussian.shape if shape is None else torch.Size(shape)
+    if isinstance(loc, Gaussian):
+        if covariance is not None or variance is not None:
+            raise ValueError(f"logistic normal {name!r} has a Gaussian, so it takes neither covariance nor variance")
+        gaussian = loc
+    else:
+        gaussian = Gaussian(_tensor(loc), covariance, None if variance is None else _tensor(variance))
+    block = shape if isinstance(shape, Block) else Block(gaussian.shape if shape is None else torch.Size(shape))
     structure = _untied(name, block)
     return _draw({name: f"{name}.eta"}, {name: name}, {name: gaussian}, structure)[name]
 
@@ -106,8 +122,10 @@ def _draw(
         values[family] = pyro.sample(site, function, infer=infer)
     weights = {}
     for block, site in blocks.items():
-        event_dim = structure.blocks[block].batch_dim + 1
-        value = _softmax(structure.mix(block, values), event_dim)
+        multinomials = structure.blocks[block]
+        event_dim = multinomials.batch_dim + 1
+        mixed = structure.mix(block, values)
+        value = multinomials.softmax(once(mixed, event_dim)).expand(mixed.shape)
         # What pyro.deterministic does, which takes no infer.
         infer = {"_deterministic": True, "mixture": Mixture(structure, block, dict(families))}
         weights[block] = pyro.sample(site, dist.Delta(value, event_dim=event_dim).mask(False), obs=value, infer=infer)
@@ -115,13 +133,9 @@ def _draw(
 
 
 @lru_cache(maxsize=256)
-def _untied(name: str, shape: torch.Size) -> PartitionStructure:
-    """One structure for all calls with one name and shape: models are run many times."""
-    return PartitionStructure.untied({name: shape})
-
-
-def _softmax(mixed: Tensor, event_dim: int) -> Tensor:
-    return once(mixed, event_dim).softmax(-1).expand(mixed.shape)
+def _untied(name: str, block: Block) -> PartitionStructure:
+    """One structure for all calls with one name and block: models are run many times."""
+    return PartitionStructure.untied({name: block})
 
 
 def _tensor(value: Tensor | float) -> Tensor:

@@ -2,9 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grammar with weights to be estimated, and a grammar with Dirichlet priors: for any grammar.
 
+For each multinomial k of the grammar, and each sentence l:
+
+1. theta[k] ~ Dirichlet(alpha[k]), once for the whole corpus,
+2. sentence l ~ Grammar(theta).
+
 The baselines of Cohen, Gimpel and Smith (2008), section 5: :func:`maximum_likelihood` with ``EM`` is their EM;
 :func:`dirichlet` is EM-MAP with ``EM`` and a concentration above 1, VB-Dirichlet with ``VariationalEM``, and
-VB-EM-Dirichlet with ``VariationalEM`` and ``learn=True``. One set of weights serves the whole corpus.
+VB-EM-Dirichlet with ``VariationalEM`` and ``learn=True``.
+
+**Reference:** Cohen, Gimpel and Smith (2008), "Logistic normal priors for unsupervised probabilistic grammar
+induction", Advances in Neural Information Processing Systems 21.
 """
 
 from collections.abc import Mapping
@@ -34,10 +42,10 @@ def maximum_likelihood(
     if any(name not in pyro.get_param_store() for name in grammar.blocks) and initial_weights is None:
         initial_weights = grammar.initial_weights(words)
     start = dict(initial_weights or {})
-    weights = {
+    theta = {
         name: pyro.param(name, start.get(name), constraint=simplex_of(block)) for name, block in grammar.blocks.items()
     }
-    sentences(words, grammar, weights, batch_size)
+    sentences(words, grammar, theta, batch_size)
 
 
 def dirichlet(
@@ -51,22 +59,22 @@ def dirichlet(
     """Every block is a Dirichlet site named after it.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
-    :param concentration: of every multinomial's symmetric Dirichlet, or a tensor for each block.
+    :param concentration: alpha of every multinomial's symmetric Dirichlet, or a tensor for each block.
     :param learn: make each block's concentration a ``pyro.param`` ``"concentration.<block>"`` that starts there: one
         number for all multinomials of a block.
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
-    weights = {}
+    theta = {}
     for name, block in grammar.blocks.items():
         alpha = torch.as_tensor(concentration[name] if isinstance(concentration, Mapping) else concentration)
         alpha = alpha.to(words.device, torch.get_default_dtype())
         if learn:
             alpha = pyro.param(f"concentration.{name}", alpha.clone(), constraint=constraints.positive)
-        weights[name] = pyro.sample(name, dirichlet_prior(block, alpha))
-    sentences(words, grammar, weights, batch_size)
+        theta[name] = pyro.sample(name, dirichlet_prior(block, alpha))
+    sentences(words, grammar, theta, batch_size)
 
 
-def sentences(words: Tensor, grammar: Grammar, weights: Weights, batch_size: int | None = None) -> None:
+def sentences(words: Tensor, grammar: Grammar, theta: Weights, batch_size: int | None = None) -> None:
     """The corpus: sentences are independent given the weights."""
     with pyro.plate("sentences", len(words), subsample_size=batch_size) as i:
-        pyro.sample("words", Sentence(grammar, weights), obs=words[i])
+        pyro.sample("words", Sentence(grammar, theta), obs=words[i])

@@ -1,0 +1,111 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what users give, before compiled code reads it: compiled code looks at no bounds."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
+    functorch = torch._C._functorch
+    return (
+        torch.compiler.is_compiling()
+        or functorch.is_functorch_wrapped_tensor(tensor)
+        or functorch.is_legacy_batchedtensor(tensor)
+    )
+
+
+def check_size(name: str, value: Any, least: int = 1) -> int:
+    """A size as an integer.
+
+    :raises TypeError: if it is no integer.
+    :raises ValueError: if it is below ``least``.
+    """
+    try:
+        size = operator.index(value)
+    except TypeError:
+        size = None
+    if size is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if size < least:
+        raise ValueError(f"{name} must be at least {least}, not {size}")
+    return size
+
+
+def check_shape(name: str, value: Any) -> torch.Size:
+    """A shape, such as the ``sample_shape`` of draws.
+
+    :raises TypeError: if it is no sequence of integers.
+    :raises ValueError: if one of them is negative.
+    """
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be a sequence of integers, such as (10,), not {value!r}")
+    return torch.Size([check_size(f"every number of {name}", size, 0) for size in value])
+
+
+def checked_words(words: Any, num_words: int) -> Tensor:
+    """Words as int64.
+
+    :param words: shape ``(*batch, n)``, at least one word in 0 .. num_words - 1 and then padding, -1; floats with
+        integral values will do. What torch traces is not looked at.
+    :raises TypeError: if they are no tensor.
+    :raises ValueError: with the first sentence that is not words and then padding.
+    """
+    if not isinstance(words, Tensor):
+        raise TypeError(f"words must be a tensor, not {_short(repr(words))}")
+    if words.dim() < 1 or words.shape[-1] == 0:
+        raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
+    if words.is_complex():
+        raise ValueError(f"words must be integers, not {words.dtype}")
+    if is_traced(words):
+        return words.long()
+    with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
+        plain = words.detach().double() if words.is_floating_point() else words.detach().long()
+        array = plain.cpu().numpy().reshape(-1, words.shape[-1])
+        real = array >= 0
+        # Written so that NaN fails.
+        fits = (array >= -1) & (array < num_words)
+        if words.is_floating_point():
+            fits &= array % 1 == 0
+        good = fits.all(-1) & real[:, 0] & (real[:, :-1] >= real[:, 1:]).all(-1)
+        if not good.all():
+            first = int(good.argmin())
+            raise ValueError(
+                f"words must be one or more of 0..{num_words - 1} and then padding of -1, "
+                f"but sentence {first} is {_short(str(array[first].tolist()))}"
+            )
+        return words.long()
+
+
+def check_sentence_weights(weights: Tensor | None, num_sentences: int) -> None:
+    """
+    :raises ValueError: if there is not one weight for each sentence.
+    """
+    if weights is not None and weights.shape != (num_sentences,):
+        raise ValueError(f"sentence_weights must have shape ({num_sentences},), not {tuple(weights.shape)}")
+
+
+def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = None) -> Tensor:
+    """log Z, but NaN where a log weight of the grammar is: charts drop NaN where they look for the greatest of terms.
+
+    :param log_z: shape ``(B,)``.
+    :param tables: log weights, shape ``(1 or B, ...)``, and how many dimensions the events have.
+    :param own: the row of the tables of each sentence, shape ``(B,)``; None: as batches broadcast.
+    """
+    for table, event_dim in tables:
+        table = table.detach()
+        spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
+        if is_traced(table) or bool(spoilt.any()):
+            log_z = log_z + torch.where(spoilt if own is None else spoilt[own], torch.nan, 0.0).to(log_z.dtype)
+    return log_z
+
+
+def _short(text: str) -> str:
+    """What of a value goes into a message."""
+    return text if len(text) <= 200 else f"{text[:200]} ..."

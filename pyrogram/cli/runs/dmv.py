@@ -1,0 +1,104 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A run of the dependency model with valence: its folder, and trees for files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
+from pyrogram.cli.io.files import as_written
+from pyrogram.cli.io.trees import dependency_text
+from pyrogram.cli.runs.evaluation import parse, smoothed
+from pyrogram.cli.runs.folder import CONFIG, read_weights, tags_and_smoothing, write_weights
+from pyrogram.cli.runs.run import ParseOptions, Run
+from pyrogram.cli.runs.starts import double_precision
+from pyrogram.data import Corpus, Vocabulary
+from pyrogram.data.heads import rows_of_heads
+from pyrogram.data.punctuation import heads_with_punctuation, kept_words
+from pyrogram.data.records import Alphabet
+from pyrogram.grammar import Weights
+from pyrogram.grammars import DMV
+
+
+@dataclass(frozen=True)
+class DMVRun(Run):
+    """A DMV with its weights.
+
+    :param tags: what kind of symbols it has learnt from.
+    :param smoothing: how much of the uniform multinomial is mixed in before parsing.
+    """
+
+    grammar: DMV
+    weights: Weights
+    vocab: Vocabulary
+    tags: Alphabet
+    smoothing: float
+    kind: ClassVar[str] = "DMV"
+
+    @classmethod
+    def load(cls, path: Path, config: dict[str, Any]) -> DMVRun:
+        with as_written(path / CONFIG):
+            vocab = Vocabulary.from_list(config["vocabulary"])
+            tags, smoothing = tags_and_smoothing(config)
+            valence = config["grammar"]["valence_attach"]
+            if not isinstance(valence, bool):
+                raise TypeError
+            grammar = DMV(len(vocab), valence_attach=valence)
+        return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing)
+
+    def write(self, path: Path) -> None:
+        write_weights(path, self.weights)
+
+    def description(self) -> dict[str, Any]:
+        return {"kind": self.kind, "num_tags": len(self.vocab), "valence_attach": self.grammar.valence_attach}
+
+    def symbols(self) -> Sequence[Any]:
+        return self.vocab.to_list()
+
+    def parse(self, file: Path, options: ParseOptions) -> str:
+        """Parse without punctuation, and attach it (:func:`~pyrogram.data.punctuation.attach_punctuation`)."""
+        records = read_records(file, options.format, self.tags)
+        trees: list[list[int]] = []
+        if any(any(kept_words(record)) for record in records):
+            corpus = read_corpus(
+                file,
+                format=options.format,
+                tags=self.tags,
+                vocab=self.vocab,
+                unknown=options.unknown,
+                heads="ignore",
+                no_tags_option=f"give a file that has it, for the grammar was learnt with --tags {self.tags}",
+            )
+            note_unknown(corpus, file)
+            with double_precision():
+                weights = smoothed(self.grammar, self.weights, self.smoothing)
+                heads, _ = parse(self.grammar, weights, corpus.words, [options.decoder])
+            trees = rows_of_heads(heads[options.decoder], corpus.lengths)
+        return dependency_text(file, options.format, records, heads_with_punctuation(records, trees))
+
+    def sample(self, num: int, max_length: int, brackets: bool) -> str:
+        words, heads = self.grammar.sample_trees(self.weights, (num,), max_length)
+        sentences = [self.vocab.decode(row) for row in words]
+        trees = [row[: len(s)].tolist() for row, s in zip(heads, sentences, strict=True)]
+        if brackets:
+            return "".join(_bracketed(t, s) + "\n" for t, s in zip(trees, sentences, strict=True))
+        return Corpus.from_sentences(sentences, heads=trees, tags=self.tags, punctuation="keep").to_conllu()
+
+
+def _bracketed(heads: Sequence[int], symbols: Sequence[str]) -> str:
+    """A projective tree as nested brackets; each holds one bare symbol, its head."""
+    children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for c, h in enumerate(heads, 1):
+        children[h].append(c)
+    order = [heads.index(0) + 1]
+    for c in order:  # heads before what hangs on them
+        order += children[c]
+    inside = {c: symbols[c - 1] for c in order}
+    for c in reversed(order):
+        parts = [(d, f"[{inside[d]}]") for d in children[c]]
+        inside[c] = " ".join(text for _, text in sorted([*parts, (c, symbols[c - 1])]))
+    return inside[order[0]]

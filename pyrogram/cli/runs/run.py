@@ -1,0 +1,70 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""One interface for the folders of all models: what induce and train write there, parse and sample read back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from typing_extensions import Self
+
+
+@dataclass(frozen=True)
+class ParseOptions:
+    """How to parse a file; the options of ``pyrogram parse`` explain them."""
+
+    decoder: str = "mbr"
+    format: str = "auto"
+    unknown: str = "most_frequent"
+    retag: str = "missing"
+
+
+class Run(ABC):
+    """A finished run: a grammar with all that parsing needs.
+
+    :cvar kind: of the grammar, which ``config.json`` says.
+    :cvar has_tagger: whether it can tag sentences.
+    """
+
+    kind: ClassVar[str]
+    has_tagger: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def load(cls, path: Path, config: dict[str, Any]) -> Self:
+        """Read a run back.
+
+        :param path: its folder.
+        :param config: what its ``config.json`` holds.
+        :raises CommandError: if a file is missing, or not as it was written.
+        """
+
+    @abstractmethod
+    def write(self, path: Path) -> None:
+        """Write what :meth:`load` reads, but for ``config.json``."""
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """The grammar for ``config.json``."""
+
+    @abstractmethod
+    def symbols(self) -> Sequence[Any]:
+        """The vocabulary for ``config.json``."""
+
+    @abstractmethod
+    def parse(self, file: Path, options: ParseOptions) -> str:
+        """A file with the trees of all its sentences, as text.
+
+        :raises CommandError: for a file that the grammar cannot parse.
+        """
+
+    @abstractmethod
+    def sample(self, num: int, max_length: int, brackets: bool) -> str:
+        """Sentences with their trees, as text, by torch's generator.
+
+        :param brackets: instead of CoNLL-U, where there is a choice.
+        """

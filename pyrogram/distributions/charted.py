@@ -1,0 +1,92 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What distributions have in common whose probabilities come out of a chart: it is filled once, and kept."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from pyrogram.charts.checks import is_traced
+from pyrogram.charts.projective import choose_engine
+
+Self = TypeVar("Self", bound="ChartDistribution")
+
+
+class ChartDistribution(TorchDistribution):
+    """A distribution that computes a chart once, and again if a tensor that it was computed from has changed.
+
+    A change in place is told by the tensor's version, as autograd does; so a change of ``tensor.data``, which hides
+    from autograd, is not noticed.
+    """
+
+    _cache: dict[str, _Kept]
+
+    @abstractmethod
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        """The tensors that charts are computed from."""
+
+    def expand(self: Self, batch_shape: Any, _instance: Any = None) -> Self:
+        """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
+        new: Self = self._get_checked_instance(type(self), _instance)
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
+        TorchDistribution.__init__(new, torch.Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed hangs on a graph: torch refuses to copy that, and a pickle would cut it off unnoticed.
+        return {**self.__dict__, "_cache": {}}
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether something was computed, with the graph that is wanted, from the tensors as they are."""
+        kept = self._cache.get(name)
+        if kept is None or (torch.is_grad_enabled() and not kept.with_graph):
+            return False
+        now = _states(self._inputs())
+        return now is not None and all(a is b and v == w for (a, v), (b, w) in zip(kept.inputs, now, strict=True))
+
+    def _kept(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Compute once, and again if it is not kept."""
+        if self._is_kept(name):
+            return self._cache[name].value
+        inputs, value = _states(self._inputs()), compute()
+        if inputs is not None:
+            self._cache[name] = _Kept(torch.is_grad_enabled(), inputs, value)
+        return value
+
+
+class _Kept(NamedTuple):
+    """What was computed, whether with a graph, and from which tensors in which state."""
+
+    with_graph: bool
+    inputs: tuple[tuple[Tensor | None, int], ...]
+    value: Any
+
+
+def _states(inputs: tuple[Tensor | None, ...]) -> tuple[tuple[Tensor | None, int], ...] | None:
+    """Tensors and their versions; None if one has no version, so that nobody can tell whether it changed."""
+    found = []
+    for x in inputs:
+        traced = x is None or is_traced(x)
+        if x is not None and not traced and x.is_inference():
+            return None
+        found.append((x, 0 if x is None or traced else x._version))
+    return tuple(found)
+
+
+def conditional(score: Tensor, log_z: Tensor) -> Tensor:
+    """log p(y | x) = score - log Z; -inf where log Z is, for then no y is possible. NaN stays NaN."""
+    return torch.where(log_z == -torch.inf, -torch.inf, score - log_z)
+
+
+def copied(values: Tensor) -> Tensor:
+    """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
+    if values.requires_grad or choose_engine(values, None) == "torch":
+        return values.clone()
+    return torch.from_numpy(values.numpy().copy())

@@ -1,0 +1,103 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Where the loops start: weights for each source, from what the user gives or from a grammar's initialisers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from pyrogram.grammar import Grammar, Weights
+
+from .structure import Reading, SentenceSite
+
+
+def start_weights(reading: Reading, given: Mapping[str, Tensor] | str | None) -> Weights:
+    """Initial weights by source: normalised.
+
+    :param given: weights by source or block; or the name of an initialiser; or None: a ``pyro.param`` starts at its
+        value, a Dirichlet site where the grammar's default initialiser says, and a logistic normal is left out.
+    :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
+    """
+    if isinstance(given, Mapping):
+        known = set(reading.sources).union(*(site.sources for site in reading.sentences))
+        unknown = set(given) - known
+        if unknown:
+            raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
+    start: Weights = {}
+    made: dict[tuple[str, ...], list[tuple[int, Grammar, Weights]]] = {}
+    for name, source in reading.sources.items():
+        users = [site for site in reading.sentences if name in site.sources.values()]
+        block = _block(users[0], name)
+        if isinstance(given, Mapping):
+            start[name] = checked(reading, name, block, given.get(name, given.get(block)))
+        elif given is None and source.is_param:
+            start[name] = checked(reading, name, block, source.value)
+        elif given is not None or source.mixture is None:
+            key = tuple(site.name for site in users)
+            if key not in made:
+                made[key] = _initialised(users, given)
+            terms = [size * found[_block_of(users, grammar, name)] for size, grammar, found in made[key]]
+            start[name] = checked(reading, name, block, torch.stack(terms).sum(0))
+    return start
+
+
+def checked(reading: Reading, source: str, block: str, given: Tensor | None) -> Tensor:
+    """Given weights, normalised, in the dtype and on the device of the model's.
+
+    :raises ValueError: if there are none, or if they have another shape, or are negative, NaN or infinite.
+    """
+    expected = reading.sources[source].block
+    if given is None:
+        raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
+    given = torch.as_tensor(given)
+    if given.shape != expected.shape:
+        raise ValueError(
+            f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"
+        )
+    if not bool(((given >= 0) & (given < torch.inf)).all()):
+        raise ValueError(f"initial_weights[{block!r}] must be non-negative and finite")
+    like = reading.sources[source].value
+    return expected.normalize(given.detach().to(like.device, like.dtype))
+
+
+def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tuple[int, Grammar, Weights]]:
+    """The initial weights of each grammar of some sites from the words of all its sites, and how many sentences."""
+    corpora: list[tuple[Grammar, list[Tensor]]] = []
+    for site in sites:
+        for grammar, words in corpora:
+            if _same(grammar, site.grammar):
+                words.append(site.words)
+                break
+        else:
+            corpora.append((site.grammar, [site.words]))
+    options = () if method is None else (method,)
+    return [
+        (sum(map(len, words)), grammar, grammar.initial_weights(_joined(words), *options)) for grammar, words in corpora
+    ]
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Sentences of several sites as one corpus, padded to the longest."""
+    width = max(words.shape[-1] for words in parts)
+    return torch.cat([torch.nn.functional.pad(words, (0, width - words.shape[-1]), value=-1) for words in parts])
+
+
+def _same(one: Grammar, other: Grammar) -> bool:
+    """Whether two grammars have the same words and events, so that their corpora are one corpus."""
+    if one is other:
+        return True
+    alike = type(one) is type(other) and (one.identity, one.num_words) == (other.identity, other.num_words)
+    return alike and dict(one.blocks) == dict(other.blocks)
+
+
+def _block_of(sites: Sequence[SentenceSite], grammar: Grammar, source: str) -> str:
+    """The block that a source is of a grammar, at the first site that has this grammar."""
+    return next(_block(site, source) for site in sites if site.grammar is grammar)
+
+
+def _block(site: SentenceSite, source: str) -> str:
+    """The first block of a site's grammar that has its weights from a source."""
+    return next(block for block, name in site.sources.items() if name == source)

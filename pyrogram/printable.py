@@ -1,0 +1,39 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Text of files on its way to a terminal or into a message: control characters are written as escapes."""
+
+from __future__ import annotations
+
+import re
+
+#: How much of a word is shown in a message.
+LONGEST_WORD = 40
+# C0, DEL and C1 (ESC, CSI and OSC among them), line and paragraph separators, embeddings and overrides of writing
+# direction, halves of surrogate pairs. Joiners stay: words of Persian and of Indian languages contain them.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str, longest: int | None = None, keep: str = "") -> str:
+    r"""The text with every control character as an escape, ESC as ``\x1b``; applied twice it changes nothing more.
+
+    :param longest: cut after so many characters, with three dots; None: keep all.
+    :param keep: control characters that stay, such as the line ends of a table.
+    """
+    if longest is not None and len(text) > longest:
+        text = text[:longest] + "..."
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def shown(word: str) -> str:
+    """A word for a message: printable, at most :data:`LONGEST_WORD` characters of it."""
+    return printable(word, LONGEST_WORD)
+
+
+def quoted(word: str) -> str:
+    """The same in quotes."""
+    quote = '"' if "'" in word and '"' not in word else "'"
+    return f"{quote}{shown(word)}{quote}"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

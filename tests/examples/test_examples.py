@@ -1,0 +1,97 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Every example runs, in a small form; every model has an example, and every example is listed here."""
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyrogram import models
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+
+#: By example: what it is run with, again for other options, and what it must print.
+EXAMPLES: dict[str, tuple[list[str], str]] = {
+    "bilingual": (["--num-sentences 40 --max-length 5 --num-steps 2"], r"second: \d+ sentences, \d+.\d% of heads"),
+    "dirichlet": (
+        [f"--num-sentences 40 --max-length 5 --num-steps 2 --inference {name}" for name in ("vb", "cvb", "hastings")],
+        r"heads that are right: \d+.\d%",
+    ),
+    "latent_annotation_pcfg": (["--num-trees 40 --num-steps 2"], r"labelled F1 of 4 other sentences: \d+.\d%"),
+    "logistic_normal": (
+        [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once", "--diagonal")],
+        r"heads that are right: \d+.\d%",
+    ),
+    "maximum_likelihood": (["--num-sentences 40 --num-steps 2"], r"heads that are right: \d+.\d%; attach-right: \d+"),
+    "morphology": (["--num-words 20 --num-steps 2"], r"F1 of morphemes \d+.\d%, of boundaries \d+.\d%"),
+    "pitman_yor_dependency": (
+        ["--num-sentences 40 --num-steps 2", "--num-sentences 40 --num-steps 1 --prior dirichlet-fixed"],
+        r"4 other sentences: -\d+.\d\d nats a word",
+    ),
+    "shared_logistic_normal": (
+        [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once --ties V&N")],
+        r"tied by \S+: bound -\d+",
+    ),
+    "syntactic_topics": (
+        ["--num-sentences 30 --num-states 3 --num-steps 5 --num-svi-steps 3"],
+        r"states summed out: log joint from -\d+",
+    ),
+}
+RUNS = [(name, options) for name, (runs, _) in EXAMPLES.items() for options in runs]
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def is_model(value: Any) -> bool:
+    """A function that samples and returns nothing."""
+    return (
+        inspect.isfunction(value)
+        and inspect.signature(value).return_annotation is None
+        and "pyro.sample(" in inspect.getsource(inspect.getmodule(value))  # type: ignore[arg-type]
+    )
+
+
+def all_models() -> dict[str, Callable[..., None]]:
+    found = {name: getattr(models, name) for name in models.__all__}
+    return {name: f for name, f in (found | vars(models.morphology)).items() if is_model(f)}
+
+
+def test_every_example_is_listed() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(EXAMPLES)
+
+
+def test_models_are_recognised() -> None:
+    assert {"dirichlet", "morphology", "bilingual", "corpus_logistic_normal"} <= set(all_models())
+    assert not {"initial_experts", "observed", "annotated_treebank"} & set(all_models())
+
+
+@pytest.mark.parametrize("name", all_models())
+def test_every_model_has_an_example(name: str) -> None:
+    users = [path.stem for path in FOLDER.glob("*.py") if all_models()[name] in vars(load(path.stem)).values()]
+    assert users, f"no program in examples/ uses models.{name}"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_say_what_they_are(name: str) -> None:
+    """The reference, and how to call it."""
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert f"python examples/{name}.py" in text and re.search(r"^References?: .*\(\d{4}\)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name, options", RUNS, ids=[f"{name} {options}".strip() for name, options in RUNS])
+def test_runs(name: str, options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    load(name).main(options.split())
+    out, err = capsys.readouterr()
+    assert re.search(EXAMPLES[name][1], out), out
+    assert not err

@@ -1,0 +1,105 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What `pyrogram.<TAB>` shows, what an import of a module gives, and that docs/api.md has every public name."""
+
+import importlib
+import importlib.util
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import pyrogram
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC_PACKAGES = {"data", "distributions", "grammars", "guides", "infer", "metrics", "models", "testing", "viz"}
+
+
+def packages(name: str) -> list[str]:
+    """A package and all packages in it."""
+    path = importlib.import_module(name).__path__
+    inner = [f"{name}.{m.name}" for m in pkgutil.iter_modules(path) if m.ispkg]
+    return [name, *(found for package in inner for found in packages(package))]
+
+
+PACKAGES = sorted({*packages("pyrogram"), *packages("pyrogram.models"), *packages("pyrogram.guides")})
+
+
+def test_all_packages_are_seen() -> None:
+    assert {"pyrogram.distributions", "pyrogram.infer.loops", "pyrogram.models", "pyrogram.guides"} <= set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_import_of_a_module_gives_that_module(package: str) -> None:
+    """``import package.module as m`` takes the attribute of the package, so no function may stand there."""
+    parent = importlib.import_module(package)
+    hidden = {
+        m.name: getattr(parent, m.name)
+        for m in pkgutil.iter_modules(parent.__path__)
+        if importlib.import_module(f"{package}.{m.name}") is not getattr(parent, m.name)
+    }
+    assert not hidden
+
+
+def test_pyrogram_shows_its_public_packages_and_names_alone() -> None:
+    """In a fresh process, before and after everything public was used."""
+    code = """
+import pyrogram
+before = dir(pyrogram)
+for name in pyrogram.__all__:
+    getattr(pyrogram, name)
+assert dir(pyrogram) == before, set(dir(pyrogram)) ^ set(before)
+print(*before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    shown = {name for name in done.stdout.split() if not name.startswith("_")}
+    classes = {"CFG", "DMV", "HMM", "Block", "Corpus", "Grammar", "LatentAnnotations"}
+    assert shown == PUBLIC_PACKAGES | classes
+
+
+@pytest.mark.parametrize("package", sorted(PUBLIC_PACKAGES))
+def test_packages_show_their_public_names_alone(package: str) -> None:
+    module = importlib.import_module(f"pyrogram.{package}")
+    assert dir(module) == sorted(module.__all__) and len(set(module.__all__)) == len(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_modules_beside_the_packages_say_what_others_may_import() -> None:
+    for found in pkgutil.iter_modules(pyrogram.__path__):
+        module = importlib.import_module(f"pyrogram.{found.name}")
+        if not found.ispkg and found.name != "__main__":
+            assert getattr(module, "__all__", None), f"{found.name} has no __all__"
+
+
+def make_api() -> Any:
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_public_names_is_current() -> None:
+    maker = make_api()
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == maker.page(), "run make docs"
+
+
+def test_the_page_has_every_public_name() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    assert {f"pyrogram.{name}" for name in PUBLIC_PACKAGES} <= set(sections)
+    for package, section in sections.items():
+        module = importlib.import_module(package)
+        names = [n for n in module.__all__ if package != "pyrogram" or not isinstance(getattr(module, n), ModuleType)]
+        missing = [n for n in names if f"- **`{n}`**" not in section and f"- **`{n}(" not in section]
+        assert not missing, f"{package} in docs/api.md lacks {missing}"
+        assert ")`**\n  \n" not in section, f"a name of {package} has no docstring"
+
+
+def test_make_docs_writes_the_page() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "\ndocs: $(READY)\n\t$(BIN)/python docs/make_api.py\n" in makefile
