@@ -23,7 +23,9 @@ from pyrogram.cli.commands.choices import (
     Unknown,
     Unseen,
 )
+from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
+from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.settings import Settings
 from reproductions.options import WhichTable, check_files, experiment_of, refuse_unused
 
@@ -141,6 +143,7 @@ def reproduce(
         PointEstimate,
         typer.Option(help="What to parse with: the softmax of the mean, or its exp.", rich_help_panel=_NORMAL),
     ] = PointEstimate.softmax,
+    quiet: Quiet = False,
 ) -> None:
     """Make the tables of four papers anew: every row from many starts, beside the papers' figures.
 
@@ -250,9 +253,10 @@ def _trials(
     table = experiment if experiment in ("pitman-yor", "topics") else f"cvb, {experiment}"
     settings = TrialSettings(table, used, _digests(given), starts, seed, wanted, jobs or default_jobs())
     study = TrialStudy(settings, read)
-    results = _finished(study, out, resume)
-    if out is not None:
-        trial_tables.write_trials(out, study, results)
+    with only_run(out):
+        results = _finished(study, out, resume)
+        if out is not None:
+            trial_tables.write_trials(out, study, results)
     screen = console()
     for part in trial_tables.terminal(study, results):
         screen.print(part)
@@ -288,11 +292,12 @@ def _run(study: Study, out: Path | None, resume: bool) -> None:
     from reproductions.induction.render import markdown, terminal
     from reproductions.induction.tables import make_report, write_tables
 
-    results = _finished(study, out, resume)
-    report = make_report(study, results)
-    if out is not None:
-        write_tables(out, study, results, report, markdown(report))
-        write_pictures(out, study)
+    with only_run(out):
+        results = _finished(study, out, resume)
+        report = make_report(study, results)
+        if out is not None:
+            write_tables(out, study, results, report, markdown(report))
+            write_pictures(out, study)
     screen = console()
     for part in terminal(report):
         screen.print(part)

@@ -23,7 +23,7 @@ class WhichTable(str, Enum):
 
 # Files are checked by who reads them.
 _COMMON = {"table", "train", "train2", "dev", "dev2", "test", "test2", "format"}
-_COMMON |= {"rows", "starts", "seed", "jobs", "out", "resume"}
+_COMMON |= {"rows", "starts", "seed", "jobs", "out", "resume", "quiet"}
 _STOPPING = {"steps", "tolerance", "patience", "smoothing"}
 _INDUCTION = _STOPPING | {"tags", "max_length", "dev_max_length", "unknown", "init", "stops", "distance", "noise"}
 _NORMALS = {"covariance", "averaging", "point_estimate"}

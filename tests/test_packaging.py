@@ -31,6 +31,7 @@ BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
+BELOW["__main__"] = {"cli"}
 BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 
 # The folders of a layer, the lowest first: a module imports from its own folder and from lower rows. "" stands for

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pyrogram import __version__
+from pyrogram.cli.commands.data import data
 from pyrogram.cli.commands.draw import draw
 from pyrogram.cli.commands.evaluate import evaluate
 from pyrogram.cli.commands.induce import induce
@@ -30,12 +31,12 @@ def _paragraphs(command: Callable[..., None]) -> str:
 app = typer.Typer(
     help="Grammars from sentences: learn dependency grammars, parse with them, and see how right they are.",
     epilog="First time here? Try: pyrogram induce --demo",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (induce, train, parse, evaluate, draw, sample):
     app.command(help=_paragraphs(command))(command)
+app.add_typer(data, name="data")
 reproduce = find_reproduce()
 app.command("reproduce", help=_paragraphs(reproduce), context_settings={"ignore_unknown_options": reproduce is absent})(
     reproduce

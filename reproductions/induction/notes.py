@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from pyrogram.cli.runs.report import SUPERVISED
 from reproductions.induction.published import PUBLISHED
 from reproductions.induction.study import Study
 from reproductions.induction.systems import MAP_GRID, VB_GRID
@@ -20,6 +21,7 @@ def notes(study: Study, results: Mapping[Key, Result]) -> tuple[str, ...]:
     return (
         _about_paper(study),
         _about_learning(study),
+        *([SUPERVISED] if any(row.name == "supervised" for row in study.rows) else []),
         _about_starts(study),
         _about_stopping(study),
         *_about_alphas(results),
@@ -45,9 +47,8 @@ def _about_learning(study: Study) -> str:
     common = study.settings.common
     sizes = [f"{len(l.short):,} sentences of at most {common.max_length} words of {l.name}" for l in study.languages]
     alphabet = "; both corpora have one alphabet, that of their union" if len(study.languages) > 1 else ""
-    seen = ""
-    if any(row.name == "supervised" for row in study.rows):
-        seen = ", but by Supervised MLE (the same sentences, each count + 0.1)"
+    supervised = any(row.name == "supervised" for row in study.rows)
+    seen = ", but by the supervised DMV" if supervised else ""
     what = f"learnt from the {common.tags} tags of {' and '.join(sizes)}{alphabet}"
     return f"{what}. Their heads were not seen{seen}."
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +82,6 @@ class Study:
         """Do one start of one row: learn, parse, score."""
         row = next(row for row in self.rows if row.name == key.row)
         languages = tuple(self.languages[i] for i in key.languages)
-        began = time.monotonic()
         with double_precision(), one_thread():
             if row.learn is None:
                 learnt = Learnt(())
@@ -93,4 +91,4 @@ class Study:
                 learnt = row.learn(Lab(self.settings.common, languages, key.start, before, row.ties, say, *options))
             say("parsing")
             scores = scores_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
-        return pack(learnt, scores, time.monotonic() - began, self.settings.fingerprint(key.row))
+        return pack(learnt, scores, self.settings.fingerprint(key.row))

@@ -93,7 +93,7 @@ def vb_em(lab: Lab) -> Learnt:
 
 
 def supervised(lab: Lab) -> Learnt:
-    """Relative frequencies in the gold trees of the training sentences, each count raised by 0.1: the ceiling."""
+    """The supervised DMV, as in the tables of ``induce`` and ``train``; the papers have its maximum likelihood."""
     short = lab.language.short
     return Learnt((lab.language.grammar.initial_weights(short.words, "supervised", heads=short.heads),))
 
@@ -194,7 +194,7 @@ def hastings(lab: Lab, alpha: float) -> Learnt:
 
 _ATTACH_RIGHT = Row("attach-right", "Attach-Right", None, many=False)
 _EM = Row("em", "EM", em, above="attach-right")
-_SUPERVISED = Row("supervised", "Supervised MLE", supervised, many=False)
+_SUPERVISED = Row("supervised", "supervised DMV", supervised, many=False)
 _WITH_FAMILIES = partial(log_normal, families=True)
 
 LOGNORMAL_ROWS = (

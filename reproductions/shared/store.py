@@ -28,16 +28,18 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, deserialize
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
-from pyrogram.cli.runs.folder import entries
+from pyrogram.cli.io.lock import LOCK
+from pyrogram.cli.runs.folder import entries, is_draft
+from pyrogram.infer.loops.checkpoint import safetensors_bytes
 from reproductions.shared.learnt import Learnt, Score
 from reproductions.shared.settings import StudySettings, TrialSettings
 
-FORMAT = "pyrogram-reproduce-1"
+FORMAT = "pyrogram-reproduce-2"
 CONFIG, STARTS = "config.json", "starts"
 _PICTURES = tuple(
     f"{name}.svg" for name in ("curves", "covariance", "experts", "subtypes", "topics", "traces", "draws", "contexts")
@@ -71,7 +73,6 @@ class Key:
 class Result:
     """What a start of a row came to.
 
-    :param seconds: that it took.
     :param metrics: other scores by name.
     """
 
@@ -80,11 +81,10 @@ class Result:
     held_out: float
     stopped: str
     alpha: float | None
-    seconds: float
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: str) -> bytes:
+def pack(learnt: Learnt, scores: Sequence[Score], fingerprint: str) -> bytes:
     """The bytes of a file: weights and parameters as tensors, all else in the metadata."""
     tensors: dict[str, Tensor] = {}
     for i, weights in enumerate(learnt.weights):
@@ -97,10 +97,9 @@ def pack(learnt: Learnt, scores: Sequence[Score], seconds: float, fingerprint: s
         "held_out": None if math.isnan(learnt.held_out) else learnt.held_out,
         "stopped": learnt.stopped,
         "alpha": learnt.alpha,
-        "seconds": round(seconds, 3),
         "metrics": {name: None if math.isnan(value) else value for name, value in learnt.metrics.items()},
     }
-    return save(tensors, {"format": FORMAT, "fingerprint": fingerprint, "result": json.dumps(result)})
+    return safetensors_bytes(tensors, {"format": FORMAT, "fingerprint": fingerprint, "result": json.dumps(result)})
 
 
 def unpack_result(data: bytes) -> Result:
@@ -156,20 +155,26 @@ def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: boo
     :param resume: False removes the files of an earlier study.
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
-    others = sorted(p.name for p in entries(path) if p.name != STARTS and not _is_draft(p))
-    if others and (CONFIG not in others or _config(path).get("format") != FORMAT):
+    others = sorted(p.name for p in entries(path) if p.name not in (STARTS, LOCK) and not is_draft(p))
+    found = _config(path).get("format") if CONFIG in others else None
+    if isinstance(found, str) and found.startswith("pyrogram-reproduce-") and found != FORMAT:
+        told = f"holds a reproduction of another version of pyrogram ({found}, not {FORMAT})"
+        raise CommandError(f"--out {path} {told}; give another folder")
+    if others and found != FORMAT:
         raise CommandError(f"--out {path} holds files but no reproduction ({others[0]}); give another folder")
     if others and resume:
-        found = _config(path).get("settings")
-        told = settings.differences(found if isinstance(found, dict) else {})
-        if told:
+        earlier = _config(path).get("settings")
+        differences = settings.differences(earlier if isinstance(earlier, dict) else {})
+        if differences:
             advice = "give another --out, or --no-resume to replace it"
-            raise CommandError(f"--out {path} holds a reproduction with other settings ({'; '.join(told)}); {advice}")
+            raise CommandError(
+                f"--out {path} holds a reproduction with other settings ({'; '.join(differences)}); {advice}"
+            )
     try:
         (path / STARTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
-    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
+    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if is_draft(p)]
     old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
     for leftover in drafts + old:
         leftover.unlink(missing_ok=True)
@@ -210,11 +215,6 @@ def other_rows(path: Path, keys: Iterable[Key]) -> str:
     rest = [file.name for file in sorted((path / STARTS).glob("*.safetensors")) if file.name not in named]
     counts = Counter(name.removesuffix(".safetensors").rpartition("-")[0] for name in rest)
     return ", ".join(f"{row} ({count})" for row, count in counts.items())
-
-
-def _is_draft(path: Path) -> bool:
-    """What a killed process may leave behind."""
-    return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+from pyrogram.cli.io.errors import note
+from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs.workers import run_tasks
-from reproductions.shared.progress import StudyWatch
 from reproductions.shared.settings import StudySettings, TrialSettings
 from reproductions.shared.store import Key, Result, open_folder, read_start, unpack_result, write_start
 
@@ -35,13 +37,24 @@ def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Resu
         done = {key: data for key in tasks if (data := read_start(out, key, study.settings)) is not None}
     results = {key: unpack_result(data) for key, data in done.items()}
     rest = {key: needs for key, needs in tasks.items() if key not in done}
+    if done:
+        note(f"going on in {out}, which has {len(done)} of {len(tasks)} starts of rows")
     with (
-        StudyWatch(len(tasks), len(done), out) as watch,
-        closing(run_tasks(study, rest, done, study.settings.jobs, watch.say)) as finished,
+        Bar(len(tasks), len(done)) as bar,
+        closing(run_tasks(study, rest, done, study.settings.jobs, bar.say)) as finished,
     ):
         for key, data in finished:
             if out is not None:
                 write_start(out, key, data)
             results[key] = unpack_result(data)
-            watch.finished(key, results[key])
+            bar.finished(key, f"[{len(results)}/{len(tasks)}] {key}: {_told(results[key])}")
     return {key: results[key] for key in tasks}
+
+
+def _told(result: Result) -> str:
+    parts = [f"α = {result.alpha:g}"] if result.alpha is not None else []
+    if result.iterations:
+        parts.append(f"{result.iterations} iterations")
+    if not math.isnan(result.held_out):
+        parts.append(f"held-out log-likelihood {result.held_out:,.2f}")
+    return ", ".join([*parts, result.stopped or "done"])

@@ -56,7 +56,16 @@ def result(table, system, decoder, max_length, column, start=""):
 def test_the_folder_has_everything(run_folder):
     names = {p.relative_to(run_folder).as_posix() for p in run_folder.rglob("*") if p.is_file()}
     starts = {f"starts/{i:03d}.safetensors" for i in (1, 2, 3)}
-    files = {"config.json", WEIGHTS, "parses.conllu", "curve.csv", "curve.svg", "results.csv", "results.md"}
+    files = {
+        "config.json",
+        WEIGHTS,
+        "parses.conllu",
+        "curve.csv",
+        "curve.svg",
+        "results.csv",
+        "results.md",
+        "README.md",
+    }
     assert names == files | starts
     config = json.loads((run_folder / "config.json").read_text())
     assert config["settings"]["method"] == "vb" and config["settings"]["alpha"] == 0.25

@@ -115,16 +115,16 @@ def test_probabilities_of_the_file_are_where_it_starts(induce, files):
 
 
 def test_resumed_runs_are_the_same(induce, monkeypatch):
-    from pyrogram.cli.runs.progress import Watch
+    from pyrogram.cli.runs.starts import StartWork
 
     whole = induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="whole")
 
-    def interrupt(self, number, loop):
+    def interrupt(self, number, say, loop):
         if (number, len(loop.history)) == (2, 11):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(AssertionError, match="interrupted"):
-        patch.setattr(Watch, "iteration", interrupt)
+        patch.setattr(StartWork, "_iteration", interrupt)
         induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="cut")
     cut = induce("--steps", 20, "--tolerance", 0, "--starts", 2, "--method", "hastings", name="cut")
     for name in ("weights.safetensors", "curve.csv", "results.csv", "parses.mrg", "grammar.pcfg"):

@@ -9,19 +9,14 @@ import sys
 import time
 
 import pytest
-from safetensors.torch import load
 
-from pyrogram.cli.runs.progress import Watch
+from pyrogram.cli.runs.starts import StartWork
 from pyrogram.infer import GrammarLoop
 
 
 def files(folder):
-    """The bytes of all files; of checkpoints the tensors' bytes, for safetensors does not sort its metadata."""
-    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    for name in [name for name in found if name.startswith("starts/")]:
-        tensors = load(found.pop(name))
-        found.update({f"{name}:{key}": tensor.numpy().tobytes() for key, tensor in tensors.items()})
-    return found
+    """The bytes of all files."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
@@ -34,12 +29,12 @@ def command(treebanks):
 def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatch):
     assert call(*command, "--out", tmp_path / "whole").status == 0
 
-    def interrupt(self, number, loop):
+    def interrupt(self, number, say, loop):
         if (number, len(loop.history)) == (start, iteration):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "iteration", interrupt)
+        patch.setattr(StartWork, "_iteration", interrupt)
         done = call(*command, "--out", tmp_path / "cut")
     assert done.status == 130
     assert done.err.splitlines()[-1].startswith("pyrogram: interrupted; ")

@@ -61,7 +61,7 @@ def test_the_table_says_what_was_done(folder):
     text = (folder / "table.md").read_text()
     assert text.startswith("# Directed accuracy in %: Wang and Blunsom (2013), Figure 6\n")
     assert f"second half of {SWEEPS} sweeps" in text and "hastings-0.1" in text
-    for row in ("EM", "VB, α = 1", "CVB, α = 0.1", "Hastings, α = 1", "Supervised MLE"):
+    for row in ("EM", "VB, α = 1", "CVB, α = 0.1", "Hastings, α = 1", "supervised DMV"):
         assert f"| {row} |" in text
     assert "cvb-1 − vb-1" in text and "hastings-0.1 − cvb-0.1" in text
     assert (folder / "curves.csv").read_text().count("hastings-1,") == 2 * SWEEPS

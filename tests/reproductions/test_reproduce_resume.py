@@ -12,20 +12,15 @@ import time
 from multiprocessing import active_children
 
 import pytest
-from safetensors.torch import load
 
 from pyrogram.cli import main
+from pyrogram.cli.io.progress import Bar
 from reproductions.induction.study import Study
-from reproductions.shared.progress import StudyWatch
 
 
 def files(folder):
-    """The bytes of all files; of starts the tensors' bytes, for they also have the time that they took."""
-    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    for name in [name for name in found if name.startswith("starts/")]:
-        tensors = load(found.pop(name))
-        found.update({f"{name}:{key}": tensor.numpy().tobytes() for key, tensor in tensors.items()})
-    return found
+    """The bytes of all files."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +39,15 @@ def whole(command, tmp_path_factory):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_and_resume(jobs, call, command, whole, tmp_path, monkeypatch):
-    finished = StudyWatch.finished
+    finished = Bar.finished
 
-    def interrupt(self, key, result):
-        finished(self, key, result)
+    def interrupt(self, task, line):
+        finished(self, task, line)
         if self.done == 3:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(StudyWatch, "finished", interrupt)
+        patch.setattr(Bar, "finished", interrupt)
         done = call(*command, "--jobs", jobs, "--out", tmp_path / "cut")
     assert done.status == 130
     assert done.err.splitlines()[-1].startswith("pyrogram: interrupted; ")

@@ -63,7 +63,7 @@ def evaluate(
 
     files = [gold, predicted] + ([] if against is None else [against])
     found: list[list[TreeScores]] = [[] for _ in files[1:]]
-    differences = []
+    differences, below = [], list[str]()
     for punctuation in (False, True):
         corpora = _read_same(files, format.value, tags.value, punctuation)
         if not corpora:
@@ -71,6 +71,7 @@ def evaluate(
             continue
         for path, corpus, scores in zip(files[1:], corpora[1:], found, strict=True):
             scores.append(_scores(path, corpus, corpora[0], punctuation))
+            below += [] if punctuation else _below(scores[0], corpora[0])
         if against is not None:
             heads = [corpus.heads for corpus in (*corpora[1:], corpora[0])]
             bootstrap = paired_bootstrap(*heads, samples=samples, seed=seed)  # type: ignore[arg-type]
@@ -85,6 +86,7 @@ def evaluate(
         if against is not None:
             parts = [f"{name_of(path)}\n\n{part}" for path, part in zip(files[1:], parts, strict=True)]
             parts += [sentence_of(d, name_of(predicted), name_of(against)) for d in differences]
+        parts += below
         console().print("\n\n".join(parts), soft_wrap=True, markup=False)
 
 
@@ -113,6 +115,17 @@ def _scores(path: Path, predicted: Corpus, gold: Corpus, punctuation: bool) -> T
     used = next((column for column in columns if any(tag != "_" for row in column for tag in row)), None)
     by_tag = () if used is None else accuracy_by_tag(predicted.heads, gold.heads, used)
     return TreeScores(name_of(path), punctuation, accuracy_by_length(predicted.heads, gold.heads), by_tag)
+
+
+def _below(scores: TreeScores, gold: Corpus) -> list[str]:
+    """What is to be said of a file that is no better than attachment to a neighbour."""
+    from pyrogram.cli.io.baselines import below_baselines
+    from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
+
+    assert gold.heads is not None
+    neighbours = {"attach-left": attach_left(gold.lengths), "attach-right": attach_right(gold.lengths)}
+    others = {name: accuracy_by_length(heads, gold.heads)[-1].directed for name, heads in neighbours.items()}
+    return below_baselines(scores.file, scores.by_length[-1].directed, others)
 
 
 def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool) -> None:

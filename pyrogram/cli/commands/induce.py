@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pyrogram.cli.commands.choices import Format, Init, Method, Model, Stops, Tags, Unknown
+from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
+from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def induce(
     init: Annotated[
         Init | None,
         typer.Option(
-            help="Weights of the first start.",
+            help="Weights of the first start; supervised: the supervised DMV's, see the table.",
             show_default="harmonic; of a pcfg its own, else uniform",
             rich_help_panel=_START,
         ),
@@ -110,6 +112,10 @@ def induce(
         int,
         typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
     ] = 5,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=999, help="Processes, each with one thread, that share the starts.")
+    ] = 1,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a grammar from sentences alone, and see how right its trees are.
 
@@ -156,9 +162,9 @@ def induce(
         for option, given in of_dmv.items():
             if given:
                 raise CommandError(f"{option} is for --model dmv; leave it out")
-        _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume)
+        _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume, jobs)
     else:
-        _run(settings, train, dev, test, format.value, out, resume)
+        _run(settings, (train, dev, test), format.value, out, resume, jobs)
 
 
 def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
@@ -191,6 +197,7 @@ def _run_pcfg(
     format: str,
     out: Path | None,
     resume: bool,
+    jobs: int,
 ) -> None:
     from rich.text import Text
 
@@ -200,9 +207,9 @@ def _run_pcfg(
 
     grammar = read_grammar(grammar_file)
     texts = pcfg.read_texts(settings, grammar, *files, format)
-    _open(settings, out, resume)
-    with _interruptible(out):
-        outcome = pcfg.run_pcfg(settings, grammar, texts, out)
+    with only_run(out), _interruptible(out):
+        _open(settings, out, resume)
+        outcome = pcfg.run_pcfg(settings, grammar, texts, out, jobs)
     screen = console()
     for part in pcfg.report(settings, texts, outcome):
         screen.print(part)
@@ -214,20 +221,20 @@ def _run_pcfg(
 
 def _run(
     settings: Settings,
-    train: Path | None,
-    dev: Path | None,
-    test: Path | None,
+    files: tuple[Path | None, Path | None, Path | None],
     format: str,
     out: Path | None,
     resume: bool,
+    jobs: int,
 ) -> None:
     from pyrogram.cli.runs.dmv_induction import run_induction
 
+    train, dev, test = files
     corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
-    _open(settings, out, resume)
-    with _interruptible(out):
-        outcome = run_induction(settings, corpora, out)
-    _show(outcome, corpora, out, draw=train is None)
+    with only_run(out), _interruptible(out):
+        _open(settings, out, resume)
+        outcome = run_induction(settings, corpora, out, jobs)
+        _show(outcome, corpora, out, draw=train is None)
 
 
 def _open(settings: Settings, out: Path | None, resume: bool) -> None:
@@ -305,7 +312,7 @@ def _tell(out: Path | None) -> None:
     if out is None:
         screen.print("\nNothing was written; --out DIR keeps weights, parses, curves and all scores.")
     else:
-        names = sorted(path.name for path in out.iterdir() if path.is_file())
+        names = sorted(path.name for path in out.glob("[!.]*") if path.is_file())
         screen.print(Text(f"\nWritten to {out}: {', '.join(names)}."))
         screen.print(Text(f"Parse with it: pyrogram parse {out} FILE"))
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pyrogram.cli.commands.choices import Decoder, Format, Retag, Unknown
+from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError
 
 
@@ -28,6 +29,7 @@ def parse(
         Retag,
         typer.Option(help="With a trained model: whose tags a tagger gives. missing: where FILE has none at all."),
     ] = Retag.missing,
+    quiet: Quiet = False,
 ) -> None:
     """Write FILE with predicted trees: CoNLL-U; with a pcfg, bracketed trees, () for none.
 

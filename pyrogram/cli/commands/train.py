@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pyrogram.cli.commands.choices import Format, PathKind, Prior, TrainModel, TrainTags, Unseen
+from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, note
 
 
@@ -42,6 +43,7 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
     ] = True,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a dependency parser from gold trees, tags and words, and see how right it is.
 
@@ -52,6 +54,7 @@ def train(
 
     from pyrogram.cli.commands.induce import _interruptible, _tell
     from pyrogram.cli.io.corpora import default_tags, digests, format_of, name_of
+    from pyrogram.cli.io.lock import only_run
     from pyrogram.cli.io.output import console, footnotes
     from pyrogram.cli.runs.folder import open_folder
     from pyrogram.cli.runs.lexical import TrainSettings
@@ -78,9 +81,9 @@ def train(
         data=digests(**files),
     )
     parts = read_parts(settings, files, format.value)
-    if out is not None and open_folder(out, settings, resume):
-        note(f"going on in {out}")
-    with _interruptible(out):
+    with only_run(out), _interruptible(out):
+        if out is not None and open_folder(out, settings, resume):
+            note(f"going on in {out}")
         trained = train_model(settings, parts, out)
     screen = console()
     for report in trained.reports:

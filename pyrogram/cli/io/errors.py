@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any
 
@@ -26,8 +27,29 @@ class Interrupted(Exception):
     """Ctrl-C, with a sentence on how to go on."""
 
 
+# Set by --quiet, for the one command that runs in this context: run_guarded makes a context for each.
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def be_quiet(wanted: bool) -> bool:
+    """No notes and no progress for the rest of this command; the callback of the option --quiet."""
+    _QUIET.set(wanted)
+    return wanted
+
+
+def is_quiet() -> bool:
+    """Whether --quiet was given."""
+    return _QUIET.get()
+
+
 def note(text: str) -> None:
-    """A line on stderr that is no error; control characters are written as escapes."""
+    """A line on stderr that is no error; --quiet leaves it out."""
+    if not is_quiet():
+        _write(text)
+
+
+def _write(text: str) -> None:
+    """A line on stderr; control characters are written as escapes."""
     print(printable(text), file=sys.stderr)
 
 
@@ -38,7 +60,7 @@ def run_guarded(command: Callable[[], Any]) -> int:
     a bug: it passes, with its traceback.
     """
     try:
-        code = command()
+        code = copy_context().run(command)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output (head, say) has had enough; keep the interpreter from flushing into the void.
@@ -62,7 +84,7 @@ def run_guarded(command: Callable[[], Any]) -> int:
 
 def _say(sentence: str, status: int) -> int:
     line = " ".join(sentence.split())
-    note(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."))
+    _write(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."))
     return status
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,17 +16,17 @@ import torch
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.dmv import DMVRun
-from pyrogram.cli.runs.evaluation import Evaluation, evaluate, of_heads, rank_correlation, smoothed
-from pyrogram.cli.runs.progress import Watch
-from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
+from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, plain_start, run_starts
+from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus
 from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV
-from pyrogram.metrics import attach_left, attach_right
 
 MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
 FEWEST_STARTS = 5  # for a correlation
@@ -57,9 +58,12 @@ class Outcome:
     rows: tuple[Row, ...]
 
 
-def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Outcome:
-    """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None."""
-    with double_precision():
+def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: int = 1) -> Outcome:
+    """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None.
+
+    :param jobs: number of processes that learn from starts side by side; it changes no number.
+    """
+    with double_precision(), one_thread():
         train = _short(corpora.train, settings.max_length, "training")
         dev = None if corpora.dev is None else _short(corpora.dev, settings.max_length, "--dev")
         vocab = corpora.train.vocab
@@ -74,30 +78,20 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None) -> Out
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.tags), settings.smoothing)
         if out is not None:
             run_folder.write_config(out, settings, run, None)
-        starts, rows = [], []
-        with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
-            for start in run_starts(
-                settings,
-                grammar,
-                train.words,
-                train.heads,
-                None if dev is None else dev.words,
-                None if out is None else lambda number: run_folder.checkpoint_path(out, number),
-                watch.iteration,
-            ):
-                watch.finished(start)
-                starts.append(start)
-                weights = smoothed(grammar, start.weights, settings.smoothing)
-                found = evaluate(grammar, weights, corpora.evaluation)
-                rows.append(Row("start", f"start {start.number}", found, start.number))
+        plain = None if settings.init == "random" else plain_start(settings, grammar, train.words, train.heads)
+        judge = partial(evaluate, grammar, corpus=corpora.evaluation)
+        held_out = None if dev is None else dev.words
+        done = run_starts(StartWork(settings, grammar, train.words, held_out, plain, judge, out), jobs)
+        starts = [start for start, _ in done]
+        rows = [Row("start", f"start {start.number}", found, start.number) for start, found in done]
         best = best_start(starts)
         found = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = Row("selected", f"{settings.method}{of}", found, best.number)
-        baselines = _baselines(settings, grammar, train, corpora.evaluation)
+        others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
         notes = _notes(settings, corpora, train, starts, rows, best)
-        report = make_report(corpora.evaluation, corpora.name, baselines, rows, chosen, notes)
-        outcome = Outcome(report, best, found, (*baselines, chosen, *rows))
+        report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
+        outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:
             _write(out, settings, replace(run, weights=best.weights), corpora, outcome, starts)
     return outcome
@@ -114,18 +108,6 @@ def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
     return short
 
 
-def _baselines(settings: Settings, grammar: DMV, train: Corpus, corpus: Corpus) -> list[Row]:
-    rows = []
-    if corpus.heads is not None:
-        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
-        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
-    if train.heads is not None:
-        gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
-        found = evaluate(grammar, smoothed(grammar, gold, settings.smoothing), corpus)
-        rows.append(Row("supervised", "supervised DMV", found))
-    return rows
-
-
 def _notes(
     settings: Settings, corpora: Corpora, train: Corpus, starts: Sequence[Start], rows: Sequence[Row], best: Start
 ) -> list[str]:
@@ -134,9 +116,9 @@ def _notes(
     size = f"{len(train):,} training sentences of at most {settings.max_length} words"
     notes = [f"{settings.method}: learnt from the {settings.tags} tags of the {size}; their heads were not seen."]
     if settings.init == "supervised":
-        notes = [f"{settings.method}: learnt from {size}, beginning at weights from their gold heads."]
+        notes = [f"{settings.method}: learnt from {size}, beginning at the supervised DMV."]
     if train.heads is not None:
-        notes.append("supervised DMV: the same grammar from the gold heads of the same sentences, each count + 0.1.")
+        notes.append(SUPERVISED)
     chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"
     if len(starts) > 1:
         if math.isfinite(best.criterion):
@@ -192,6 +174,16 @@ def _write(
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run.write(out)
+    size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
+    card = Card(
+        "DMV",
+        f"A dependency model with valence, learnt by {settings.method}",
+        f"Its {len(corpora.train.vocab)} symbols are the {settings.tags} tags of {size}. It gives every word its head.",
+        ("dependency-parsing", "grammar-induction"),
+        settings.as_dict(),
+        markdown(outcome.report),
+    )
+    write_card(out, card)
     selected: dict[str, Any] = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if corpora.dev is None else "held-out log-likelihood",

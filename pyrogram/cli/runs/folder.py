@@ -9,6 +9,7 @@
     parses.conllu        the evaluation corpus with predicted heads
     curve.csv, curve.svg the objective of every start, iteration by iteration
     results.csv, results.md  all scores; the table
+    README.md            the model card
     sentence.svg         of --demo, a tree
 
 Every file is written beside its name and put in place in one step.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import read_json, read_safetensors, write_file
+from pyrogram.cli.io.lock import LOCK
 from pyrogram.printable import printable
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ OUTPUTS = (
     "results.csv",
     "results.md",
     "sentence.svg",
+    "README.md",
 )
 
 
@@ -66,7 +69,7 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
     :returns: how many starts it has checkpoints of.
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
-    others = [p.name for p in entries(path) if p.name != STARTS and not _is_draft(p)]
+    others = [p.name for p in entries(path) if p.name not in (STARTS, LOCK) and not is_draft(p)]
     if others and CONFIG not in others:
         raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
     if others:
@@ -79,7 +82,7 @@ def open_folder(path: Path, settings: Told, resume: bool) -> int:
         (path / STARTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--out {path} cannot be made: {error.strerror}") from None
-    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if _is_draft(p)]
+    drafts = [p for p in (*path.iterdir(), *(path / STARTS).iterdir()) if is_draft(p)]
     old = [] if resume else [path / name for name in OUTPUTS] + list((path / STARTS).glob("*.safetensors"))
     for leftover in drafts + old:
         leftover.unlink(missing_ok=True)
@@ -118,9 +121,9 @@ def write_config(path: Path, settings: Told, run: Run, selected: dict[str, Any] 
 
 def write_weights(path: Path, weights: Weights) -> None:
     """Write ``weights.safetensors``."""
-    from safetensors.torch import save
+    from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
-    write_file(path / WEIGHTS, save({k: w.contiguous() for k, w in weights.items()}, {"format": FORMAT}))
+    write_file(path / WEIGHTS, safetensors_bytes(weights, {"format": FORMAT}))
 
 
 def finished(path: Path) -> dict[str, Any]:
@@ -148,7 +151,7 @@ def tags_and_smoothing(config: dict[str, Any]) -> tuple[Alphabet, float]:
     return tags, float(smoothing)
 
 
-def _is_draft(path: Path) -> bool:
+def is_draft(path: Path) -> bool:
     """What a killed process may leave behind."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
@@ -159,6 +162,10 @@ def _config(path: Path) -> dict[str, Any]:
         raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
     config = read_json(path / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else None
+        if isinstance(found, str) and found.startswith("pyrogram-run-"):
+            told = f"holds a run of another version of pyrogram ({found}, where this one has {FORMAT})"
+            raise CommandError(f"{path} {told}; give the command that made it again, with another --out")
         raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
     return config
 

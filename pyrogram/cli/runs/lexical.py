@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from safetensors.torch import save
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor.checks import parameters
@@ -38,6 +37,7 @@ from pyrogram.data.records import MISSING, SentenceRecord
 from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Decoder, Franchise, LexicalParser
 from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.infer.loops.checkpoint import safetensors_bytes
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class LexicalRun(Run):
         for site, f in self.franchises.items():
             tensors |= {f"{site}.concentration": f.concentration, f"{site}.discount": f.discount}
             tensors |= {f"{site}.seats.{name}": t for name, t in f.restaurants.state_dict().items()}
-        write_file(path / WEIGHTS, save({name: t.contiguous() for name, t in tensors.items()}, {"format": FORMAT}))
+        write_file(path / WEIGHTS, safetensors_bytes(tensors, {"format": FORMAT}))
         rows = ",\n".join("  " + json.dumps(pair, ensure_ascii=False) for pair in self.lexicon.vocab.to_list())
         write_file(path / LEXICON, f"[\n{rows}\n]\n".encode())
 

@@ -11,21 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import cast
 
 import pyro
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_svg
-from pyrogram.cli.runs.evaluation import BINS, Evaluation, evaluate, of_heads, smoothed
+from pyrogram.cli.runs.evaluation import BINS, Evaluation
 from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings
-from pyrogram.cli.runs.report import Report, Row, csv_text, make_report, markdown
+from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.data.lexical import Unseen
@@ -34,7 +33,7 @@ from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer import PitmanYorSampler
-from pyrogram.metrics import accuracy_by_length, attach_left, attach_right
+from pyrogram.metrics import accuracy_by_length
 from pyrogram.models import observed, pitman_yor_dependency
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
@@ -105,7 +104,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
                     grammar.num_values,
                     num_steps=settings.steps,
                     progress=False,
-                    callback=bar.step,
+                    callback=partial(_stepped, bar),
                     checkpoint=checkpoint,
                 )
             run.franchises.update(franchises(sampler))
@@ -118,6 +117,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
         if out is not None:
             run.write(out)
             _write_files(out, sampler, evaluated, parses, rows, reports)
+            _write_card(out, settings, parts["train"], reports)
             run_folder.write_config(out, settings, run, {"start": 1, "by": "the only one"})
     return Trained(run, tuple(reports))
 
@@ -142,7 +142,12 @@ def _tagger(corpus: LexicalCorpus, grammar: LexicalDependencies) -> LexicalTagge
 def _parse(run: LexicalRun, corpus: LexicalCorpus, bar: Bar) -> Parses:
     assert corpus.tags is not None
     parser = LexicalParser(run.grammar, run.franchises)
-    return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=bar.parsed)
+    before = bar.done
+
+    def parsed(sentences: int) -> None:
+        bar.say("parsing", f"{sentences:,} sentences", before + sentences // 100)
+
+    return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=parsed)
 
 
 def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
@@ -158,22 +163,11 @@ def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
     return Evaluation(dict(parsed.heads), scores, tuple(likelihood))
 
 
-def baselines(train: Corpus, corpus: Corpus) -> list[Row]:
-    """Attachment to the neighbours, and the DMV by the gold heads of the training file; without punctuation."""
-    rows = []
-    if corpus.heads is not None:
-        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
-        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
-    dmv = DMV(len(train.vocab))
-    gold = dmv.initial_weights(train.words, "supervised", heads=train.heads)
-    rows.append(Row("supervised", "supervised DMV", evaluate(dmv, smoothed(dmv, gold, SMOOTHING), corpus)))
-    return rows
-
-
 def _rows(settings: TrainSettings, train: Part, part: Part, parsed: Parses) -> list[Row]:
     kind, _, how = settings.prior.rpartition("-")
     label = f"{'Pitman-Yor' if kind == 'pitman-yor' else 'Dirichlet'}, {how}, {settings.paths}"
-    return [*baselines(train.plain, part.plain), Row("selected", label, evaluation_of(parsed, part.lexical))]
+    others = baselines(DMV(len(train.plain.vocab)), train.plain, part.plain, SMOOTHING)
+    return [*others, Row("selected", label, evaluation_of(parsed, part.lexical))]
 
 
 def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> list[str]:
@@ -189,6 +183,7 @@ def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> li
         f"with punctuation, gold {settings.tags} tags, {how}.",
         f"{rule}: {unknown:,} of {part.lexical.num_tokens:,} tokens here.",
         f"tags of the sentences parsed are the gold {settings.tags} tags; pyrogram parse --retag takes a tagger's.",
+        SUPERVISED,
         "punctuation is parsed and left out of scores, and of lengths; a head that is punctuation counts as wrong, "
         "while pyrogram evaluate takes its nearest ancestor. The others are learnt and applied without punctuation.",
         "log-likelihoods are not to be compared: the DMV's is of tags alone, without punctuation, the other of tags, "
@@ -236,39 +231,20 @@ def _write_files(
         write_file(out / "curve.svg", picture)
 
 
-class Bar:
-    """How far a training is, on a terminal's stderr; elsewhere nothing is shown.
+def _write_card(out: Path, settings: TrainSettings, train: Part, reports: list[Report]) -> None:
+    size = f"{len(train.lexical):,} trees, {train.lexical.num_tokens:,} tokens with punctuation"
+    card = Card(
+        LexicalRun.kind,
+        "A dependency parser with hierarchical Pitman-Yor priors",
+        f"It generates {settings.tags} tags, words and cases (Wallach, Sutton and McCallum 2008), learnt from {size}.",
+        ("dependency-parsing",),
+        settings.as_dict(),
+        "\n".join(markdown(report) for report in reports) or "There was no file to evaluate on.",
+        sampled=False,
+    )
+    write_card(out, card)
 
-    :param total: steps and hundreds of sentences.
-    """
 
-    def __init__(self, total: int):
-        console = Console(stderr=True)
-        self._bar: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task("reading (compiles the first time)", total=total)
-        self._steps = 0
-
-    def __enter__(self) -> Bar:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def step(self, sampler: PitmanYorSampler) -> None:
-        """To be called after every step of slice sampling."""
-        self._steps = len(sampler.history)
-        if self._bar:
-            told = f"step {self._steps}, log joint {sampler.history[-1]:,.1f}"
-            self._bar.update(self._task, description=told, completed=self._steps)
-
-    def parsed(self, sentences: int) -> None:
-        """To be called with the number of sentences of a file that are parsed."""
-        if self._bar:
-            told = f"parsing, {sentences:,} sentences"
-            self._bar.update(self._task, description=told, completed=self._steps + sentences // 100)
+def _stepped(bar: Bar, sampler: PitmanYorSampler) -> None:
+    done = len(sampler.history)
+    bar.say("sampling", f"step {done}, log joint {sampler.history[-1]:,.1f}", done)

@@ -18,6 +18,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,12 +33,13 @@ from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs import folder as run_folder
+from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.evaluation import smoothed
 from pyrogram.cli.runs.pcfg import PCFGRun, best_trees, one_line, read_sentences
-from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
+from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, run_starts
+from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data.records import Alphabet
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
@@ -129,27 +131,19 @@ def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | No
     return grammar.initial_weights(words, "uniform")
 
 
-def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None) -> PcfgOutcome:
-    """Run all starts, and write the folder of the run unless ``out`` is None."""
+def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None, jobs: int = 1) -> PcfgOutcome:
+    """Run all starts, and write the folder of the run unless ``out`` is None.
+
+    :param jobs: number of processes that learn from starts side by side; it changes no number.
+    """
     run = PCFGRun(grammar, {}, cast("Alphabet", settings.tags), settings.smoothing)
-    with double_precision():
+    with double_precision(), one_thread():
         if out is not None:
             run_folder.write_config(out, settings, run, None)
-        starts, scores = [], []
-        with Watch(settings.starts, OBJECTIVE[settings.method]) as watch:
-            for start in run_starts(
-                settings,
-                grammar,
-                texts.train,
-                None,
-                texts.dev,
-                None if out is None else lambda number: run_folder.checkpoint_path(out, number),
-                watch.iteration,
-                first_start(settings, grammar, texts.train),
-            ):
-                watch.finished(start)
-                starts.append(start)
-                scores.append(score(grammar, smoothed(grammar, start.weights, settings.smoothing), texts.evaluation))
+        plain = first_start(settings, grammar, texts.train)
+        judge = partial(score, grammar, words=texts.evaluation)
+        done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out), jobs)
+        starts, scores = [start for start, _ in done], [found for _, found in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)
         trees = best_trees(grammar, weights, texts.evaluation)
@@ -178,6 +172,18 @@ def _write(out: Path, settings: Settings, run: PCFGRun, texts: Texts, outcome: P
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run.write(out)
+    found = outcome.scores[best.number - 1]
+    card = Card(
+        "CFG",
+        f"A probabilistic context-free grammar, its probabilities learnt by {settings.method}",
+        f"It has {len(run.grammar.rules):,} rules, whose probabilities are learnt from {len(texts.train):,} sentences "
+        f"of at most {settings.max_length} words.",
+        ("constituency-parsing", "grammar-induction"),
+        settings.as_dict(),
+        f"Of {texts.name}, {found.sentences:,} sentences and {found.words:,} words: log-likelihood "
+        f"{found.log_likelihood:,.2f} nats, perplexity {found.perplexity:.2f} per word and sentence end.",
+    )
+    write_card(out, card)
     selected = {
         "start": best.number,
         "by": OBJECTIVE[settings.method] if texts.dev is None else "held-out log-likelihood",

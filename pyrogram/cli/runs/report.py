@@ -14,10 +14,17 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation
+from pyrogram.cli.io.baselines import below_baselines
+from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, evaluate, of_heads, smoothed
 from pyrogram.data import Corpus
+from pyrogram.grammars import DMV
+from pyrogram.metrics import attach_left, attach_right
 
 HEADS = {"viterbi": "Vit.", "mbr": "MBR"}
+SUPERVISED = (
+    "supervised DMV: the dependency model with valence whose weights are the relative frequencies of its events in the "
+    "gold trees of the training sentences, each count raised by 0.1."
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,22 @@ class Report:
         return ["" if v is None else f"{v:.{self.digits}f}" for v in values]
 
 
+def baselines(grammar: DMV, train: Corpus, corpus: Corpus, smoothing: float) -> list[Row]:
+    """The rows that every table of heads has beside the model's: attachment to the neighbours, the supervised DMV.
+
+    :param train: the sentences that the model has learnt from; without heads there is no supervised DMV.
+    :param corpus: the sentences to parse; without heads there is no attachment to neighbours.
+    """
+    rows = []
+    if corpus.heads is not None:
+        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
+        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
+    if train.heads is not None:
+        gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
+        rows.append(Row("supervised", "supervised DMV", evaluate(grammar, smoothed(grammar, gold, smoothing), corpus)))
+    return rows
+
+
 def make_report(
     corpus: Corpus, name: str, baselines: Sequence[Row], starts: Sequence[Row], best: Row, notes: Sequence[str]
 ) -> Report:
@@ -84,6 +107,7 @@ def make_report(
         lines.append(Line(f"mean of {len(starts)} starts", mean, spread))
     size = f"{len(corpus):,} sentences, {corpus.num_words:,} words"
     counts = [f"{len(corpus.filter(BINS[b])):,} of at most {BINS[b]} words" for b in bins if BINS[b] is not None]
+    notes = [*notes, *_below(baselines, best, starts)]
     title = f"{name} ({size}{'; ' + ', '.join(counts) if counts else ''}): {what}"
     headings = tuple(headers if gold else ((length, "") for length in lengths))
     return Report(title, headings, tuple(lines), tuple(notes), 1 if gold else 3)
@@ -137,6 +161,23 @@ def csv_text(rows: Sequence[Row], corpus: Corpus) -> str:
                 found = [getattr(scores[b], name) for name in accuracies] if scores is not None else [None] * 3
                 out.writerow([*key, *found, row.evaluation.likelihood[b]])
     return file.getvalue()
+
+
+def _below(baselines: Sequence[Row], best: Row, starts: Sequence[Row]) -> list[str]:
+    """What the table must say of a model that is no better than attachment to a neighbour; MBR, all lengths."""
+    others = {row.name: _directed(row) for row in baselines if row.name in ("attach-left", "attach-right")}
+    told = below_baselines(best.label, _directed(best), others)
+    highest = max((accuracy for accuracy in others.values() if accuracy is not None), default=None)
+    found = [accuracy for accuracy in map(_directed, starts) if accuracy is not None]
+    below = sum(accuracy < highest for accuracy in found) if highest is not None else 0
+    if below and len(found) > 1:
+        told.append(f"{below} of the {len(found)} starts are below attach-left or attach-right.")
+    return told
+
+
+def _directed(row: Row) -> float | None:
+    scores = row.evaluation.scores.get("mbr")
+    return None if scores is None else scores[-1].directed
 
 
 def _shown_bins(corpus: Corpus) -> list[int]:

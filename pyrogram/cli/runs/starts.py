@@ -1,12 +1,13 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""One method from many starts: every start a run of a loop that can be interrupted and taken up again."""
+"""One method from many starts, perhaps side by side; each can be interrupted and taken up again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,11 @@ import pyro
 import torch
 from torch import Tensor
 
+from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs.evaluation import smoothed
+from pyrogram.cli.runs.folder import checkpoint_path
 from pyrogram.cli.runs.settings import SAMPLERS, Settings
+from pyrogram.cli.runs.workers import one_thread, run_tasks
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
@@ -59,50 +63,84 @@ class Start:
         return max(seen) if seen else self.objective[-1]
 
 
-def run_starts(
-    settings: Settings,
-    grammar: Grammar,
-    words: Tensor,
-    heads: Tensor | None,
-    held_out: Tensor | None,
-    checkpoint: Callable[[int], Path] | None,
-    watch: Callable[[int, GrammarLoop], Any],
-    plain: Weights | None = None,
-) -> Iterator[Start]:
-    """Run the starts one after the other, each from its checkpoint if there is one.
+@dataclass(frozen=True)
+class StartWork:
+    """Learns from one start and evaluates what it learnt; processes that work side by side get a copy each.
 
-    :param heads: gold heads, for ``init="supervised"`` only.
-    :param checkpoint: the file of a start's checkpoint, by number; None saves nothing.
-    :param watch: called after every iteration with the number of the start and its loop.
-    :param plain: where the first start begins, unless it is one of the grammar's initialisers.
+    It works on one thread, so that its numbers depend neither on the number of processors nor on who does it.
+
+    :param words: training sentences, shape ``(N, n)``.
+    :param held_out: sentences that stop the training, or None.
+    :param plain: where the first start begins; None if all starts are random.
+    :param evaluate: maps the smoothed weights to what the report needs; it must be picklable.
+    :param out: the folder of the run, which keeps the checkpoint of every start; None saves nothing.
     """
-    if plain is None and settings.init != "random":
-        plain = plain_start(settings, grammar, words, heads)
-    for number in range(1, settings.starts + 1):
+
+    settings: Settings
+    grammar: Grammar
+    words: Tensor
+    held_out: Tensor | None
+    plain: Weights | None
+    evaluate: Callable[[Weights], Any]
+    out: Path | None
+
+    def __call__(self, key: int, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes:
+        """One start, by number, from its checkpoint if there is one."""
         # Each start has parameters of its own, and leaves the user's store as it was.
-        with pyro.get_param_store().scope():
-            start = start_weights(settings, grammar, words, plain, number)
-            shared: dict[str, Any] = {
-                "num_steps": settings.steps,
-                "progress": False,
-                "callback": partial(watch, number),
-                "checkpoint": None if checkpoint is None else checkpoint(number),
-                "checkpoint_every": CHECKPOINT_EVERY,
-            }
-            if settings.method in SAMPLERS:
-                yield _sampled(settings, grammar, words, held_out, start, number, shared)
-                continue
-            loop = _loop(settings, grammar, start)
-            loop.run(
-                words,
-                tolerance=settings.tolerance,
-                held_out=held_out,
-                patience=settings.patience,
-                held_out_smoothing=settings.smoothing,
-                **shared,
-            )
-            done = Start(number, loop.weights(), list(loop.history), list(loop.held_out_history), loop.stopped)
-        yield done
+        with double_precision(), one_thread():
+            with pyro.get_param_store().scope():
+                start = self._learn(key, say)
+            say("parsing")
+            found = self.evaluate(smoothed(self.grammar, start.weights, self.settings.smoothing))
+        return pickle.dumps((start, found))
+
+    def _learn(self, number: int, say: Callable[[str], Any]) -> Start:
+        settings = self.settings
+        begin = start_weights(settings, self.grammar, self.words, self.plain, number)
+        shared: dict[str, Any] = {
+            "num_steps": settings.steps,
+            "progress": False,
+            "callback": partial(self._iteration, number, say),
+            "checkpoint": None if self.out is None else checkpoint_path(self.out, number),
+            "checkpoint_every": CHECKPOINT_EVERY,
+        }
+        if settings.method in SAMPLERS:
+            return _sampled(settings, self.grammar, self.words, self.held_out, begin, number, shared)
+        loop = _loop(settings, self.grammar, begin)
+        loop.run(
+            self.words,
+            tolerance=settings.tolerance,
+            held_out=self.held_out,
+            patience=settings.patience,
+            held_out_smoothing=settings.smoothing,
+            **shared,
+        )
+        return Start(number, loop.weights(), list(loop.history), list(loop.held_out_history), loop.stopped)
+
+    def _iteration(self, number: int, say: Callable[[str], Any], loop: GrammarLoop) -> None:
+        """Called after every iteration."""
+        say(f"iteration {len(loop.history):4d}, {OBJECTIVE[self.settings.method]} {loop.history[-1]:,.1f}")
+
+
+def run_starts(work: StartWork, jobs: int) -> list[tuple[Start, Any]]:
+    """All starts in order, each with what ``evaluate`` made of it.
+
+    :param jobs: number of processes; one is this process.
+    """
+    total, objective = work.settings.starts, OBJECTIVE[work.settings.method]
+    tasks: dict[int, tuple[int, ...]] = {number: () for number in range(1, total + 1)}
+    names = {number: f"start {number} of {total}" for number in tasks}
+    results = {}
+    with (
+        Bar(total) as bar,
+        closing(run_tasks(work, tasks, {}, jobs, lambda number, text: bar.say(names[number], text))) as finished,
+    ):
+        for number, data in finished:
+            start, found = pickle.loads(data)
+            results[number] = (start, found)
+            told = f"{len(start.objective)} iterations, {objective} {start.objective[-1]:,.2f} ({start.stopped})"
+            bar.finished(names[number], f"{names[number]}: {told}")
+    return [results[number] for number in tasks]
 
 
 def _sampled(

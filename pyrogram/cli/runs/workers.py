@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, Protocol
@@ -93,13 +93,18 @@ class _Pool:
         # Started afresh rather than forked: a fork of a process with threads may hang.
         context = get_context("spawn")
         packed = pickle.dumps(work)
-        self.workers = []
-        for _ in range(size):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, packed), daemon=True)
-            process.start()
-            theirs.close()
-            self.workers.append(_Worker(process, ours))
+        self.workers: list[_Worker] = []
+        try:
+            with _interrupts_held():
+                for _ in range(size):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_serve, args=(theirs, packed), daemon=True)
+                    process.start()
+                    theirs.close()
+                    self.workers.append(_Worker(process, ours))
+        except BaseException:  # above all Ctrl-C, which has waited
+            self.__exit__()
+            raise
 
     def __enter__(self) -> _Pool:
         return self
@@ -137,6 +142,20 @@ class _Pool:
             if kind != "say":
                 worker.key = None
         return heard
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits, and processes that are started meanwhile never see it: not even while they import."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would let signals pass when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, packed: bytes) -> None:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -40,9 +42,19 @@ def fingerprint(loop: str, reading: Reading) -> str:
 def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:
     """Replace the file in one step, so that no reader ever sees half of it; its folder is made if need be."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "digest": _digest(state)}
-    data = save({k: v.contiguous() for k, v in state.items()}, metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, data)
+    write_atomically(path, safetensors_bytes(state, metadata))
+
+
+def safetensors_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file, the same bytes for the same content: the library itself writes metadata in any order."""
+    data = save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata))
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format aligns tensors to eight bytes
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
