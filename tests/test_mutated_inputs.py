@@ -17,8 +17,7 @@ from safetensors import safe_open
 from pyrogram.cli import main
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.grammars import read_grammar
-from pyrogram.cli.runs.folder import load_any
-from pyrogram.cli.runs.lexical import load_lexical
+from pyrogram.cli.runs.opening import open_run
 from pyrogram.data import Corpus, CorpusError, Vocabulary, read_morphs, read_trees, read_utterances
 from pyrogram.data.builtin import generate, grammar_rules
 from pyrogram.grammars import CFG
@@ -193,7 +192,6 @@ def test_vocabularies(tmp_path: Path) -> None:
 def test_run_folders(folders: dict[str, Path], tmp_path: Path, kind: str) -> None:
     valid, path, rng, counts = folders[kind], tmp_path / "run", random.Random(kind), []
     shutil.copytree(valid, path)
-    load = load_lexical if kind == "lexical" else load_any
     names = {"pcfg": ["grammar.pcfg"], "lexical": ["lexicon.json"]}.get(kind, [])
     for _ in range(500):
         name = rng.choice(["config.json", "weights.safetensors", *names])
@@ -207,9 +205,9 @@ def test_run_folders(folders: dict[str, Path], tmp_path: Path, kind: str) -> Non
         else:
             data = mutated_bytes(rng, whole)
         (path / name).write_bytes(data)
-        counts.append(either(lambda: load(path), CommandError, path)[0])
+        counts.append(either(lambda: open_run(path), CommandError, path)[0])
         (path / name).write_bytes(whole)
-    assert either(lambda: load(path), (), path)[0]
+    assert either(lambda: open_run(path), (), path)[0]
     tally(counts)
 
 
