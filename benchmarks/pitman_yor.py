@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from pyrogram.models import observed, pitman_yor_dependency
+from pyrogram.models import observed
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor.restaurants import PATHS, Restaurants

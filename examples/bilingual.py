@@ -15,7 +15,7 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import bilingual
+from pyrogram.models.bilingual import bilingual
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import Vocabulary, tag_families

@@ -16,7 +16,7 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM

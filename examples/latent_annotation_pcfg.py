@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import pyro
 from nltk.tree import Tree
-from pyrogram.models import annotated_treebank, latent_annotation_pcfg
+from pyrogram.models import annotated_treebank
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 from pyrogram.data import KnownWords, Treebank, read_treebank
 from pyrogram.data.builtin import generate

@@ -16,7 +16,8 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import corpus_logistic_normal, initial_experts, logistic_normal
+from pyrogram.models import corpus_logistic_normal, initial_experts
+from pyrogram.models.logistic_normal import logistic_normal
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import tag_families

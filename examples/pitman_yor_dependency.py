@@ -13,7 +13,8 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import PRIORS, observed, pitman_yor_dependency
+from pyrogram.models import PRIORS, observed
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from pyrogram import Corpus
 from pyrogram.data import LexicalCorpus

@@ -15,12 +15,9 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import (
-    corpus_logistic_normal,
-    corpus_shared_logistic_normal,
-    logistic_normal,
-    shared_logistic_normal,
-)
+from pyrogram.models import corpus_logistic_normal, corpus_shared_logistic_normal
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import tag_families

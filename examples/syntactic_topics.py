@@ -20,7 +20,7 @@ import pyro
 from pyro import poutine
 from pyro.infer import SVI, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoDelta
-from pyrogram.models import syntactic_topics
+from pyrogram.models.syntactic_topics import syntactic_topics
 
 from pyrogram import Corpus
 from pyrogram.data import LexicalCorpus

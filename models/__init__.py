@@ -1,21 +1,28 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Models of the papers, each a page of Pyro.
+"""Models of the papers, each a page of Pyro: a module, with the model under the module's own name.
 
-A module of this package never has the name of a model, so ``pyrogram.models.dirichlet`` can only be the model.
+>>> from pyrogram.models.dirichlet import dirichlet
 """
 
 from pyrogram.grammars.segmentation import unigram_grammar, verb_grammar
 
-from . import morphology
-from .bilingual_grammars import bilingual
-from .dirichlet_priors import dirichlet, maximum_likelihood
-from .latent_annotations import annotated_treebank, latent_annotation_pcfg
-from .logistic_normal_priors import corpus_logistic_normal, logistic_normal
+from . import (
+    bilingual,
+    dirichlet,
+    latent_annotation_pcfg,
+    logistic_normal,
+    morphology,
+    pitman_yor_dependency,
+    shared_logistic_normal,
+    syntactic_topics,
+)
+from .dirichlet import maximum_likelihood
+from .latent_annotation_pcfg import annotated_treebank
+from .logistic_normal import corpus_logistic_normal
 from .normal_experts import initial_experts, initial_tied_experts
-from .pitman_yor_dependencies import PRIORS, Prior, observed, pitman_yor_dependency
-from .shared_logistic_normal_priors import corpus_shared_logistic_normal, shared_logistic_normal
-from .topics import syntactic_topics
+from .pitman_yor_dependency import PRIORS, Prior, observed
+from .shared_logistic_normal import corpus_shared_logistic_normal
 
 __all__ = [
     "PRIORS",

@@ -4,7 +4,7 @@
 
 >>> corpus = pyrogram.Corpus.builtin().filter(max_length=6)
 >>> grammar = pyrogram.DMV(num_tags=len(corpus.vocab))
->>> loop = pyrogram.infer.VariationalEM(pyrogram.models.dirichlet)
+>>> loop = pyrogram.infer.VariationalEM(pyrogram.models.dirichlet.dirichlet)
 >>> weights = loop.run(corpus.words, grammar, num_steps=3, progress=False).weights()
 >>> grammar.derivation(weights, corpus.words[:1]).mbr().shape == corpus.words[:1].shape
 True

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyro
-from pyrogram.models import latent_annotation_pcfg
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 from pyrogram.cli.io.corpora import digest
 from pyrogram.cli.io.errors import CommandError

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import HMM
 from pyrogram.grammars.hmm_sweeps import HMMSweeps

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyro
 import pytest
 import torch
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 import torch
 from nltk import Tree
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import CFG

@@ -15,7 +15,7 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoMultivariateNormal, AutoNormal, init_to_mean
 from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import biject_to, constraints, kl_divergence, transform_to
 

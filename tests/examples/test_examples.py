@@ -63,8 +63,10 @@ def is_model(value: Any) -> bool:
 
 
 def all_models() -> dict[str, Callable[..., None]]:
-    found = {name: getattr(models, name) for name in models.__all__}
-    return {name: f for name, f in (found | vars(models.morphology)).items() if is_model(f)}
+    modules = [value for value in vars(models).values() if inspect.ismodule(value)]
+    return {
+        name: f for module in modules for name in getattr(module, "__all__", ()) if is_model(f := getattr(module, name))
+    }
 
 
 def test_every_example_is_listed() -> None:

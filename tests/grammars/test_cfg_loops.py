@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from pyro.infer import SVI
 from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from rewriting import derivations
 from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, logsumexp

@@ -10,7 +10,8 @@ import pyro.distributions as dist
 import pytest
 import scipy.special
 import torch
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from torch.distributions import kl_divergence
 
 from pyrogram import HMM

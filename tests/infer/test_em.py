@@ -12,7 +12,8 @@ import scipy.stats
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, random_corpus, tensors
 from infer.tree_sums import likelihood_and_counts, normalized, random_tables, shapes
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 

@@ -16,7 +16,8 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoNormal
 from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import kl_divergence
 

@@ -18,7 +18,7 @@ from pyro.infer import SVI
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
 from pyrogram.models import initial_tied_experts
-from pyrogram.models import shared_logistic_normal as shared_model
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 from torch import Tensor
 from torch.distributions import constraints
 

@@ -16,8 +16,8 @@ from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
 from pyrogram.models import initial_experts
-from pyrogram.models import logistic_normal as ln_model
-from pyrogram.models import shared_logistic_normal as shared_model
+from pyrogram.models.logistic_normal import logistic_normal as ln_model
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 from rewriting import derivations
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, constraints, kl_divergence

@@ -13,7 +13,8 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.nn import PyroModule, PyroParam, PyroSample
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 

@@ -15,7 +15,8 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -452,7 +453,7 @@ CHILD = """
 import sys, time, torch
 from pyrogram import DMV
 from pyrogram.infer import EM, VariationalEM
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 torch.set_default_dtype(torch.float64)
 words = torch.load(sys.argv[1], weights_only=True)
 

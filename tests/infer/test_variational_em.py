@@ -25,7 +25,8 @@ from infer.tree_sums import (
     shapes,
     sub_normalized,
 )
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from scipy.special import digamma
 from torch import Tensor
 from torch.distributions import constraints

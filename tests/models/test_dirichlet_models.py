@@ -15,7 +15,8 @@ from pyro.infer import MCMC, NUTS, Predictive
 from pyro.infer.autoguide import AutoNormal
 from pyro.ops.stats import effective_sample_size
 from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 

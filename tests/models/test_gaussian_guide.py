@@ -14,7 +14,9 @@ import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
-from pyrogram.models import dirichlet, initial_experts, logistic_normal
+from pyrogram.models import initial_experts
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
 from torch import Tensor
 
 from pyrogram import CFG, DMV

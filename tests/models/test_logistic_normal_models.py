@@ -14,14 +14,14 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyrogram.guides import MeanFieldGaussian
 from pyrogram.models import (
-    bilingual,
     corpus_logistic_normal,
     corpus_shared_logistic_normal,
     initial_experts,
     initial_tied_experts,
-    logistic_normal,
-    shared_logistic_normal,
 )
+from pyrogram.models.bilingual import bilingual
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal
 

@@ -13,7 +13,7 @@ import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV

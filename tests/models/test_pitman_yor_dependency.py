@@ -9,7 +9,8 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyrogram.models import PRIORS, observed, pitman_yor_dependency
+from pyrogram.models import PRIORS, observed
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies

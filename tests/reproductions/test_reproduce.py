@@ -12,14 +12,11 @@ from typing import NamedTuple
 import pyro
 import pytest
 import torch
-from pyrogram.models import (
-    bilingual,
-    dirichlet,
-    initial_experts,
-    logistic_normal,
-    maximum_likelihood,
-    shared_logistic_normal,
-)
+from pyrogram.models import initial_experts, maximum_likelihood
+from pyrogram.models.bilingual import bilingual
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus

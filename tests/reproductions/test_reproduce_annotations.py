@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pyro
 import pytest
 import torch
-from pyrogram.models import annotated_treebank, latent_annotation_pcfg
+from pyrogram.models import annotated_treebank
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from safetensors.torch import load_file
 
 from pyrogram.cli import main

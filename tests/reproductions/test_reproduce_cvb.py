@@ -7,7 +7,7 @@ from functools import partial
 import pyro
 import pytest
 import torch
-from pyrogram.models import dirichlet
+from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus

@@ -9,7 +9,7 @@ from functools import partial
 import pyro
 import pytest
 import torch
-from pyrogram.models import logistic_normal
+from pyrogram.models.logistic_normal import logistic_normal
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus

@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 import torch
-from pyrogram.models import observed, pitman_yor_dependency
+from pyrogram.models import observed
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from safetensors.torch import load_file
 
 from pyrogram.cli import main

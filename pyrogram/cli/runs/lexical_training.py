@@ -34,7 +34,8 @@ from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import accuracy_by_length
-from pyrogram.models import observed, pitman_yor_dependency
+from pyrogram.models import observed
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
 

@@ -25,7 +25,8 @@ from pyrogram.cli.runs.workers import one_thread, run_tasks
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
-from pyrogram.models import dirichlet, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 OBJECTIVE = {
     "em": "log-likelihood",

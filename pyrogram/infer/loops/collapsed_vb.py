@@ -55,7 +55,7 @@ class CollapsedVB(GrammarLoop):
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
-    >>> loop = CollapsedVB(pyrogram.models.dirichlet).run(words, grammar, concentration=1.0, progress=False)
+    >>> loop = CollapsedVB(pyrogram.models.dirichlet.dirichlet).run(words, grammar, concentration=1.0, progress=False)
     >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
     tensor([0.4286, 0.5714])
 

@@ -28,7 +28,7 @@ class TreeHastings(TreeSampler):
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
-    >>> chain = TreeHastings(pyrogram.models.dirichlet, seed=0)
+    >>> chain = TreeHastings(pyrogram.models.dirichlet.dirichlet, seed=0)
     >>> chain.run(words, grammar, concentration=1.0, num_steps=5, progress=False).weights()["rules"]
     tensor([0.4286, 0.5714])
 

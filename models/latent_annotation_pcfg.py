@@ -34,6 +34,8 @@ from pyrogram.distributions import Sentence, dirichlet_prior, simplex_of
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
 
+__all__ = ["annotated_treebank", "latent_annotation_pcfg"]
+
 
 def annotated_treebank(
     trees: Iterable[Any], num_subtypes: int, *, markov_order: int | None = 0

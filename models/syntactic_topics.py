@@ -28,6 +28,8 @@ from torch.distributions import constraints
 
 from pyrogram.infer import topic_tokens
 
+__all__ = ["syntactic_topics"]
+
 
 def syntactic_topics(
     words: Tensor,

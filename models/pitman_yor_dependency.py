@@ -27,6 +27,8 @@ from torch import Tensor
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor, Paths
 from pyrogram.grammars.lexical_dependencies import Events
 
+__all__ = ["PRIORS", "Prior", "discounts_and_strengths", "observed", "pitman_yor_dependency"]
+
 Prior = Literal["dirichlet-fixed", "dirichlet-sampled", "pitman-yor-fixed", "pitman-yor-sampled"]
 #: The four priors of Table 2.
 PRIORS: tuple[Prior, ...] = get_args(Prior)

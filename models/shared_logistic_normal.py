@@ -33,6 +33,8 @@ from pyrogram.grammar import Grammar
 
 from .normal_experts import experts_of_families
 
+__all__ = ["corpus_shared_logistic_normal", "shared_logistic_normal"]
+
 
 def shared_logistic_normal(
     words: Tensor,

@@ -31,6 +31,8 @@ from pyrogram.grammar import Grammar
 
 from .normal_experts import experts_of_blocks
 
+__all__ = ["corpus_logistic_normal", "logistic_normal"]
+
 
 def logistic_normal(
     words: Tensor,

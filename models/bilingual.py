@@ -26,6 +26,8 @@ from pyrogram.grammar import Grammar
 
 from .normal_experts import given_or_learnt, initial_experts
 
+__all__ = ["bilingual"]
+
 
 def bilingual(
     words: Mapping[str, Tensor],

@@ -25,6 +25,8 @@ from torch.distributions import constraints
 from pyrogram.distributions import Sentence, dirichlet_prior, simplex_of
 from pyrogram.grammar import Grammar, Weights
 
+__all__ = ["dirichlet", "maximum_likelihood"]
+
 
 def maximum_likelihood(
     words: Tensor,
