@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+__all__ = ["printable", "quoted", "shown"]
+
 #: How much of a word is shown in a message.
 LONGEST_WORD = 40
 # C0, DEL and C1 (ESC, CSI and OSC among them), line and paragraph separators, embeddings and overrides of writing

@@ -15,6 +15,7 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.optim import ClippedAdam
 from pyrogram.guides import MeanFieldGaussian
+from pyrogram.models import corpus_logistic_normal as corpus_ln_model
 from pyrogram.models import initial_experts
 from pyrogram.models.logistic_normal import logistic_normal as ln_model
 from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
@@ -245,8 +246,9 @@ def test_packed_multinomials_of_equal_size_are_a_plain_block(per_sentence: bool)
     for grammar in (DMV(2), FlatDMV(2)):
         pyro.clear_param_store()
         weights = {n: w.reshape(grammar.blocks[n].shape) for n, w in DMV(2).initial_weights(words).items()}
-        options: Any = {"initial_weights": weights, "diagonal": True, "per_sentence": per_sentence}
-        loop = VariationalEM(ln_model).run(words, grammar, num_steps=8, tolerance=0, progress=False, **options)
+        model = ln_model if per_sentence else corpus_ln_model
+        experts = initial_experts(words, grammar, weights, diagonal=True)
+        loop = VariationalEM(model).run(words, grammar, start=experts, num_steps=8, tolerance=0, progress=False)
         found[type(grammar)] = loop.history, loop.weights()["stop"].flatten()
     assert found[FlatDMV][0] == pytest.approx(found[DMV][0], rel=1e-9)
     torch.testing.assert_close(found[FlatDMV][1], found[DMV][1])
