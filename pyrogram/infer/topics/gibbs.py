@@ -27,7 +27,7 @@ _LEAST, _MOST = 1e-12, 1e12  # of Dirichlet parameters: sweeps multiply them wit
 class TopicGibbs(Chain):
     """A chain over the states of all words, P(s | w, t, α m, β), with θ and φ integrated out: exact Gibbs sampling.
 
-    The model is Wallach, Sutton and McCallum (2008), Eq. 12-14, :mod:`pyrogram.models.syntactic_topics.syntactic_topics`::
+    The model is Wallach, Sutton and McCallum (2008), Eq. 12-14, :mod:`pyrogram.models.syntactic_topics`::
 
         sampler = TopicGibbs(num_states=150, num_words=len(lexicon), seed=0)
         sampler.run(words, heads, num_steps=1000)
