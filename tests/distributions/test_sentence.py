@@ -142,9 +142,7 @@ def test_counts_of_wrong_words_are_refused_even_without_validation(weights, word
     """Compiled code would read and write beyond its tables."""
     logs = {name: w.log() for name, w in weights.items()}
     for action in (GRAMMAR.log_partition, GRAMMAR.expected_counts):
-        with pytest.raises(
-            ValueError, match=r"^words must be one or more of 0..1 and then padding"
-        ):
+        with pytest.raises(ValueError, match=r"^words must be one or more of 0..1 and then padding"):
             action(logs, torch.tensor(words))
 
 
