@@ -36,9 +36,8 @@ def flatten(state: Any) -> Tensors:
     """All tensors of a state by their dotted names, such as ``weights.root``."""
     if isinstance(state, Tensor):
         return {"": state}
-    parts = {f.name: getattr(state, f.name) for f in fields(state)} if is_dataclass(state) else state
     found = {}
-    for name, part in parts.items():
+    for name, part in _parts(state).items():
         for rest, tensor in flatten(part).items():
             found[f"{name}.{rest}" if rest else name] = tensor
     return found
@@ -80,7 +79,12 @@ def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str) -> S:
 def _filled(like: Any, name: str, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(like, Tensor):
         return tensors[name].detach().to(like, copy=True)
-    return {key: _filled(part, f"{name}.{key}", tensors) for key, part in like.items()}
+    found = {key: _filled(part, f"{name}.{key}", tensors) for key, part in _parts(like).items()}
+    return type(like)(**found) if is_dataclass(like) else found
+
+
+def _parts(state: Any) -> Mapping[str, Any]:
+    return {f.name: getattr(state, f.name) for f in fields(state)} if is_dataclass(state) else state
 
 
 def _grouped(tensors: Mapping[str, Tensor], nested: bool) -> dict[str, Any]:
