@@ -19,8 +19,9 @@ from typing_extensions import Self, TypeVar
 
 from pyrogram.distributions.ragged import simplex_of
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.start import start_weights
+from pyrogram.infer.model.start import carried, start_weights
 from pyrogram.infer.model.structure import Problem, Reading
+from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
@@ -247,7 +248,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if old is not None and self._hash(old.reading) != self._hash(problem.reading):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
-                self._carried = _useful(problem.reading, self._estimate(old, self._state))
+                self._carried = carried(problem.reading, self._estimate(old, self._state))
             self._forget()
         self._problem, self._args = problem, (args, kwargs)
         if self._pending is not None:
@@ -304,21 +305,3 @@ class GrammarLoop(Resumable, Generic[P, S]):
 
     def _hash(self, reading: Reading) -> str:
         return reading.fingerprint(type(self).__name__)
-
-
-def _useful(reading: Reading, learnt: Weights) -> Weights:
-    """Learnt weights that another model has a use for; a logistic normal starts at what its parameters have learnt."""
-    found = {}
-    for name, source in reading.sources.items():
-        if source.mixture is None and name in learnt and learnt[name].shape == source.block.shape:
-            found[name] = learnt[name].to(source.value.device, source.value.dtype)
-    return found
-
-
-def same_arguments(a: Any, b: Any) -> bool:
-    """Whether two sets of arguments are the very same objects, or equal plain values."""
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(same_arguments(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same_arguments(a[k], b[k]) for k in a)
-    return a is b or (isinstance(a, (int, float, str, bool)) and isinstance(b, (int, float, str, bool)) and a == b)

@@ -80,7 +80,8 @@ def _filled(like: Any, name: str, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(like, Tensor):
         return tensors[name].detach().to(like, copy=True)
     found = {key: _filled(part, f"{name}.{key}", tensors) for key, part in _parts(like).items()}
-    return type(like)(**found) if is_dataclass(like) else found
+    made: Any = type(like)
+    return made(**found) if is_dataclass(like) else found
 
 
 def _parts(state: Any) -> Mapping[str, Any]:

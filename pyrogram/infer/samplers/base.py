@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,42 +22,14 @@ from pyrogram.infer.model.collapsed import mean_weights
 from pyrogram.infer.model.expected_counts import check_possible
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import Reading
-from pyrogram.infer.running.state import Info, at_state, copied, flatten, ragged, unflatten
+from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 
 from .averages import TreeAverages
 from .draws import log_dirichlet
 from .hyperparameters import NutsHypers, SliceHypers
 from .kernel import Kernel
 from .problem import TreeProblem
-
-
-@dataclass(frozen=True)
-class TreeState:
-    """The derivations of all sentences, and what goes with them.
-
-    :param weights: of sources that are ``pyro.param``s, which stay as they are.
-    :param counts: f by source.
-    :param point: hyperparameters in unconstrained coordinates, by site.
-    :param log_joint: log P(x, t | α), plus the log density of hyperparameters, in nats.
-    :param sweep: how many there were before.
-    :param generator: the state of the chain's.
-    :param derivations: by site, shape (N, L).
-    """
-
-    weights: Weights
-    counts: Weights
-    point: Weights
-    log_joint: Tensor
-    sweep: Tensor
-    generator: Tensor
-    derivations: Weights = ragged()
-
-
-@dataclass(frozen=True)
-class Swept(Info):
-    """What a sweep tells: the log joint before it, and which proposals were accepted, by site, bool (N,)."""
-
-    accepted: Mapping[str, Tensor]
+from .state import Swept, TreeState, averages_fit, fits, like
 
 
 class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
@@ -346,30 +318,16 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         kept = {n.removeprefix("averages."): given.pop(n) for n in list(given) if n.startswith("averages.")}
         self._pending = given
         averages = unflatten(TreeAverages.none(problem.reading), kept, owner)
+        if not averages_fit(problem, averages, self.keep_parts):
+            raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")
         super()._take_pending(problem)
-        if (averages.best and not problem.are_derivations(averages.best)) or len(averages.joints) != averages.kept:
-            raise ValueError(f"this is not the state of {owner}: its averages are none of these sentences")
-        for site, total in averages.parts.items():
-            if total.shape != problem.sweeps[site].add_parts(None, self.trees(site)).shape:
-                raise ValueError(f"this is not the state of {owner}: parts of site {site!r} have another shape")
         self._averages = averages
 
     def _like(self, problem: TreeProblem) -> TreeState:
-        sources = problem.reading.sources
-        return TreeState(
-            weights=problem.fixed({name: s.value for name, s in sources.items()}),
-            counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-            point={} if problem.hypers is None else problem.hypers.start,
-            log_joint=torch.empty((), dtype=torch.float64),
-            sweep=torch.tensor(0),
-            generator=self._generator.get_state(),
-            derivations={},
-        )
+        return like(problem, self._generator)
 
     def _accept(self, problem: TreeProblem, state: TreeState) -> None:
-        fits = problem.are_derivations(state.derivations)
-        counts = problem.counted(state.derivations) if fits else {}
-        if not fits or not all(torch.allclose(f, counts[name]) for name, f in state.counts.items()):
+        if not fits(problem, state):
             raise ValueError(
                 f"this is not the state of {type(self).__name__}: 'derivations' are none of these sentences, or "
                 "'counts' not theirs"

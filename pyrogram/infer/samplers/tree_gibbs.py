@@ -10,9 +10,10 @@ from torch import Tensor
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
-from .base import TreeSampler, TreeState
+from .base import TreeSampler
 from .draws import log_dirichlet
 from .problem import TreeProblem
+from .state import TreeState
 
 
 class TreeGibbs(TreeSampler):

@@ -14,8 +14,9 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import field_of
 from pyrogram.infer.running.state import copied
 
-from .base import TreeSampler, TreeState
+from .base import TreeSampler
 from .problem import TreeProblem
+from .state import TreeState
 
 
 class TreeHastings(TreeSampler):

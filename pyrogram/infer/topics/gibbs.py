@@ -132,7 +132,8 @@ class TopicGibbs(Resumable):
         :param options: as in every run, see :meth:`.Resumable._run`; ``checkpoint_every`` is 100 by default.
         """
         self._read(words, heads)
-        return self._run(num_steps, **{"checkpoint_every": 100, **options})
+        options.setdefault("checkpoint_every", 100)
+        return self._run(num_steps, **options)
 
     @property
     def concentration(self) -> Tensor:
