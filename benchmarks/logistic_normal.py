@@ -33,7 +33,7 @@ def logistic_normals(threads: tuple[int, ...]) -> list[list[str]]:
                 clock = time.process_time if count == 1 else time.perf_counter
                 _run(grammar, corpus.words[:64], diagonal, clock)  # compiles
                 loop, times = _run(grammar, corpus.words, diagonal, clock)
-                stored = sum(8 * t.numel() for t in loop._experts.state().values()) / 2**20
+                stored = sum(8 * t.numel() for t in loop._state.experts.values()) / 2**20
                 dense = 16 * len(corpus) * sum(b.shape.numel() for b in grammar.blocks.values()) / 2**20
                 first, later = f"{times[0]:.2f}", f"{statistics.median(times[1:]):.3f}"
                 kind = "diagonal" if diagonal else "full"

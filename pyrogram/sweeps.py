@@ -84,6 +84,9 @@ class Sweeps:
     #: Sentences whose weights of all events are held at a time, in numbers.
     CHUNK = 2**22
 
+    #: How many ``values`` own counts have, of subclasses whose own counts are that one tensor.
+    num_own: int | None = None
+
     def __init__(self, grammar: Grammar, words: Tensor) -> None:
         words = checked_words(words, grammar.num_words)
         if words.dim() != 2:
@@ -93,6 +96,7 @@ class Sweeps:
         ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
         self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
         self._size = ends[-1]
+        self._num_columns = self._size  # how many kinds of events own counts are about
 
     # ------------------------------------------------------------------ expected counts
 
@@ -116,6 +120,18 @@ class Sweeps:
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
         """Own counts of some sentences, dense: shape ``(len(sentences), *block.shape)`` by block."""
         return self._by_block(self._dense(own, sentences))
+
+    def fits(self, own: Own) -> bool:
+        """Whether a mapping of tensors can be own counts of these sentences, as far as its shapes say."""
+        if self.num_own is not None:
+            return set(own) == {"values"} and own["values"].shape == (self.num_own,)
+        if set(own) != {"starts", "events", "values"} or any(t.dim() != 1 for t in own.values()):
+            return False
+        starts, events = own["starts"], own["events"]
+        if len(starts) != len(self.words) + 1 or bool((starts.diff() < 0).any()) or int(starts[0]) != 0:
+            return False
+        inside = bool(((events >= 0) & (events < self._num_columns)).all())
+        return inside and int(starts[-1]) == len(events) == len(own["values"])
 
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None

@@ -43,6 +43,11 @@ class SecondOrderSweeps(Sweeps):
         self._directions = torch.cat(
             [torch.eye(self._size), torch.block_diag(*directions)],
         ).to(device, torch.float64)
+        self._num_columns = len(self._directions)
+
+    def fits(self, own: Own) -> bool:
+        means = {name: t for name, t in own.items() if name != "variances"}
+        return "variances" in own and super().fits(means) and own["variances"].shape == own["values"].shape
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
         log_weights = {n: weights[n].log() for n in self.blocks}

@@ -21,7 +21,7 @@ from pyrogram.cli.runs.opening import open_run
 from pyrogram.data import Corpus, CorpusError, Vocabulary, read_morphs, read_trees, read_utterances
 from pyrogram.data.builtin import generate, grammar_rules
 from pyrogram.grammars import CFG
-from pyrogram.infer.loops.checkpoint import load_state
+from pyrogram.infer.running.checkpoint import load_state
 from pyrogram.printable import printable
 
 pytestmark = pytest.mark.slow

@@ -38,7 +38,13 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
     "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics")],
-    "infer": [("model",), ("logistic_normal",), ("loops",), ("samplers",), ("pitman_yor", "lexical", "topics", "")],
+    "infer": [
+        ("model", "running"),
+        ("logistic_normal",),
+        ("loops",),
+        ("samplers",),
+        ("pitman_yor", "lexical", "topics", ""),
+    ],
     "cli": [("io",), ("runs",), ("commands",), ("",)],
     "reproductions": [
         ("shared",),

@@ -30,6 +30,7 @@ class AnnotationSweeps(Sweeps):
     def __init__(self, grammar: LatentAnnotations, words: Tensor) -> None:
         super().__init__(grammar, words)
         self.layout = chart.make_layout(grammar.rules, grammar.trees(self.words))
+        self.num_own = int(self.layout.size)
         self._dtype = torch.float64 if self.layout.size <= GREATEST_DOUBLE else torch.float32
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:

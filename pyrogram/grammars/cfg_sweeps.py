@@ -39,6 +39,7 @@ class CFGSweeps(CompiledSweeps):
         owner = grammar.blocks[BLOCK].owner.numpy()
         self._tables = make_layout(grammar.table, self._matches, owner)
         self._layout = self._tables[0]
+        self.num_own = int(self._layout.num_own)
 
     # ------------------------------------------------------------------ expected counts
 

@@ -36,6 +36,7 @@ class DMVSweeps(CompiledSweeps):
         super().__init__(grammar, words)
         self._valences = 2 if grammar.valence_attach else 1
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_tags, self._valences)
+        self.num_own = len(self._layout.places)
         self._ends = [1, 1 + 2 * self._valences * grammar.num_tags]  # where the multinomials of a block end
 
     # ------------------------------------------------------------------ expected counts

@@ -36,6 +36,7 @@ class HMMSweeps(CompiledSweeps):
     def __init__(self, grammar: HMM, words: Tensor) -> None:
         super().__init__(grammar, words)
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_states)
+        self.num_own = int(self._layout.size)
 
     # ------------------------------------------------------------------ expected counts
 

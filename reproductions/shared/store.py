@@ -35,7 +35,7 @@ from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.lock import LOCK
 from pyrogram.cli.runs.folder import entries, is_draft
-from pyrogram.infer.loops.checkpoint import safetensors_bytes
+from pyrogram.infer.running.checkpoint import safetensors_bytes
 from reproductions.shared.learnt import Learnt, Score
 from reproductions.shared.settings import StudySettings, TrialSettings
 

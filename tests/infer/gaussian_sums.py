@@ -25,9 +25,11 @@ Tensors = dict[str, Tensor]
 
 def dense(loop: VariationalEM) -> tuple[Tensors, Tensors]:
     """q's means and variances by Gaussian site, shape (groups, *family), absent experts at their prior's optimum."""
-    assert loop._experts is not None
+    problem = loop._need_problem()
+    assert problem.normals is not None
+    experts_of = problem.normals.q  # which has the priors of the last E-step
     means, variances = {}, {}
-    for key, q in loop._experts.posteriors.items():
+    for key, q in experts_of.posteriors.items():
         flat = {name: np.broadcast_to(x, (q.num_groups, len(x))).copy() for name, x in prior_arrays(q).items()}
         r, p = q.rows, q._priors
         for e, (group, expert) in enumerate(zip(r.expert_group, r.expert, strict=True)):
@@ -38,7 +40,7 @@ def dense(loop: VariationalEM) -> tuple[Tensors, Tensors]:
             size = experts.shape.numel()
             for found, kind in ((means, "mean"), (variances, "variance")):
                 piece = torch.tensor(flat[kind][:, first : first + size])
-                found[loop._experts.sites[key][family]] = piece.reshape(q.num_groups, *experts.shape)
+                found[experts_of.sites[key][family]] = piece.reshape(q.num_groups, *experts.shape)
             first += size
     return means, variances
 

@@ -104,7 +104,7 @@ def test_great_concentrations_leave_the_prior():
     loop, args, kwargs = loop_of(V, corpus, prior, random_tables(V, False, 1))
     loop.run(*args, num_steps=2, tolerance=0, progress=False, **kwargs)
     mean = {n: p / p.sum(-1, keepdims=True) for n, p in prior.items()}
-    assert_close(loop._counts, likelihood_and_counts(corpus, mean)[1], rtol=1e-6)
+    assert_close(loop._state.counts, likelihood_and_counts(corpus, mean)[1], rtol=1e-6)
 
 
 def test_sentences_of_one_word_have_one_tree():
@@ -216,9 +216,9 @@ def test_counts_never_fall_below_zero():
     prior = {n: np.full(s, 1e-3) for n, s in shapes(V, False).items()}
     loop, args, kwargs = loop_of(V, corpus * 5, prior, random_tables(V, False, 1), order="shuffled", seed=1)
     loop.run(*args, num_steps=100, tolerance=0, progress=False, **kwargs)
-    assert all(bool((f >= 0).all()) for f in loop._counts.values())
-    own = {n: f.clone() for n, f in loop._counts.items()}
-    assert_close(loop._summed(loop._reading, loop._own), {n: f.numpy() for n, f in own.items()}, rtol=1e-9)
+    assert all(bool((f >= 0).all()) for f in loop._state.counts.values())
+    own = {n: f.clone() for n, f in loop._state.counts.items()}
+    assert_close(loop._problem.summed(loop._state.own), {n: f.numpy() for n, f in own.items()}, rtol=1e-9)
 
 
 def test_learnt_concentrations_raise_the_objective():
@@ -235,7 +235,7 @@ def test_learnt_concentrations_raise_the_objective():
     alphas = {n: torch.tensor(a, requires_grad=True) for n, a in zip(args[1].blocks, learnt, strict=True)}
     for name, alpha in alphas.items():
         if float(alpha.detach()) < 100:  # else its maximum lies at infinity
-            f = loop._counts[name]
+            f = loop._state.counts[name]
             pseudo = f + alpha
             value = (torch.lgamma(pseudo).sum(-1) - torch.lgamma(pseudo.sum(-1))).sum()
             prior = alpha * torch.ones(f.shape)
@@ -263,7 +263,7 @@ def test_interrupted_sweep_leaves_no_trace(monkeypatch):
     loop, args, kwargs = loop_of(V, corpus, random_prior(V), random_tables(V, False, 1))
     loop.run(*args, num_steps=2, tolerance=0, progress=False, **kwargs)
     before = loop.state_dict()
-    sweeps = loop._sweeps["words"]
+    sweeps = loop._problem.sweeps["words"]
     whole = type(sweeps).collapsed_vb
 
     def interrupted(*args, **kwargs):
@@ -290,7 +290,7 @@ def test_interrupted_evaluation_leaves_no_trace(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(loop, "_held_out", stop)
+        patched.setattr("pyrogram.infer.loops.base.held_out_likelihood", stop)
         loop.run(*args, **kwargs, num_steps=1, held_out=args[0], progress=False)
     for chain in (loop, other):
         chain.run(*args, **kwargs, num_steps=3, tolerance=0, progress=False)
@@ -312,7 +312,7 @@ def test_memory_is_that_of_the_counts_that_are_not_zero():
     words = torch.randint(200, (50, 6))
     loop = CollapsedVB(models.dirichlet, initial_weights="uniform")
     loop.step(words, grammar)
-    assert sum(t.numel() for t in loop._own["words"].values()) < 50 * 250  # and not 50 * 80,200
+    assert sum(t.numel() for t in loop._state.own["words"].values()) < 50 * 250  # and not 50 * 80,200
 
 
 def test_logistic_normals_are_refused():

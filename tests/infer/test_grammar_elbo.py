@@ -53,7 +53,7 @@ def converged() -> VariationalEM:
 
 
 def fitted_counts(vb: VariationalEM) -> dict[str, Tensor]:
-    return {name: vb._posterior[name] - torch.tensor(PRIOR[name]) for name in PRIOR}
+    return {name: vb._state.posterior[name] - torch.tensor(PRIOR[name]) for name in PRIOR}
 
 
 def gradients(loss: Any, guide: Any, **options: Any) -> dict[str, Tensor]:

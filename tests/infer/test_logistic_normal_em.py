@@ -74,10 +74,9 @@ def model_of(
 
 def priors(loop: VariationalEM) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Means and spreads by Gaussian site at the parameters' present values."""
-    reading = loop._need_reading()
-    loop._current = None
+    problem, _ = loop._present()
     locs, spreads = {}, {}
-    for name, prior in loop._priors(reading).items():
+    for name, prior in problem.prior(problem.reading.parameter_values()).items():
         if isinstance(prior, Gaussian):
             locs[name] = prior.loc.clone()
             spread = prior.variance if prior.covariance is None else prior.covariance
@@ -417,7 +416,6 @@ def test_initial_weights_set_q_and_the_means() -> None:
     start = grammar.initial_weights(words, "random", seed=3)
     loop = VariationalEM(model_of(grammar, 3, diagonal=True), initial_weights=start)
     loop._read((words,), {})
-    loop._prepared(loop._need_reading(), loop._priors(loop._need_reading()))
     for name, weights in loop.weights().items():
         torch.testing.assert_close(weights, start[name], rtol=1e-2, atol=1e-3)
 

@@ -127,12 +127,12 @@ def test_an_interrupted_step_did_not_happen(monkeypatch: pytest.MonkeyPatch) -> 
     twin = PitmanYorSampler(two_sites, seed=1).run(VALUES, MORE, "exact", num_steps=2, progress=False)
     density, calls = sampler._density, 0
 
-    def fails(point: Any) -> Any:
+    def fails(*args: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 30:
             raise KeyboardInterrupt
-        return density(point)
+        return density(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(sampler, "_density", fails)

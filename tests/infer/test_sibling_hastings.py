@@ -128,7 +128,7 @@ def test_probabilities_of_all_trees(paths: str) -> None:
     sampler.run(*copies(SENTENCE, trees), heads=trees, num_steps=0, progress=False)
     expected = posterior(naive(paths), SENTENCE, trees)
     torch.testing.assert_close(sampler.log_probs.exp(), expected, rtol=1e-10, atol=0)
-    log_q = sampler.moves.log_q(sampler._now)  # type: ignore[union-attr, arg-type]
+    log_q = sampler.moves.log_q(sampler._need_state().now)  # type: ignore[union-attr, arg-type]
     torch.testing.assert_close(log_q.softmax(0), proposal(naive(paths), SENTENCE, trees), rtol=1e-10, atol=0)
 
 
@@ -171,7 +171,8 @@ def test_exact_seats_belong_to_the_state() -> None:
     sampler = SiblingHastings(GRAMMAR, franchises, seed=1)
     sampler.run(*copies(sentence, heads), heads=heads, num_steps=0, progress=False)
     log_p = torch.tensor([keys[k][1] for k in start.tolist()])
-    sampler._now = replace(sampler._now, log_p=log_p)  # type: ignore[type-var]
+    state = sampler._need_state()
+    sampler._state = replace(state, now=replace(state.now, log_p=log_p))
     sampler.step()
     assert 0.3 < sampler.acceptance < 0.99
     found: dict[tuple[int, float], int] = dict.fromkeys(keys, 0)
@@ -256,7 +257,7 @@ def test_an_interrupted_step_is_none() -> None:
     sampler.run(*sentences, num_steps=2, progress=False)
     whole = copy.deepcopy(sampler.state_dict())
     log_q, sampler.moves.parser.sample = sampler.moves.log_q, None  # type: ignore[union-attr, assignment, method-assign]
-    sampler._block = {}
+    sampler._state = replace(sampler._need_state(), block={})
 
     def interrupted(given: Any) -> Tensor:
         raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 """Gibbs sampling of the states of syntactic topics, against all states of a tiny corpus."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyro.distributions as dist
@@ -310,7 +311,7 @@ def test_states_that_are_none(name, change, message):
 def test_parameters_without_a_possible_state_end_the_sweep():
     sampler = TopicGibbs(2, V, seed=0).run(WORDS, HEADS, num_steps=2, progress=False)
     before = sampler.states()
-    sampler._base = sampler._base * math.nan
+    sampler._state = replace(sampler._state, base=sampler._state.base * math.nan)
     with pytest.raises(ArithmeticError, match="no state of a word has a positive probability"):
         sampler.step(WORDS, HEADS)
     assert torch.equal(sampler.states(), before) and len(sampler.history) == 2

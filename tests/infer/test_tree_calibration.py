@@ -12,9 +12,8 @@ from infer.tree_calibration import Draws, exact_draws, geweke, mean_p_value, pos
 
 from pyrogram.grammars import DMV
 from pyrogram.infer import TreeGibbs, TreeHastings
-from pyrogram.infer.model.structure import Reading
-from pyrogram.infer.samplers import tree_hastings as tree_samplers
-from pyrogram.infer.samplers.base import TreeSampler
+from pyrogram.infer.samplers import base, tree_gibbs
+from pyrogram.infer.samplers.problem import TreeProblem
 from pyrogram.sweeps import Sweeps
 
 pytestmark = pytest.mark.slow
@@ -45,25 +44,24 @@ def few() -> Draws:
 
 
 def test_flattened_weights_are_seen(few, monkeypatch):
-    right = tree_samplers.log_dirichlet
-    monkeypatch.setattr(tree_samplers, "log_dirichlet", lambda *args: 0.5 * right(*args))
+    right = base.log_dirichlet
+    for module in (base, tree_gibbs):
+        monkeypatch.setattr(module, "log_dirichlet", lambda *args: 0.5 * right(*args))
     assert mean_p_value(few, geweke(TreeGibbs, few)) < LEAST
 
 
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_doubled_concentrations_are_seen(few, monkeypatch, sampler):
-    right = TreeSampler._concentrations
-    monkeypatch.setattr(sampler, "_concentrations", lambda s, reading: {n: 2 * a for n, a in right(s, reading).items()})
+    right = TreeProblem.alpha
+    monkeypatch.setattr(TreeProblem, "alpha", lambda problem, s: {n: 2 * a for n, a in right(problem, s).items()})
     assert mean_p_value(few, geweke(sampler, few)) < LEAST
 
 
 def test_counts_of_the_sweep_before_are_seen(few):
     class Late(TreeGibbs):
-        def _sweep(self, reading: Reading, alpha: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-            before = self._counts
-            accepted = super()._sweep(reading, alpha)
-            self._counts = before
-            return accepted
+        def _sweep(self, problem, state, generator):
+            derivations, _, accepted = super()._sweep(problem, state, generator)
+            return derivations, state.counts, accepted
 
     assert mean_p_value(few, geweke(Late, few)) < LEAST
 

@@ -100,7 +100,7 @@ def test_several_chains(monkeypatch, context):
 def test_a_kernel_that_has_run_travels_as_it_was_made():
     kernel = TreeHastings(models.dirichlet, batch_size=3, seed=4).run(WORDS, DMV(V), num_steps=3, progress=False)
     copy = pickle.loads(pickle.dumps(kernel))
-    assert (copy.batch_size, copy.history, copy._trees) == (3, [], {})
+    assert (copy.batch_size, copy.history, copy._state) == (3, [], None)
     assert copy.run(WORDS, DMV(V), num_steps=3, progress=False).history == kernel.history
 
 
@@ -141,8 +141,8 @@ def test_hyperparameters_of_hyperparameters():
     values = chain.hyperparameters()
     assert {n: tuple(v.shape) for n, v in values.items()} == {"scale": (), "alpha": (2,), "base": (2,)}
     assert float(values["base"].sum()) == pytest.approx(1) and float(values["scale"]) > 0
-    point = chain._point
-    joint, _, _ = chain._hypers.density(point, chain._model_now, chain._reading, chain._counts)
+    problem, state = chain._problem, chain._state
+    joint, _, _ = problem.hypers.density(state.point, problem.model, problem.reading, state.counts)
     by_hand = dist.Gamma(2.0, 1.0).log_prob(values["scale"])
     by_hand = by_hand + dist.LogNormal(torch.zeros(2), values["scale"]).log_prob(values["alpha"]).sum()
     by_hand = by_hand + dist.Dirichlet(torch.ones(2)).log_prob(values["base"])
@@ -153,7 +153,7 @@ def test_hyperparameters_of_hyperparameters():
     }
     corpus = TinyCorpus(DMV(2), words, {n: a.numpy() for n, a in alpha.items()})
     by_hand = float(by_hand) + corpus.log_joint(corpus.total(corpus.as_state(chain.trees())))
-    assert float(joint) == pytest.approx(by_hand) == chain._joint
+    assert float(joint) == pytest.approx(by_hand) == float(state.log_joint)
 
 
 def test_chain_with_hyperparameters_resumes(tmp_path):
@@ -164,7 +164,7 @@ def test_chain_with_hyperparameters_resumes(tmp_path):
             chain = TreeHastings(hierarchy, seed=1).run(words, num_steps=stop, progress=False, checkpoint=path)
         chains.append(chain)
     assert chains[0].history == chains[1].history
-    assert torch.equal(chains[0]._point["alpha"], chains[1]._point["alpha"])
+    assert torch.equal(chains[0]._state.point["alpha"], chains[1]._state.point["alpha"])
 
 
 @pytest.mark.slow
@@ -189,7 +189,7 @@ def parameters_below(words):
 def test_parameters_of_priors_stay_as_they_are():
     chain = TreeHastings(parameters_below, seed=0).run(WORDS, num_steps=5, progress=False)
     assert float(pyro.param("alpha").detach()) == pytest.approx(0.7)
-    assert float(chain._concentrations(chain._reading)["stop"].max()) == pytest.approx(0.7)
+    assert float(chain._problem.alpha(chain._state)["stop"].max()) == pytest.approx(0.7)
 
 
 def with_useless(words):

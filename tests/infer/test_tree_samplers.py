@@ -3,6 +3,7 @@
 """Samplers over trees against the collapsed posterior of tiny corpora, over all tuples of trees."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pyro
@@ -92,13 +93,13 @@ def test_one_sweep_leaves_the_posterior_invariant(name, sampler):
     corpus = tiny(name)
     kernel = sampler(models.dirichlet, seed=1, initial_weights="random", batch_size=2)
     kernel.setup(0, corpus.words, corpus.grammar, concentration=tensors(corpus.alpha))
-    reading, observed = kernel._reading, np.zeros(len(corpus.states))
-    generator = np.random.default_rng(2)
+    problem, observed = kernel._problem, np.zeros(len(corpus.states))
+    generator, draws = np.random.default_rng(2), torch.Generator().manual_seed(1)
     for s in generator.choice(len(corpus.states), size=500 if name == "dmv" else 150, p=corpus.posterior):
-        kernel._trees["words"] = corpus.as_trees(corpus.states[s])
-        kernel._recount(reading)
-        kernel._sweep(reading, kernel._concentrations(reading))
-        observed[corpus.number[corpus.as_state(kernel._trees["words"])]] += 1
+        before = replace(kernel._state, derivations={"words": corpus.as_trees(corpus.states[s])})
+        derivations, counts, _ = kernel._sweep(problem, kernel._recounted(problem, before), draws)
+        assert_close(counts, {n: f.numpy() for n, f in problem.counted(derivations).items()})
+        observed[corpus.number[corpus.as_state(derivations["words"])]] += 1
     assert p_value(observed, corpus.posterior) > 1e-4
 
 

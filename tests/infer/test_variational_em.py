@@ -4,6 +4,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -315,8 +316,9 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
         vb.step(words, grammar)
         if concentrations is vectors:
             for _ in range(8):
-                reading = vb._need_reading()
-                vb._learn(reading, vb._priors(reading), vb._prepared(reading, vb._priors(reading)))
+                problem, state = vb._present()
+                prior = problem.prior(state.parameters)
+                vb._set_state(replace(state, parameters=problem.learn(prior, state.posterior, state.parameters)))
         q = posterior_of(vb)
         alpha = {name: c.detach().numpy() for name, c in concentrations(words, grammar).items()}
         slopes = {name: slope(alpha[name], q[name]) * alpha[name] for name in q}  # of the logarithm
@@ -329,7 +331,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
         else:
             found = np.array(sum(s.sum() for s in slopes.values()))
         np.testing.assert_allclose(found, 0, atol=2e-4)
-    learnt = {n for n, source in vb._need_reading().sources.items() if source.learns_prior}
+    learnt = {n for n, source in vb._need_problem().reading.sources.items() if source.learns_prior}
     assert learnt == ({"attach"} if concentrations is only_attach else {"root", "attach", "stop"})
 
 

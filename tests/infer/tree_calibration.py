@@ -7,7 +7,7 @@ words alone, so given the words the posterior is that of the model: a tree's len
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,8 +183,8 @@ def geweke(sampler: type[TreeSampler], draws: Draws, *, grammar: DMV = GRAMMAR, 
     found = []
     for seed, (words, heads) in enumerate(zip(draws.words, draws.heads, strict=True)):
         kernel = start(sampler, words, seed, grammar)
-        kernel._trees["words"] = heads.clone()
-        kernel._recount(kernel._reading)
+        problem, state = kernel._present()
+        kernel._state = kernel._recounted(problem, replace(state, derivations={"words": heads.clone()}))
         for _ in range(sweeps):
             weights = kernel.sample({})
         found.append((weights, kernel.trees()))

@@ -63,7 +63,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     """
     import torch
 
-    from pyrogram.infer.loops.checkpoint import read_tensors
+    from pyrogram.infer.running.checkpoint import read_tensors
 
     if not path.exists():
         raise CommandError(f"{path} is missing")

@@ -121,7 +121,7 @@ def write_config(path: Path, settings: Told, run: Run, selected: dict[str, Any] 
 
 def write_weights(path: Path, weights: Weights) -> None:
     """Write ``weights.safetensors``."""
-    from pyrogram.infer.loops.checkpoint import safetensors_bytes
+    from pyrogram.infer.running.checkpoint import safetensors_bytes
 
     write_file(path / WEIGHTS, safetensors_bytes(weights, {"format": FORMAT}))
 

@@ -37,7 +37,7 @@ from pyrogram.data.records import MISSING, SentenceRecord
 from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Decoder, Franchise, LexicalParser
 from pyrogram.grammars.lexical_tagger import LexicalTagger
-from pyrogram.infer.loops.checkpoint import safetensors_bytes
+from pyrogram.infer.running.checkpoint import safetensors_bytes
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,21 @@ given the training data (Eq. 10) and accepted by Eq. 11, so that events of one s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from pyrogram.grammars.lexical_dependencies import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Franchise
 from pyrogram.grammars.lexical_tagger import LexicalTagger
-from pyrogram.infer.samplers.chain import Chain, Kernel, generator_of, same_tensors
+from pyrogram.infer.running.run import Resumable, RunOptions, with_history
+from pyrogram.infer.running.state import at_state, copied, flatten, ragged, unflatten
+from pyrogram.infer.samplers.chain import generator_of, same_tensors
+from pyrogram.infer.samplers.kernel import Kernel
 
 from .averages import Averages
 from .moves import Alone, Sentences, Together, tensors_of
@@ -31,7 +32,20 @@ from .moves import Alone, Sentences, Together, tensors_of
 _BLOCK = 16
 
 
-class SiblingHastings(Chain, Kernel):
+@dataclass(frozen=True)
+class ProposedState:
+    """Sentences with their present trees, and proposals to come.
+
+    :param generator: the state of the chain's.
+    :param block: heads, log_p and log_q of proposals, and the log_q of the present trees, ``old``; or nothing.
+    """
+
+    now: Sentences
+    generator: Tensor
+    block: dict[str, Tensor] = ragged()
+
+
+class SiblingHastings(Resumable, Kernel):
     """A Markov chain over the trees of tagged sentences, and over their tags if wanted.
 
     It runs by itself (``sampler.run(tags, words, cases, num_steps=100, burn_in=20).mbr()``) or in Pyro
@@ -65,19 +79,18 @@ class SiblingHastings(Chain, Kernel):
             raise ValueError("expected no tagger with together=True, where tags stay, actual both.")
         if seated and not together:
             raise ValueError("expected together=True with seated=True: otherwise no sentence is at the tables.")
+        super().__init__()  # the history is of the sum of log P(tags, words, cases, tree | D) after each step
         self.grammar, self.tagger, self.seed = grammar, tagger, seed
         self.moves: Alone | Together = Together(grammar, franchises, seated) if together else Alone(grammar, franchises)
-        self.burn_in = 0  #: steps, from the start of the chain, that averages leave out
         self._clear()
 
     def _clear(self) -> None:
         """No chain."""
         self._generator = generator_of(self.seed)
-        self.history: list[float] = []  #: the sum of log P(tags, words, cases, tree | D) after each step, in nats
+        self.history, self.stopped = [], ""
         self._given: tuple[Tensor, ...] = ()  # what the chain is over
         self._begun: Tensor | None = None  # heads that it was told to begin with
-        self._now: Sentences | None = None
-        self._block: dict[str, Tensor] = {}  # proposals to come
+        self._state: ProposedState | None = None
         self._averages = Averages(torch.zeros(0, dtype=torch.long), 0)
         self._posterior: Tensor | None = None  # of tags
 
@@ -92,11 +105,7 @@ class SiblingHastings(Chain, Kernel):
         heads: Tensor | None = None,
         num_steps: int = 100,
         burn_in: int = 0,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
+        **options: Unpack[RunOptions],
     ) -> Self:
         """Propose a tree for every sentence, again and again.
 
@@ -107,34 +116,30 @@ class SiblingHastings(Chain, Kernel):
         :param burn_in: steps, from the start of the chain, that averages leave out. Steps that are averaged already
             cannot be left out one by one: in a later run, a greater one must leave out all that are done. A smaller
             one brings none back.
-        :param callback: called after every step with this sampler; stops the run by returning True.
-        :param checkpoint: file to save to every ``checkpoint_every`` steps, at the end, and when interrupted; it is
-            replaced atomically, and a chain resumed from it is the same to the last bit. Not with ``together``.
-        :param resume: go on from ``checkpoint`` if it exists.
+        :param options: as in every run, see :meth:`.Resumable._run`. No checkpoint with ``together``.
         :raises ValueError: if sentences or heads do not fit, or if ``burn_in`` would leave out some averaged steps.
         """
         if burn_in < 0:
             raise ValueError(f"expected burn_in of at least 0, actual {burn_in}.")
-        if checkpoint is not None and isinstance(self.moves, Together):
+        if options.get("checkpoint") is not None and isinstance(self.moves, Together):
             raise ValueError("expected no checkpoint with together=True, whose seats are not saved, actual one.")
-        self._read(tags, words, cases, heads)
-        ready = partial(self._leave_out, burn_in)
-        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume, ready)
+        self._begin(tags, words, cases, heads)
+        return self._run(num_steps, ready=partial(self._leave_out, burn_in), **options)
 
     @property
     def heads(self) -> Tensor:
         """The present trees, shape (N, n), padded with -1."""
-        return self._sentences().heads.clone()
+        return self._need_state().now.heads.clone()
 
     @property
     def tags(self) -> Tensor:
         """The present tags, shape (N, n), padded with -1."""
-        return self._sentences().tags.clone()
+        return self._need_state().now.tags.clone()
 
     @property
     def log_probs(self) -> Tensor:
         """log P(tags, words, cases, tree | D) of each sentence, in nats, (N,); with exact seats, along its seats."""
-        return self._sentences().log_p.clone()
+        return self._need_state().now.log_p.clone()
 
     def marginals(self) -> Tensor:
         """The share of kept steps in which each arc was in the tree, shape (N, n+1, n+1) [head, dependent]."""
@@ -163,14 +168,8 @@ class SiblingHastings(Chain, Kernel):
 
         :returns: the sum of log P(tags, words, cases, tree | D) after it, in nats.
         """
-        before = self._sentences(), self._block, self._generator.get_state()
-        try:
-            now, accepted, moved = self._moved()
-        except BaseException:  # above all KeyboardInterrupt: half a step is no state to save or to go on from
-            self._now, self._block = before[:2]
-            self._generator.set_state(before[2])
-            raise
-        self._now = now
+        self._state, accepted, moved = self._moved(self._need_state())
+        now = self._state.now
         self.history.append(float(now.log_p.sum()))
         if len(self.history) > self.burn_in:
             self._averages.add(now.heads, accepted, moved)
@@ -178,60 +177,55 @@ class SiblingHastings(Chain, Kernel):
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors; not with ``together``, whose seats are the franchises'."""
-        now = self._sentences()
-        state = {"now.tags": now.tags, "now.heads": now.heads, "now.log_p": now.log_p}
-        state |= {f"block.{name}": t for name, t in self._block.items()}
-        state |= {f"averages.{name}": t for name, t in self._averages.state_dict().items()}
-        state |= {"history": torch.tensor(self.history, dtype=torch.float64), "generator": self._generator.get_state()}
-        return {name: t.clone() for name, t in state.items()}
+        averages = {f"averages.{name}": t for name, t in self._averages.state_dict().items()}
+        return with_history(copied({**flatten(self._need_state()), **averages}), history=self.history)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over the state of a chain over the same sentences, given the same training data.
 
         :raises ValueError: if it is not the state of such a chain.
         """
-        now, parts = self._sentences(), dict[str, dict[str, Tensor]]()
-        for name, tensor in state.items():
-            kind, _, own = name.rpartition(".")
-            parts.setdefault(kind, {})[own] = tensor.clone()
-        if not {"", "now", "averages"} <= set(parts) or parts["now"]["heads"].shape != now.heads.shape:
-            raise ValueError(f"this is not the state of {type(self).__name__} over these sentences")
-        self._now = replace(now, **parts["now"])
-        self._block = parts.get("block", {})
-        self._averages.load_state_dict(parts["averages"])
-        self.history = parts[""]["history"].tolist()
-        self._generator.set_state(parts[""]["generator"])
+        old, tensors = self._need_state(), dict(state)
+        owner = f"{type(self).__name__} over these sentences"
+        history = tensors.pop("history", torch.empty(0))
+        kept = {n.removeprefix("averages."): tensors.pop(n) for n in state if n.startswith("averages.")}
+        new = unflatten(replace(old, block={}), tensors, owner)
+        like = self._averages.state_dict()
+        if kept.keys() != like.keys() or any(kept[n].shape != like[n].shape for n in like) or "history" not in state:
+            raise ValueError(f"this is not the state of {owner}, which needs its averages and its history")
+        shapes = {name: t.shape[1:] for name, t in new.block.items() if name != "old"}
+        if new.block and shapes != {
+            "heads": old.now.heads.shape,
+            "log_p": old.now.log_p.shape,
+            "log_q": old.now.log_p.shape,
+        }:
+            raise ValueError(f"this is not the state of {owner}, whose proposals have other shapes")
+        self._state, self.history = new, history.tolist()
+        self._averages.load_state_dict(copied(kept))
 
     # ------------------------------------------------------------------ Pyro's kernel
 
-    def setup(self, warmup_steps: int, *args: Any, **kwargs: Any) -> None:
-        """Start a new chain on ``tags, words, cases`` and perhaps ``heads``."""
-        self._end()
-        self._reseed()
-        self.burn_in = warmup_steps
-        self._read(*args, **kwargs)
-
     def _samples(self) -> dict[str, Tensor]:
-        if self._now is None:
+        if self._state is None:
             return {}
-        dtype = torch.get_default_dtype()
-        found = {"heads": self._now.heads.to(dtype)}
-        return found if self.tagger is None else found | {"tags": self._now.tags.to(dtype)}
+        dtype, now = torch.get_default_dtype(), self._state.now
+        found = {"heads": now.heads.to(dtype)}
+        return found if self.tagger is None else found | {"tags": now.tags.to(dtype)}
 
-    def _step(self) -> float:
+    def _advance(self) -> float:
         return self.step()
 
-    def _progress(self) -> dict[str, str]:
+    def _shown(self) -> dict[str, str]:
         return {"log_p": f"{self.history[-1]:.1f}", "accepted": f"{self.acceptance:.3f}"}
 
     # ------------------------------------------------------------------ inside
 
-    def _sentences(self) -> Sentences:
-        if self._now is None:
+    def _need_state(self) -> ProposedState:
+        if self._state is None:
             raise RuntimeError(f"{type(self).__name__} has no trees yet; call run first")
-        return self._now
+        return self._state
 
-    def _read(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
+    def _begin(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
         """Begin with these sentences, unless the chain is over them already."""
         tags, words, cases = given = tuple(t.detach().cpu().long().clone() for t in (tags, words, cases))
         heads = None if heads is None else heads.detach().cpu().long().clone()
@@ -254,7 +248,8 @@ class SiblingHastings(Chain, Kernel):
         if isinstance(self.moves, Together):
             self.moves.begin(start, self._generator)
         start = replace(start, log_p=self.moves.log_p(start, self._generator))
-        self._now, self._given, self._begun = start, given, begun
+        self._state = ProposedState(start, self._generator.get_state(), {})
+        self._given, self._begun = given, begun
         self._averages = Averages(start.lengths, heads.shape[1])
         if self.tagger is not None:
             self._posterior = self.tagger.posterior(words, cases).marginals()
@@ -266,43 +261,45 @@ class SiblingHastings(Chain, Kernel):
 
     def _end(self) -> None:
         """No chain, and no sentences of the last one at the tables."""
-        if self._now is not None and isinstance(self.moves, Together):
-            self.moves.end(self._now, self._generator)
+        if self._state is not None and isinstance(self.moves, Together):
+            self.moves.end(self._state.now, at_state(self._state.generator))
         self._clear()
 
-    def _moved(self) -> tuple[Sentences, Tensor, Tensor]:
-        """Sentences after a step; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
-        now = self._sentences()
+    def _moved(self, state: ProposedState) -> tuple[ProposedState, Tensor, Tensor]:
+        """The next state; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
+        now, block, generator = state.now, state.block, at_state(state.generator)
         moved = torch.zeros(len(now.lengths), dtype=torch.float64)
         if isinstance(self.moves, Together):
-            return (*self.moves.sweep(now, self._generator), moved)
-        now, accepted = self._independent(self.moves, now)
-        if self._posterior is not None:
-            for position in range(now.tags.shape[1]):
-                now, changed = self.moves.retag(now, position, self._posterior, self._generator)
+            now, accepted = self.moves.sweep(now, generator)
+        else:
+            now, block, accepted = self._judged(self.moves, now, block, generator)
+            for position in range(now.tags.shape[1] if self._posterior is not None else 0):
+                assert self._posterior is not None
+                now, changed = self.moves.retag(now, position, self._posterior, generator)
                 moved += changed
-        return now, accepted, moved
+        return ProposedState(now, generator.get_state(), block), accepted, moved
 
-    def _independent(self, moves: Alone, now: Sentences) -> tuple[Sentences, Tensor]:
-        """Judge the next of proposals that depend on nothing but tags."""
-        if not self._block:
+    def _judged(
+        self, moves: Alone, now: Sentences, block: dict[str, Tensor], generator: torch.Generator
+    ) -> tuple[Sentences, dict[str, Tensor], Tensor]:
+        """Judge the next of proposals that depend on nothing but tags; the sentences, and the proposals left."""
+        if not block:
             number = _BLOCK if self.tagger is None else 1
-            heads, log_p, log_q = moves.propose(now, number, self._generator)
-            self._block = {"heads": heads, "log_p": log_p, "log_q": log_q, "old": moves.log_q(now)}
-        block = self._block
+            heads, log_p, log_q = moves.propose(now, number, generator)
+            block = {"heads": heads, "log_p": log_p, "log_q": log_q, "old": moves.log_q(now)}
         proposed = replace(now, heads=block["heads"][0], log_p=block["log_p"][0])
         log_ratio = proposed.log_p - now.log_p + block["old"] - block["log_q"][0]
-        uniform = torch.rand(log_ratio.shape, generator=self._generator, dtype=torch.float64)
+        uniform = torch.rand(log_ratio.shape, generator=generator, dtype=torch.float64)
         accepted = uniform.log() < log_ratio
         old = torch.where(accepted, block["log_q"][0], block["old"])
         left = {name: block[name][1:] for name in ("heads", "log_p", "log_q")}
-        self._block = {**left, "old": old} if len(left["heads"]) else {}
-        return now.where(accepted, proposed), accepted
+        block = {**left, "old": old} if len(left["heads"]) else {}
+        return now.where(accepted, proposed), block, accepted
 
     def _fingerprint(self) -> str:
         """A hash of the training data's counts, parameters and sentences, and of the tagger."""
         digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts}".encode())
-        now = self._sentences()
+        now = self._need_state().now
         tensors = [now.words, now.cases]
         for f in self.moves.franchises.values():
             digest.update(f"{f.restaurants.num_values} {f.restaurants.paths}".encode())

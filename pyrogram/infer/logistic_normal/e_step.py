@@ -15,7 +15,7 @@ from torch import Tensor
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import SentenceRows, Weights
-from pyrogram.infer.model.expected_counts import check_possible, expect
+from pyrogram.infer.model.expected_counts import check_possible, site_counts
 from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import ModelError, Reading, SentenceSite, Source
 
@@ -122,7 +122,7 @@ class ExpertPosteriors:
 
     # ------------------------------------------------------------------ expectations
 
-    def tables(self) -> Weights:
+    def log_weights(self) -> Weights:
         """log weights ψ̃ of what is drawn once, by source."""
         found = {}
         for name, key in self._keys.items():
@@ -131,25 +131,17 @@ class ExpertPosteriors:
                 found[name] = table.reshape(self._shapes[name]).to(self._like[name])
         return found
 
-    def expect(self, reading: Reading, tables: Weights, rounds: int) -> tuple[float, Weights]:
-        """Improve q of each sentence's experts; the trees' share of the bound, and counts of shared weights.
+    def site_counts(self, site: SentenceSite, log_weights: Mapping[str, Tensor], rounds: int) -> tuple[Tensor, Weights]:
+        """Improve q of the experts of each sentence of a site; log Z at the end, and the counts of shared blocks.
 
-        :param tables: log weights by source, of all that sentences share.
+        :param log_weights: by source, of all that sentences share.
         :param rounds: most rounds of trees and experts.
         """
-        total, counts = 0.0, Weights()
-        for site in reading.sentences:
-            if site.name in self.rows:
-                log_z, found = self._by_sentence(site, tables, rounds)
-            else:
-                log_z, found = expect(site, {block: tables[source] for block, source in site.sources.items()})
-            total += float(log_z.sum(dtype=torch.float64))
-            for block, source in site.sources.items():
-                if block in found:
-                    counts[source] = counts[source] + found[block] if source in counts else found[block]
-        return total, counts
+        if site.name not in self.rows:
+            return site_counts(site, log_weights)
+        return self._by_sentence(site, log_weights, rounds)
 
-    def _by_sentence(self, site: SentenceSite, tables: Weights, rounds: int) -> tuple[Tensor, Weights]:
+    def _by_sentence(self, site: SentenceSite, tables: Mapping[str, Tensor], rounds: int) -> tuple[Tensor, Weights]:
         """log Z of each sentence at the end, and the counts of its shared blocks."""
         rows, grammar = self.rows[site.name], site.grammar
         own = {block: name for block, name in site.sources.items() if name not in tables}
@@ -234,15 +226,9 @@ class ExpertPosteriors:
         return found
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of ``state``.
-
-        :raises ValueError: if the state belongs to other sentences.
-        """
+        """The inverse of ``state``, into memory of its own."""
         for key, q in self.posteriors.items():
-            mean, variance = state.get(f"mean.{key}"), state.get(f"variance.{key}")
-            if mean is None or variance is None or len(mean) != len(q.mean):
-                raise ValueError(f"the state has no experts {key!r} of these sentences")
-            q.mean, q.variance = mean.cpu().numpy().copy(), variance.cpu().numpy().copy()
+            q.mean, q.variance = (state[f"{kind}.{key}"].cpu().numpy().copy() for kind in ("mean", "variance"))
             q.refresh()
 
 

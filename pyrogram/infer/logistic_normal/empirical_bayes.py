@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import transform_to
 
 from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.infer.model.priors import Priors, climb, detached, mapped, priors_of
+from pyrogram.infer.model.priors import Priors, climb, expected_log_dirichlet, mapped, present_priors, priors_of
 from pyrogram.infer.model.structure import Hyperparameter, Reading
 from pyrogram.infer.model.tracing import depends
 
@@ -89,8 +89,7 @@ def current_priors(model: Callable[[], Any], reading: Reading, roles: Roles) -> 
     The model need not be run where every parameter *is* a mean or a covariance: checking the latter is slow.
     """
     if roles.rest:
-        with torch.no_grad():
-            return detached(priors_of(model, reading))
+        return present_priors(model, reading)
     values = {
         id(p.value): transform_to(p.constraint)(p.unconstrained.detach().clone()) for p in reading.parameters.values()
     }
@@ -158,9 +157,7 @@ def _expected_log_prior(
         if isinstance(prior, Gaussian):
             total = total + _gaussian_term(prior, _shift(new, old, name), moments[name])
         else:
-            alpha = prior.expand(expected_logs[name].shape)
-            normaliser = torch.lgamma(reading.sources[name].block.sums(alpha)).sum() - torch.lgamma(alpha).sum()
-            total = total + (normaliser + ((alpha - 1) * expected_logs[name]).sum()).to(total)
+            total = total + expected_log_dirichlet(reading.sources[name].block, prior, expected_logs[name])
     return total
 
 

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
+    CollapsedProblem,
     Order,
     concentrations,
     field_of,
@@ -20,10 +23,11 @@ from pyrogram.infer.model.collapsed import (
     mean_weights,
     refuse_mixtures,
 )
-from pyrogram.infer.model.expected_counts import check_possible
+from pyrogram.infer.model.expected_counts import check_possible, most_likely
 from pyrogram.infer.model.priors import climb, priors_of
-from pyrogram.infer.model.structure import Reading
-from pyrogram.sweeps import Own, Sweeps
+from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.running.state import Info, at_state, ragged
+from pyrogram.sweeps import Own
 from pyrogram.sweeps_second_order import SecondOrderSweeps
 
 from .base import GrammarLoop
@@ -32,7 +36,48 @@ from .base import GrammarLoop
 _SWEEPS_PER_SUM = 16
 
 
-class CollapsedVB(GrammarLoop):
+@dataclass(frozen=True)
+class CollapsedState:
+    """Expected counts, and what goes with them.
+
+    :param weights: of sources that are ``pyro.param``s.
+    :param counts: E[f] by source.
+    :param own: the same of each sentence by itself, by site; see :class:`.Sweeps`.
+    :param parameters: unconstrained, those that concentrations depend on.
+    :param entropy: sum of H(Q(t_i)) in nats.
+    :param sweep: how many there were before.
+    :param generator: of shuffled orders.
+    """
+
+    weights: Weights
+    counts: Weights
+    parameters: Weights
+    entropy: Tensor
+    sweep: Tensor
+    generator: Tensor
+    own: dict[str, Own] = ragged()
+
+
+@dataclass
+class _Problem(CollapsedProblem):
+    """:param spare: own counts by site that no state has any more, whose memory the next sweep may use again."""
+
+    spare: dict[str, Own] = field(default_factory=dict)
+    _alpha: tuple[Weights, Weights] | None = None
+
+    def alpha(self, parameters: Weights) -> Weights:
+        """Concentrations by source; computed once for the parameters of a state."""
+        if self._alpha is None or self._alpha[0] is not parameters:
+            self.reading.set_parameters(parameters)
+            self._alpha = parameters, concentrations(self.model, self.reading)
+        return self._alpha[1]
+
+    def summed(self, own: Mapping[str, Own]) -> Weights:
+        """E[f] by source, from the sentences' own."""
+        return self.by_source(lambda site: self.sweeps[site.name].total(own[site.name]))
+
+
+class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     """Collapsed variational Bayes for Dirichlet weights; maximum likelihood for whatever is a ``pyro.param``.
 
     The weights are integrated out, and the derivations of different sentences are taken for independent: Q(t) =
@@ -84,143 +129,110 @@ class CollapsedVB(GrammarLoop):
         if batch_size < 1 or order not in ("fixed", "shuffled"):
             raise ValueError(f"need batch_size >= 1 and order 'fixed' or 'shuffled', not {batch_size} and {order!r}")
         self.batch_size, self.order, self.second_order = batch_size, order, second_order
-        seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
-        self._generator = torch.Generator().manual_seed(seed)
-        self._counts: Weights = {}  # E[f] by source
-        self._own: dict[str, Own] = {}  # by site
-        self._spare: dict[str, Own] = {}  # memory of own counts that are out of date
-        self._entropy = torch.zeros((), dtype=torch.float64)
-        self._sweeps: dict[str, Sweeps] = {}
-        self._orders: dict[str, Order] = {}
-        self._alpha: Weights | None = None
+        self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
-    # ------------------------------------------------------------------ the loop's parts
-
-    def _check(self, reading: Reading) -> None:
+    def _prepare(self, model: Callable[[], Any]) -> _Problem:
+        reading = read_model(model, "CollapsedVB")
         refuse_mixtures(reading, "CollapsedVB")
-        if (
-            self._reading is not None
-            and self._counts
-            and self._fingerprint(self._reading) != self._fingerprint(reading)
-        ):
-            self._weights = self._point_estimate()
-            self._counts, self._own = {}, {}
-        self._alpha, self._spare = None, {}
-        self._sweeps = {site.name: self._sweeps_of(site.grammar, site.words) for site in reading.sentences}
-        self._orders = {site.name: Order(site.words, self.batch_size) for site in reading.sentences}
+        sweeps = {
+            s.name: SecondOrderSweeps(s.grammar, s.words) if self.second_order else s.grammar.sweeps(s.words)
+            for s in reading.sentences
+        }
+        return _Problem(reading, model, sweeps, {s.name: Order(s.words, self.batch_size) for s in reading.sentences})
 
-    def _sweeps_of(self, grammar: Grammar, words: Tensor) -> Sweeps:
-        return SecondOrderSweeps(grammar, words) if self.second_order else grammar.sweeps(words)
+    def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
+        """Q(t_i) under the initial weights."""
+        entropy, own = torch.zeros((), dtype=torch.float64), {}
+        for site in problem.reading.sentences:
+            weights = {b: start[s].to(torch.float64) for b, s in site.sources.items()}
+            log_z, entropies, own[site.name] = problem.sweeps[site.name].expect(weights)
+            check_possible(site, log_z)
+            entropy += entropies.sum(dtype=torch.float64).cpu()
+        return CollapsedState(
+            weights=problem.fixed(start),
+            counts=problem.summed(own),
+            parameters=problem.reading.parameter_values(),
+            entropy=entropy,
+            sweep=torch.tensor(0),
+            generator=torch.Generator().manual_seed(self._seed).get_state(),
+            own=own,
+        )
 
-    def _update(self, reading: Reading) -> float:
-        if not self._own:
-            self._begin(reading)
-        alpha = self._concentrations(reading)
-        objective = float(self._entropy) + float(log_joint(reading, self._counts, alpha, self._weights))
-        if len(self.history) % _SWEEPS_PER_SUM == 0:
-            self._counts = self._summed(reading, self._own)
-        entropy = torch.zeros((), dtype=torch.float64)
-        fresh: dict[str, Own] = {}
+    def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
+        reading, alpha, generator = problem.reading, problem.alpha(state.parameters), at_state(state.generator)
+        objective = float(state.entropy) + float(log_joint(reading, state.counts, alpha, state.weights))
+        again = int(state.sweep) % _SWEEPS_PER_SUM == 0
+        counts = problem.summed(state.own) if again else {name: f.clone() for name, f in state.counts.items()}
+        entropy, own = torch.zeros((), dtype=torch.float64), {}
+        spare, problem.spare = problem.spare, {}  # an interrupted sweep leaves none
         for site in reading.sentences:
-            shared = field_of(site, self._counts, alpha, self._weights)
-            order = self._orders[site.name]
-            sentences = order.fixed if self.order == "fixed" else order.shuffled(self._generator)
-            old = self._own[site.name]
-            entropies, fresh[site.name] = self._sweeps[site.name].collapsed_vb(
-                shared, old, sentences, self.batch_size, spare=self._spare.get(site.name)
+            order = problem.order(site, self.order, generator)
+            shared = field_of(site, counts, alpha, state.weights)
+            entropies, own[site.name] = problem.sweeps[site.name].collapsed_vb(
+                shared, state.own[site.name], order, self.batch_size, spare=spare.get(site.name)
             )
             check_possible(site, entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
-        self._own, self._spare, self._entropy = fresh, self._own, entropy
-        self._maximise(reading)
-        return objective
+        new = CollapsedState(
+            weights=most_likely(reading, counts, state.weights),
+            counts=counts,
+            parameters=_learnt(problem, counts, state.parameters),
+            entropy=entropy,
+            sweep=state.sweep + 1,
+            generator=generator.get_state(),
+            own=own,
+        )
+        return new, Info(objective)
 
-    def _begin(self, reading: Reading) -> None:
-        """Q(t_i) under the initial weights."""
-        self._entropy = torch.zeros((), dtype=torch.float64)
-        for site in reading.sentences:
-            weights = {b: self._weights[s].to(torch.float64) for b, s in site.sources.items()}
-            log_z, entropies, self._own[site.name] = self._sweeps[site.name].expect(weights)
-            check_possible(site, log_z)
-            self._entropy += entropies.sum(dtype=torch.float64).cpu()
-        self._counts = self._summed(reading, self._own)
+    def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
+        if old is not self._best:
+            problem.spare = old.own
 
-    def _summed(self, reading: Reading, own: Mapping[str, Own]) -> Weights:
-        """E[f] by source, from the sentences' own."""
-        total: Weights = {}
-        for site in reading.sentences:
-            for block, counts in self._sweeps[site.name].total(own[site.name]).items():
-                source = site.sources[block]
-                total[source] = total[source] + counts if source in total else counts.clone()
+    def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
+        return mean_weights(problem.reading, state.counts, problem.alpha(state.parameters), state.weights)
+
+    # ------------------------------------------------------------------ states that are loaded
+
+    def _like(self, problem: _Problem) -> CollapsedState:
+        sources = problem.reading.sources
+        return CollapsedState(
+            weights=problem.fixed({name: s.value for name, s in sources.items()}),
+            counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
+            parameters=problem.reading.hyperparameters,
+            entropy=torch.empty((), dtype=torch.float64),
+            sweep=torch.tensor(0),
+            generator=torch.Generator().get_state(),
+            own={},
+        )
+
+    def _accept(self, problem: _Problem, state: CollapsedState) -> None:
+        fits = set(state.own) == set(problem.sweeps)
+        fits = fits and all(problem.sweeps[site].fits(own) for site, own in state.own.items())
+        total = problem.summed(state.own) if fits else {}
+        near = partial(torch.allclose, rtol=1e-4, atol=1e-4)
+        if not fits or not all(near(total[name], f.to(total[name])) for name, f in state.counts.items()):
+            raise ValueError(
+                "this is not the state of CollapsedVB: the sentences' counts 'own' do not add up to those of 'counts'"
+            )
+
+
+def _learnt(problem: _Problem, counts: Weights, old: Weights) -> Weights:
+    """The parameters that concentrations depend on, moved up the objective."""
+    reading = problem.reading
+    if not old:
+        return old
+    learned = {n: s.block for n, s in reading.sources.items() if s.learns_prior}
+
+    def evidence() -> Tensor:
+        priors = priors_of(problem.model, reading)
+        total = torch.zeros((), dtype=torch.float64)
+        for name, block in learned.items():
+            alpha = priors[name]
+            assert isinstance(alpha, Tensor)
+            alpha = alpha.to(torch.float64).expand(block.shape)
+            total = total + log_collapsed(block, counts[name], alpha).cpu()
         return total
 
-    def _maximise(self, reading: Reading) -> None:
-        """Maximum likelihood for weights that are parameters, and for parameters that concentrations depend on."""
-        for name, source in reading.sources.items():
-            if source.is_param:
-                normal, totals = source.block.normalize(self._counts[name]), source.block.totals(self._counts[name])
-                self._weights[name] = torch.where(totals > 0, normal.to(self._weights[name]), self._weights[name])
-        if reading.parameters:
-            learned = {n: s.block for n, s in reading.sources.items() if s.learns_prior}
-
-            def evidence() -> Tensor:
-                priors = priors_of(self._model_now, reading)
-                total = torch.zeros((), dtype=torch.float64)
-                for name, block in learned.items():
-                    alpha = priors[name]
-                    assert isinstance(alpha, Tensor)
-                    alpha = alpha.to(torch.float64).expand(block.shape)
-                    total = total + log_collapsed(block, self._counts[name], alpha).cpu()
-                return total
-
-            climb(reading.hyperparameters, evidence)
-            self._alpha = None
-
-    def _model_now(self) -> Any:
-        args, kwargs = self._args or ((), {})
-        return self.model(*args, **kwargs)
-
-    def _concentrations(self, reading: Reading) -> Weights:
-        if self._alpha is None:
-            self._alpha = concentrations(self._model_now, reading)
-        return self._alpha
-
-    def _point_estimate(self) -> Weights:
-        reading = self._need_reading()
-        if not self._counts:
-            return self._weights
-        return mean_weights(reading, self._counts, self._concentrations(reading), self._weights)
-
-    # ------------------------------------------------------------------ state
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"weights.{name}": w for name, w in self._weights.items()}
-        tensors.update({f"counts.{name}": f for name, f in self._counts.items()})
-        for site, own in self._own.items():
-            tensors.update({f"own.{key}.{site}": tensor for key, tensor in own.items()})
-        if self._reading is not None:
-            tensors.update({f"parameter.{name}": p for name, p in self._reading.hyperparameters.items()})
-        return {**tensors, "entropy": self._entropy, "generator": self._generator.get_state()}
-
-    def _kept_tensors(self) -> dict[str, Tensor]:
-        # A sweep does not write into the old own counts, which are by far the greatest part.
-        return {n: t if n.startswith("own.") else t.detach().clone() for n, t in self._tensors().items()}
-
-    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
-        kinds: dict[str, Weights] = {k: {} for k in ("weights", "counts", "own", "parameter", "entropy", "generator")}
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            if kind not in kinds:
-                raise ValueError(f"this is not the state of CollapsedVB: it has {name!r}")
-            kinds[kind][rest] = tensor
-        self._weights, self._counts, self._own, self._alpha = kinds["weights"], kinds["counts"], {}, None
-        self._spare = {}  # else, after an interruption, it may be the memory that is now in use again
-        for name, tensor in kinds["own"].items():
-            key, _, site = name.partition(".")
-            self._own.setdefault(site, {})[key] = tensor
-        self._entropy = kinds["entropy"][""].cpu()
-        self._generator.set_state(kinds["generator"][""].cpu())
-        if self._reading is not None:
-            with torch.no_grad():
-                for name, value in kinds["parameter"].items():
-                    self._reading.hyperparameters[name].copy_(value)
+    reading.set_parameters(old)
+    climb(reading.hyperparameters, evidence)
+    return reading.parameter_values()

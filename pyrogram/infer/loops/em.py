@@ -4,17 +4,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
-from pyrogram.infer.model.structure import ModelError, Reading
+from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.structure import ModelError, Problem, Reading
+from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
 
 
-class EM(GrammarLoop):
+@dataclass(frozen=True)
+class EMState:
+    """Normalised weights by source."""
+
+    weights: Weights
+
+
+class EM(GrammarLoop[Problem, EMState]):
     """EM for a grammar whose weights are ``pyro.param``s (maximum likelihood) or Dirichlet sites (MAP).
 
     The objective is log p(sentences | weights) plus the log density of the Dirichlet sites at the weights. An
@@ -35,46 +49,50 @@ class EM(GrammarLoop):
         :class:`.VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
     """
 
-    def _check(self, reading: Reading) -> None:
-        for source in reading.sources.values():
-            if source.mixture is not None:
-                raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
-            if source.concentration is None:
-                continue
-            if source.learns_prior:
-                raise ModelError(
-                    f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
-                    "the boundary; use VariationalEM"
-                )
-            if bool((source.concentration < 1).any()):
-                raise ModelError(
-                    f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
-                    f"{float(source.concentration.min()):g}; use VariationalEM"
-                )
+    def _prepare(self, model: Callable[[], Any]) -> Problem:
+        reading = read_model(model, "EM")
+        _check(reading)
+        return Problem(reading, model)
 
-    def _update(self, reading: Reading) -> float:
-        log_weights = {name: safe_log(w) for name, w in self._weights.items()}
-        objective, counts = self._expect(reading, log_weights)
-        for name, source in reading.sources.items():
+    def _init(self, problem: Problem, start: Weights) -> EMState:
+        return EMState(start)
+
+    def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
+        objective, counts = expected_counts(problem.reading, {name: safe_log(w) for name, w in state.weights.items()})
+        weights = {}
+        for name, source in problem.reading.sources.items():
             if source.concentration is None:
                 pseudo = counts[name]
             else:
-                objective += float(_log_density(source.block, source.concentration, self._weights[name]))
+                objective += float(_log_density(source.block, source.concentration, state.weights[name]))
                 pseudo = counts[name] + (source.concentration - 1)
             totals = source.block.totals(pseudo)
-            self._weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), self._weights[name])
-        return objective
+            weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), state.weights[name])
+        return EMState(weights), Info(objective)
 
-    def _point_estimate(self) -> Weights:
-        return self._weights
+    def _estimate(self, problem: Problem, state: EMState) -> Weights:
+        return state.weights
 
-    def _tensors(self) -> dict[str, Tensor]:
-        return {f"weights.{name}": w for name, w in self._weights.items()}
+    def _like(self, problem: Problem) -> EMState:
+        return EMState({name: source.value for name, source in problem.reading.sources.items()})
 
-    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
-        if any(not name.startswith("weights.") for name in tensors):
-            raise ValueError(f"this is not the state of EM: it has {sorted(tensors)}")
-        self._weights = {name.removeprefix("weights."): w for name, w in tensors.items()}
+
+def _check(reading: Reading) -> None:
+    for source in reading.sources.values():
+        if source.mixture is not None:
+            raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
+        if source.concentration is None:
+            continue
+        if source.learns_prior:
+            raise ModelError(
+                f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
+                "the boundary; use VariationalEM"
+            )
+        if bool((source.concentration < 1).any()):
+            raise ModelError(
+                f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
+                f"{float(source.concentration.min()):g}; use VariationalEM"
+            )
 
 
 def _log_density(block: Block, alpha: Tensor, weights: Tensor) -> Tensor:

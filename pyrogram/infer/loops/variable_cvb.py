@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,12 +18,41 @@ from pyrogram.charts.annotation_sweeps import Layout, make_layout
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer.model.collapsed import concentrations, log_collapsed, mean_weights
-from pyrogram.infer.model.structure import ModelError, Reading
+from pyrogram.infer.model.structure import ModelError, Problem, Reading
+from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
 
 
-class VariableCVB(GrammarLoop):
+@dataclass(frozen=True)
+class NodesState:
+    """q of the subtype of every node, shape (M, K), and E[f] under it."""
+
+    q: Tensor
+    counts: Tensor
+
+    @property
+    def weights(self) -> Weights:
+        """None are parameters."""
+        return {}
+
+
+@dataclass
+class _Problem(Problem):
+    """One site of trees, whose weights are one source with concentrations ``alpha``."""
+
+    grammar: LatentAnnotations
+    layout: Layout
+    source: str
+    alpha: Tensor
+
+    def counts(self, q: Tensor) -> Tensor:
+        """E[f] under q."""
+        return torch.from_numpy(chart.expected_counts(self.layout.rules, self.layout.trees, q.numpy()))
+
+
+class VariableCVB(GrammarLoop[_Problem, NodesState]):
     """Collapsed variational Bayes that takes *all nodes* of the trees for independent, not only different trees.
 
     The alternative that Wang and Blunsom (2013) sketch in section 3.4 and leave for future work. The weights are
@@ -61,92 +91,69 @@ class VariableCVB(GrammarLoop):
         if average not in ("arithmetic", "geometric"):
             raise ValueError(f"average must be 'arithmetic' or 'geometric', not {average!r}")
         self.average = average
-        self._q: Tensor | None = None  # (M, K)
-        self._counts: Weights = {}  # E[f] under q, by source
-        self._layout: Layout | None = None
 
     def posterior(self) -> Tensor:
         """q of every node's subtype, shape ``(N, L, K)`` in the order of the trees' base rules; 0 in the padding."""
-        reading = self._need_reading()
-        layout, q, words = self._prepared(reading), self._q, reading.sentences[0].words
-        assert q is not None
-        out = torch.zeros(*words.shape, q.shape[-1], dtype=q.dtype)
-        out[words >= 0] = q[: len(layout.trees.rule)]
+        problem, state = self._present()
+        words = problem.reading.sentences[0].words
+        out = torch.zeros(*words.shape, state.q.shape[-1], dtype=state.q.dtype)
+        out[words >= 0] = state.q[: len(problem.layout.trees.rule)]
         return out
 
-    def _check(self, reading: Reading) -> None:
-        grammar = reading.sentences[0].grammar
-        if len(reading.sentences) > 1 or not isinstance(grammar, LatentAnnotations):
-            raise ModelError(
-                "VariableCVB needs one Sentence site, of a LatentAnnotations: the shapes of trees must be known; "
-                "CollapsedVB can handle any grammar"
+    def _prepare(self, model: Callable[[], Any]) -> _Problem:
+        reading = read_model(model, "VariableCVB")
+        grammar = _check(reading)
+        (site,) = reading.sentences
+        trees = grammar.trees(site.words)
+        if (trees.lengths == 0).any():
+            raise ValueError(f"row {int((trees.lengths == 0).argmax())} of site {site.name!r} is no tree")
+        source = site.sources["rules"]
+        alpha = concentrations(model, reading)[source].contiguous()
+        return _Problem(reading, model, grammar, make_layout(grammar.rules, trees), source, alpha)
+
+    def _init(self, problem: _Problem, start: Weights) -> NodesState:
+        (site,), trees = problem.reading.sentences, problem.layout.trees
+        weights = start[problem.source].detach().double().log().numpy()
+        found = Posteriors(weights[None], problem.grammar.rules, trees, np.zeros(len(site.words), np.int64))
+        if not (found.log_z > -np.inf).all():
+            raise ValueError(
+                f"sentence {int((found.log_z == -np.inf).argmax())} of site {site.name!r} has probability zero "
+                "under the initial weights; start from weights without zeros"
             )
-        for source in reading.sources.values():
-            if source.concentration is None:
-                raise ModelError(f"VariableCVB needs weights {source.name!r} to have a Dirichlet prior; EM needs none")
-        if reading.parameters:
-            raise ModelError(
-                f"VariableCVB cannot learn {sorted(reading.parameters)}; CollapsedVB re-estimates concentrations"
-            )
-        self._layout, self._q, self._counts = None, None, {}
+        q = torch.from_numpy(found.node_marginals())
+        return NodesState(q, problem.counts(q))
 
-    def _prepared(self, reading: Reading) -> Layout:
-        """The trees, and q under the initial weights."""
-        site = reading.sentences[0]
-        grammar = site.grammar
-        assert isinstance(grammar, LatentAnnotations)
-        if self._layout is None:
-            trees = grammar.trees(site.words)
-            if (trees.lengths == 0).any():
-                raise ValueError(f"row {int((trees.lengths == 0).argmax())} of site {site.name!r} is no tree")
-            self._layout = make_layout(grammar.rules, trees)
-        if self._q is None:
-            start = self._weights[site.sources["rules"]].detach().double().log().numpy()
-            own = np.zeros(len(site.words), np.int64)
-            found = Posteriors(start[None], grammar.rules, self._layout.trees, own)
-            if not (found.log_z > -np.inf).all():
-                raise ValueError(
-                    f"sentence {int((found.log_z == -np.inf).argmax())} of site {site.name!r} has probability zero "
-                    "under the initial weights; start from weights without zeros"
-                )
-            self._q = torch.from_numpy(found.node_marginals())
-            self._counts = {site.sources["rules"]: self._counted(self._layout)}
-        return self._layout
+    def _update(self, problem: _Problem, state: NodesState) -> tuple[NodesState, Info]:
+        block, alpha = problem.reading.sources[problem.source].block, problem.alpha
+        # Counts anew in every sweep, lest rounding errors of taking out and putting back add up.
+        counts, q = problem.counts(state.q), state.q.clone()
+        objective = chart.entropy(q.numpy()) + float(log_collapsed(block, counts, alpha))
+        totals = block.sums(counts + alpha).numpy()
+        geometric = self.average == "geometric"
+        chart.sweep(problem.layout, counts.numpy(), alpha.numpy(), totals, q.numpy(), geometric)
+        return NodesState(q, counts.clamp_min_(0)), Info(objective)
 
-    def _counted(self, layout: Layout) -> Tensor:
-        assert self._q is not None
-        return torch.from_numpy(chart.expected_counts(layout.rules, layout.trees, self._q.numpy()))
+    def _estimate(self, problem: _Problem, state: NodesState) -> Weights:
+        return mean_weights(problem.reading, {problem.source: state.counts}, {problem.source: problem.alpha}, {})
 
-    def _update(self, reading: Reading) -> float:
-        layout = self._prepared(reading)
-        ((name, source),) = reading.sources.items()
-        alpha = concentrations(lambda: None, reading)[name].contiguous()
-        # Anew in every sweep, lest rounding errors of taking out and putting back add up.
-        counts = self._counts[name] = self._counted(layout)
-        assert self._q is not None
-        objective = chart.entropy(self._q.numpy()) + float(log_collapsed(source.block, counts, alpha))
-        totals = source.block.sums(counts + alpha).numpy()
-        chart.sweep(layout, counts.numpy(), alpha.numpy(), totals, self._q.numpy(), self.average == "geometric")
-        counts.clamp_min_(0)
-        return objective
+    def _like(self, problem: _Problem) -> NodesState:
+        size = len(problem.layout.trees.rule), max(problem.grammar.num_subtypes.values())
+        return NodesState(torch.empty(size, dtype=torch.float64), torch.empty_like(problem.alpha))
 
-    def _point_estimate(self) -> Weights:
-        reading = self._need_reading()
-        if not self._counts:
-            return self._weights
-        return mean_weights(reading, self._counts, concentrations(lambda: None, reading), self._weights)
 
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"weights.{name}": w for name, w in self._weights.items()}
-        return tensors if self._q is None else {**tensors, "q": self._q}
-
-    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
-        unknown = [name for name in tensors if name != "q" and not name.startswith("weights.")]
-        if unknown:
-            raise ValueError(f"this is not the state of VariableCVB: it has {unknown[0]!r}")
-        self._weights = {n.removeprefix("weights."): t for n, t in tensors.items() if n != "q"}
-        self._q = tensors.get("q")
-        self._counts = {}
-        if self._q is not None and self._reading is not None:
-            site = self._reading.sentences[0]
-            self._counts = {site.sources["rules"]: self._counted(self._prepared(self._reading))}
+def _check(reading: Reading) -> LatentAnnotations:
+    """The grammar of a model that this loop can handle."""
+    grammar = reading.sentences[0].grammar
+    if len(reading.sentences) > 1 or not isinstance(grammar, LatentAnnotations):
+        raise ModelError(
+            "VariableCVB needs one Sentence site, of a LatentAnnotations: the shapes of trees must be known; "
+            "CollapsedVB can handle any grammar"
+        )
+    for source in reading.sources.values():
+        if source.concentration is None:
+            raise ModelError(f"VariableCVB needs weights {source.name!r} to have a Dirichlet prior; EM needs none")
+    if reading.parameters:
+        raise ModelError(
+            f"VariableCVB cannot learn {sorted(reading.parameters)}; CollapsedVB re-estimates concentrations"
+        )
+    return grammar

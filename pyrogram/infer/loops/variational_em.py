@@ -5,26 +5,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyro.distributions as dist
-import torch
 from torch import Tensor
-from torch.distributions import kl_divergence
 
-from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.logistic_normal.e_step import ExpertPosteriors
-from pyrogram.infer.logistic_normal.empirical_bayes import Roles, current_priors, learn_priors, roles_of
-from pyrogram.infer.model.priors import Priors
-from pyrogram.infer.model.structure import ModelError, Reading
+from pyrogram.infer.model.expected_counts import expected_counts, most_likely
+from pyrogram.infer.model.priors import Priors, present_priors
+from pyrogram.infer.model.structure import ModelError, Problem, Reading
+from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
+from .dirichlet_factors import DirichletFactors
+
+if TYPE_CHECKING:
+    from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
 
-class VariationalEM(GrammarLoop):
+@dataclass(frozen=True)
+class VariationalState:
+    """q, and what is estimated.
+
+    :param weights: of sources that are ``pyro.param``s.
+    :param posterior: q's concentrations by Dirichlet site.
+    :param experts: q's means and variances of logistic normals, by name.
+    :param parameters: unconstrained, those that priors depend on.
+    """
+
+    weights: Weights
+    posterior: Weights
+    experts: Weights
+    parameters: Weights
+
+
+@dataclass
+class _Problem(Problem):
+    """:param normals: None for a model without logistic normals, which has no use for any of their code."""
+
+    dirichlets: DirichletFactors
+    normals: LogisticNormalFactors | None
+    _prior: tuple[Weights, Priors] | None = None
+
+    def prior(self, parameters: Weights) -> Priors:
+        """The priors at the parameters of a state; computed once for each."""
+        if self._prior is None or self._prior[0] is not parameters:
+            self.reading.set_parameters(parameters)
+            prior = present_priors(self.model, self.reading) if self.normals is None else self.normals.prior()
+            self._prior = parameters, prior
+        return self._prior[1]
+
+    def learn(self, prior: Priors, posterior: Weights, parameters: Weights) -> Weights:
+        """The M-step: parameters that raise E_q[log p]. The experts are those of the last E-step."""
+        if not parameters:
+            return parameters
+        self.reading.set_parameters(parameters)
+        expected_logs = self.dirichlets.expected_logs(posterior)
+        if self.normals is None:
+            self.dirichlets.learn(self.model, expected_logs)
+        else:
+            self.normals.learn(prior, expected_logs)
+        return self.reading.parameter_values()
+
+
+class VariationalEM(GrammarLoop[_Problem, VariationalState]):
     """Variational Bayes for Dirichlets and logistic normals; maximum likelihood for whatever is a ``pyro.param``.
 
     The objective is the evidence lower bound, exact in each iteration and never falling. An iteration is an E-step
@@ -92,158 +139,90 @@ class VariationalEM(GrammarLoop):
             )
         self.averaging, self.point_estimate = averaging, point_estimate
         self.e_step_tolerance, self.e_step_rounds = e_step_tolerance, e_step_rounds
-        self._posterior: Weights = {}  # concentrations of q by Dirichlet site
-        self._experts: ExpertPosteriors | None = None  # q of logistic normals
-        self._loaded: dict[str, Tensor] = {}  # its state, until it is made
-        self._roles = Roles()
-        self._current: Priors | None = None  # the priors at the parameters' values
 
     def posterior(self) -> dict[str, dist.TorchDistribution]:
         """q(weights) by Dirichlet site, and q(η) by Gaussian site of those drawn once for the corpus."""
-        sources = self._need_reading().sources
-        found: dict[str, Any] = {n: dirichlet_prior(sources[n].block, q.clone()) for n, q in self._posterior.items()}
-        if self._experts is not None:
-            found.update(self._experts.corpus_gaussians())
+        problem, state = self._present()
+        found = problem.dirichlets.posterior(state.posterior)
+        if problem.normals is not None:
+            found |= problem.normals.posterior(problem.prior(state.parameters), state.experts)
         return found
 
-    def _check(self, reading: Reading) -> None:
-        self._current, self._experts, self._roles = None, None, roles_of(reading)
-        sentences: dict[str, str] = {}
-        for site in reading.sentences:
-            for name in site.sources.values():
-                if reading.sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
-                    raise ModelError(
-                        f"VariationalEM needs the weights {name!r}, which each sentence has of its own, to serve one "
-                        f"Sentence site, not both {sentences[name]!r} and {site.name!r}"
-                    )
+    def _prepare(self, model: Callable[[], Any]) -> _Problem:
+        reading = read_model(model, "VariationalEM")
+        _check(reading)
+        normals = None
+        if reading.gaussians:
+            from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
-    def _update(self, reading: Reading) -> float:
-        priors = self._priors(reading)
-        q = self._prepared(reading, priors)
-        bayesian = [n for n, s in reading.sources.items() if s.concentration is not None]
-        if not self._posterior and bayesian:
-            # The start is a set of weights; one E-step with these gives the first q.
-            tables = {name: safe_log(w) for name, w in self._weights.items()}
-            counts = self._expect(reading, {**tables, **q.tables()}, 1)[1]
-            for name in bayesian:
-                self._posterior[name] = _concentration(priors, name) + counts[name]
-            if self._roles.rest and not reading.gaussians:
-                self._learn(reading, priors, q)
-                priors = self._priors(reading)
-        log_weights = {name: safe_log(w) for name, w in self._weights.items() if reading.sources[name].is_param}
-        log_weights.update(self._expected_logs(reading))
-        bound, counts = self._expect(reading, {**log_weights, **q.tables()})
-        bound += q.negative_divergence()
-        for name in bayesian:
-            prior = _concentration(priors, name)
-            block = reading.sources[name].block
-            bound -= float(kl_divergence(dirichlet_prior(block, self._posterior[name]), dirichlet_prior(block, prior)))
-            self._posterior[name] = prior + counts[name]
-        for name, source in reading.sources.items():
-            if source.is_param:
-                totals = source.block.totals(counts[name])
-                normal = source.block.normalize(counts[name])
-                self._weights[name] = torch.where(totals > 0, normal, self._weights[name])
-        q.update_corpus(counts)
-        self._learn(reading, priors, q)
-        return bound
+            normals = LogisticNormalFactors(reading, model, self.e_step_tolerance, self.averaging)
+        return _Problem(reading, model, DirichletFactors(reading), normals)
 
-    def _expected_logs(self, reading: Reading) -> Weights:
-        """E_q[log w] by Dirichlet site."""
-        return {name: expected_log(reading.sources[name].block, c) for name, c in self._posterior.items()}
+    def _init(self, problem: _Problem, start: Weights) -> VariationalState:
+        """The first q of Dirichlets is that of an E-step under the initial weights."""
+        reading, normals = problem.reading, problem.normals
+        experts = {} if normals is None else normals.start(start)
+        parameters = reading.parameter_values()
+        prior, posterior = problem.prior(parameters), Weights()
+        if problem.dirichlets.blocks:
+            log_weights = {name: safe_log(w) for name, w in start.items()}
+            if normals is None:
+                _, counts = expected_counts(reading, log_weights)
+            else:
+                _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
+            posterior = problem.dirichlets.update(prior, counts)
+            if normals is None:
+                parameters = problem.learn(prior, posterior, parameters)
+        weights = {name: start[name] for name, source in reading.sources.items() if source.is_param}
+        return VariationalState(weights, posterior, experts, parameters)
 
-    def _expect(self, reading: Reading, log_weights: Weights, rounds: int | None = None) -> tuple[float, Weights]:
-        """Trees, and the experts of each sentence in turn with them."""
-        assert self._experts is not None
-        return self._experts.expect(reading, log_weights, self.e_step_rounds if rounds is None else rounds)
-
-    def _priors(self, reading: Reading) -> Priors:
-        """The priors at the parameters' present values."""
-        if self._current is None:
-            args, kwargs = self._args or ((), {})
-            self._current = current_priors(lambda: self.model(*args, **kwargs), reading, self._roles)
-        return self._current
-
-    def _prepared(self, reading: Reading, priors: Priors) -> ExpertPosteriors:
-        """q of the logistic normals under the present priors."""
-        if self._experts is None:
-            self._experts = ExpertPosteriors(reading, self.e_step_tolerance)
-            starts = {n: w for n, w in self._weights.items() if reading.sources[n].mixture is not None}
-            if not self._loaded and starts:
-                self._experts.write_start(reading, self._roles, priors, starts)
-                self._current = None
-                priors = self._priors(reading)
-            self._experts.set_priors(priors)
-            self._experts.start(priors, {} if self._loaded else starts)
-            if self._loaded:
-                self._experts.load(self._loaded)
-                self._loaded = {}
+    def _update(self, problem: _Problem, state: VariationalState) -> tuple[VariationalState, Info]:
+        reading, dirichlets, normals = problem.reading, problem.dirichlets, problem.normals
+        prior = problem.prior(state.parameters)
+        # E-step: derivations under E_q[log w], in turn with the experts of their sentences.
+        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
+        log_weights |= dirichlets.expected_logs(state.posterior)
+        if normals is None:
+            bound, counts = expected_counts(reading, log_weights)
         else:
-            self._experts.set_priors(priors)
-        return self._experts
+            bound, counts = normals.e_step(prior, state.experts, log_weights, self.e_step_rounds)
+            bound += normals.q.negative_divergence()
+        for divergence in dirichlets.divergences(state.posterior, prior):
+            bound -= divergence
+        # The rest of q, and the M-step.
+        posterior = dirichlets.update(prior, counts)
+        if normals is not None:
+            normals.q.update_corpus(counts)
+        parameters = problem.learn(prior, posterior, state.parameters)
+        experts = {} if normals is None else normals.numbers()
+        return VariationalState(most_likely(reading, counts, state.weights), posterior, experts, parameters), Info(
+            bound
+        )
 
-    def _learn(self, reading: Reading, priors: Priors, q: ExpertPosteriors) -> None:
-        """Empirical Bayes."""
-        if not reading.parameters:
-            return
-        args, kwargs = self._args or ((), {})
-        expected = self._expected_logs(reading)
-        moments = q.moments(absent=self.averaging == "all")
-        learn_priors(lambda: self.model(*args, **kwargs), reading, self._roles, priors, expected, moments)
-        self._current = None
-
-    def _point_estimate(self) -> Weights:
-        reading = self._need_reading()
-        estimate = {name: w for name, w in self._weights.items() if reading.sources[name].is_param}
-        for name, source in reading.sources.items():
-            if source.concentration is not None:
-                c = self._posterior.get(name)
-                estimate[name] = self._weights[name] if c is None else c / source.block.totals(c)
-            elif source.mixture is not None:
-                mean = self._mean(reading, name).to(source.value.device, source.value.dtype)
+    def _estimate(self, problem: _Problem, state: VariationalState) -> Weights:
+        estimate = {**state.weights, **problem.dirichlets.means(state.posterior)}
+        for name, source in problem.reading.sources.items():
+            if source.mixture is not None and problem.normals is not None:
+                mean = problem.normals.mean(name, problem.prior(state.parameters), state.experts).to(source.value)
                 estimate[name] = mean.exp() if self.point_estimate == "exp" else source.block.softmax(mean)
         return estimate
 
-    def _mean(self, reading: Reading, name: str) -> Tensor:
-        """The mixed mean of a logistic normal: of μ, or of q where there is one draw."""
-        source = reading.sources[name]
-        assert source.mixture is not None
-        structure, block = source.mixture.structure, source.mixture.block
-        if not source.per_sentence and self._experts is not None:
-            return structure.mix(block, self._experts.corpus_means(name))
-        priors = self._priors(reading)
-        locs = {}
-        for family, site in source.mixture.sites.items():
-            prior = priors[site]
-            assert isinstance(prior, Gaussian)
-            locs[family] = prior.loc.expand(structure.experts[family].shape)
-        return structure.mix(block, locs)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"weights.{name}": w for name, w in self._weights.items()}
-        tensors.update({f"posterior.{name}": q for name, q in self._posterior.items()})
-        experts = self._loaded if self._experts is None else self._experts.state()
-        tensors.update({f"experts.{name}": tensor for name, tensor in experts.items()})
-        if self._reading is not None:
-            tensors.update({f"parameter.{name}": p for name, p in self._reading.hyperparameters.items()})
-        return tensors
-
-    def _set_tensors(self, tensors: dict[str, Tensor]) -> None:
-        kinds: dict[str, Weights] = {"weights": {}, "posterior": {}, "experts": {}, "parameter": {}}
-        for name, tensor in tensors.items():
-            kind, _, source = name.partition(".")
-            if kind not in kinds:
-                raise ValueError(f"this is not the state of VariationalEM: it has {name!r}")
-            kinds[kind][source] = tensor
-        self._weights, self._posterior, self._loaded = kinds["weights"], kinds["posterior"], kinds["experts"]
-        self._experts, self._current = None, None
-        if self._reading is not None:
-            with torch.no_grad():
-                for name, value in kinds["parameter"].items():
-                    self._reading.hyperparameters[name].copy_(value)
+    def _like(self, problem: _Problem) -> VariationalState:
+        sources, normals = problem.reading.sources, problem.normals
+        return VariationalState(
+            weights={name: s.value for name, s in sources.items() if s.is_param},
+            posterior={name: sources[name].value for name in problem.dirichlets.blocks},
+            experts={} if normals is None else normals.q.state(),
+            parameters=problem.reading.hyperparameters,
+        )
 
 
-def _concentration(priors: Priors, name: str) -> Tensor:
-    prior = priors[name]
-    assert isinstance(prior, Tensor)
-    return prior
+def _check(reading: Reading) -> None:
+    sentences: dict[str, str] = {}
+    for site in reading.sentences:
+        for name in site.sources.values():
+            if reading.sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
+                raise ModelError(
+                    f"VariationalEM needs the weights {name!r}, which each sentence has of its own, to serve one "
+                    f"Sentence site, not both {sentences[name]!r} and {site.name!r}"
+                )

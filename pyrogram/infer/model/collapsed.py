@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +14,10 @@ from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Block, Weights
-from pyrogram.sweeps import Field
+from pyrogram.sweeps import Field, Sweeps
 
-from .priors import detached, priors_of
-from .structure import ModelError, Reading, SentenceSite
+from .priors import present_priors
+from .structure import ModelError, Problem, Reading, SentenceSite
 
 
 def refuse_mixtures(reading: Reading, loop: str) -> None:
@@ -31,14 +32,9 @@ def refuse_mixtures(reading: Reading, loop: str) -> None:
 
 def concentrations(model: Callable[[], Any], reading: Reading) -> Weights:
     """α by Dirichlet source at the parameters' present values, in the shape of the block, in float64."""
-    found: dict[str, Any] = {}
-    if reading.parameters:
-        with torch.no_grad():
-            found = dict(detached(priors_of(model, reading)))
-    else:
-        found = dict(reading.priors())
+    found: dict[str, Any] = dict(present_priors(model, reading))
     return {
-        name: found[name].detach().to(torch.float64).expand(source.block.shape)
+        name: found[name].to(torch.float64).expand(source.block.shape)
         for name, source in reading.sources.items()
         if source.concentration is not None
     }
@@ -80,6 +76,36 @@ def mean_weights(reading: Reading, counts: Weights, alpha: Weights, weights: Wei
         found = source.block.normalize(counts[name] + alpha[name]) if name in alpha else weights[name]
         mean[name] = found.to(like.device, like.dtype)
     return mean
+
+
+@dataclass
+class CollapsedProblem(Problem):
+    """A problem whose weights are integrated out.
+
+    :param sweeps: by Sentence site, what goes through its sentences.
+    :param orders: by Sentence site, how its sentences come in batches.
+    """
+
+    sweeps: dict[str, Sweeps]
+    orders: dict[str, Order]
+
+    def by_source(self, counts: Callable[[SentenceSite], Weights]) -> Weights:
+        """Counts by source, in memory of their own, from those by block of every site."""
+        total: Weights = {}
+        for site in self.reading.sentences:
+            for block, found in counts(site).items():
+                source = site.sources[block]
+                total[source] = total[source] + found if source in total else found.clone()
+        return total
+
+    def order(self, site: SentenceSite, kind: str, generator: torch.Generator) -> Tensor:
+        """A permutation of the sentences of a site: ``"fixed"``, or ``"shuffled"``."""
+        order = self.orders[site.name]
+        return order.fixed if kind == "fixed" else order.shuffled(generator)
+
+    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
+        """Of weights by source, those of ``pyro.param``s, which are not integrated out."""
+        return {name: weights[name] for name, source in self.reading.sources.items() if source.is_param}
 
 
 class Order:

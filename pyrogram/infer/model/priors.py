@@ -17,6 +17,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.distributions.gaussian import Gaussian
+from pyrogram.grammar import Block
 
 from .structure import Reading
 from .tracing import mean_of, unwrapped
@@ -37,6 +38,14 @@ def priors_of(model: Callable[[], Any], reading: Reading) -> Priors:
     return collector.found
 
 
+def present_priors(model: Callable[[], Any], reading: Reading) -> Priors:
+    """The priors at the parameters' present values, without a graph."""
+    if not reading.parameters:
+        return detached(reading.priors())
+    with torch.no_grad():
+        return detached(priors_of(model, reading))
+
+
 def detached(priors: Priors) -> Priors:
     """Copies without a graph: parameters change in place."""
     return {name: _copied(p) if isinstance(p, Tensor) else mapped(p, _copied) for name, p in priors.items()}
@@ -51,6 +60,13 @@ def mapped(gaussian: Gaussian, function: Callable[[Tensor], Tensor]) -> Gaussian
     variance = None if gaussian.variance is None else function(gaussian.variance)
     covariance = None if gaussian.covariance is None else function(gaussian.covariance)
     return Gaussian(function(gaussian.loc), covariance=covariance, variance=variance)
+
+
+def expected_log_dirichlet(block: Block, prior: Tensor, expected_logs: Tensor) -> Tensor:
+    """E_q[log p] of a Dirichlet site, float64: from its concentrations and E_q[log w], in nats."""
+    alpha = prior.expand(expected_logs.shape)
+    normaliser = torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum()
+    return (normaliser + ((alpha - 1) * expected_logs).sum()).to("cpu", torch.float64)
 
 
 def climb(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> None:

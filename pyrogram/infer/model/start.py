@@ -44,6 +44,15 @@ def start_weights(reading: Reading, given: Mapping[str, Tensor] | str | None) ->
     return start
 
 
+def carried(reading: Reading, learnt: Weights) -> Weights:
+    """Learnt weights that another model has a use for; a logistic normal starts at what its parameters have learnt."""
+    found = {}
+    for name, source in reading.sources.items():
+        if source.mixture is None and name in learnt and learnt[name].shape == source.block.shape:
+            found[name] = learnt[name].to(source.value.device, source.value.dtype)
+    return found
+
+
 def checked(reading: Reading, source: str, block: str, given: Tensor | None) -> Tensor:
     """Given weights, normalised, in the dtype and on the device of the model's.
 

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from pyrogram.distributions import Gaussian, Mixture
@@ -101,3 +103,47 @@ class Reading:
                 tensor = getattr(site.gaussian, kind)
                 if tensor is not None:
                     yield name, kind, tensor
+
+    def fingerprint(self, loop: str) -> str:
+        """A hash of weights and parameters by name and shape, priors, grammars and sentences, and of a loop's name."""
+        digest = hashlib.sha256(loop.encode())
+        for source in self.sources.values():
+            kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
+            digest.update(kind.encode())
+        for name, kind, tensor in self.prior_tensors():
+            digest.update(f"{name}{kind}{tuple(tensor.shape)}".encode())
+            if not tensor.requires_grad:
+                digest.update(tensor.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+        for name, parameter in self.hyperparameters.items():
+            digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
+        for site in self.sentences:
+            digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
+            digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def site(self, name: str | None) -> SentenceSite:
+        """The Sentence site of this name; None stands for the only one."""
+        names = [s.name for s in self.sentences]
+        if name is None and len(names) > 1:
+            raise ValueError(f"say which of the Sentence sites {names} is meant")
+        if name is not None and name not in names:
+            raise ModelError(f"the model has no Sentence site {name!r}, only {names}")
+        return self.sentences[0 if name is None else names.index(name)]
+
+    def parameter_values(self) -> dict[str, Tensor]:
+        """Copies of the unconstrained parameters that priors depend on."""
+        return {name: p.detach().clone() for name, p in self.hyperparameters.items()}
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Put unconstrained values into the parameters that priors depend on, which live in Pyro's store."""
+        with torch.no_grad():
+            for name, value in values.items():
+                self.parameters[name].unconstrained.copy_(value)
+
+
+@dataclass
+class Problem:
+    """What the steps of a loop are about, besides their state: a model, with its arguments, and what was read of it."""
+
+    reading: Reading
+    model: Callable[[], Any]

@@ -20,6 +20,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
 
+from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of
 from pyrogram.grammar import Block, PackedBlock
@@ -41,6 +42,7 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
 
     :param loop: name of the loop, for messages.
     :raises ModelError: if a site is none of those that the loops handle.
+    :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=devices), torch.enable_grad(), Watched():
@@ -89,6 +91,10 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
     _check_used(candidates, used, gaussians, parameters, loop)
     reading = Reading(sites, used, gaussians, _hyperparameters(used, parameters))
     _check_dependence(reading, loop)
+    if not any(len(site.words) for site in sites):
+        raise ValueError("the corpus has no sentences; give one at least")
+    for site in sites:
+        checked_words(site.words, site.grammar.num_words)
     return reading
 
 

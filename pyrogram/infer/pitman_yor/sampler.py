@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from typing_extensions import Self
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
-from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
-from pyrogram.infer.samplers.chain import Chain, generator_of, same_tensors
+from pyrogram.infer.running.arguments import same_arguments
+from pyrogram.infer.running.run import Resumable, with_history
+from pyrogram.infer.running.state import at_state, copied
+from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.infer.samplers.hyperparameters import HyperPrior, SliceHypers, _Given
 
 from .tracing import Processes, at_start, check_process, is_process, tensors_in
@@ -33,7 +36,25 @@ from .tracing import Processes, at_start, check_process, is_process, tensors_in
 _ELSEWHERE = "with paths='minimal' or 'maximal', NUTS can"
 
 
-class PitmanYorSampler(Chain):
+@dataclass(frozen=True)
+class SeatsState:
+    """Hyperparameters and seats.
+
+    :param point: latent sites in unconstrained coordinates.
+    :param restaurants: counts and seats by site; a step reseats copies.
+    :param joints: by site: α and ε, shape (L,), and the log joint of values and draws there, in nats.
+    :param log_density: of hyperparameters, values and draws, in nats.
+    :param generator: the state of the chain's.
+    """
+
+    point: Weights
+    restaurants: dict[str, Restaurants]
+    joints: dict[str, tuple[Tensor, Tensor, Tensor]]
+    log_density: float
+    generator: Tensor
+
+
+class PitmanYorSampler(Resumable):
     """A Markov chain over the hyperparameters of a Pyro model with observed :class:`HierarchicalPitmanYor` sites.
 
     The model says what is random: every latent site that concentrations and discounts depend on is slice-sampled,
@@ -51,19 +72,15 @@ class PitmanYorSampler(Chain):
     """
 
     def __init__(self, model: Callable[..., Any], *, seed: int = 0):
+        super().__init__()  # the history is of log densities after each step
         self.model, self.seed = model, seed
-        self.history: list[float] = []  #: log density of hyperparameters, values and draws after each step, in nats
-        self.restaurants: dict[str, Restaurants] = {}  #: counts and seats by site
-        self.concentration: Weights = {}  #: α by site, shape (L,)
-        self.discount: Weights = {}  #: ε by site, shape (L,)
         self._generator = generator_of(seed)
         self._args: tuple[Any, Any] | None = None
         self._tensors: list[Tensor] = []  # copies of those in the arguments, which may be changed in place
         self._reading = ""  # the fingerprint of what was read
-        self._point: Weights = {}  # latent sites in unconstrained coordinates
+        self._state: SeatsState | None = None
         self._traces: dict[str, list[Tensor]] = {}
         self._densities: dict[str, Density] = {}  # of sites that are not seated exactly
-        self._joints: dict[str, tuple[Tensor, Tensor, Tensor]] = {}  # by site: α, ε, and the log joint there
         self._pending: Weights | None = None  # a state that was loaded before the model was read
 
     # ------------------------------------------------------------------ public
@@ -75,7 +92,7 @@ class PitmanYorSampler(Chain):
         :raises ModelError: if the model has a site that this sampler cannot handle.
         """
         self._read(args, kwargs)
-        return self._step()
+        return self._advance()
 
     def run(
         self,
@@ -88,22 +105,39 @@ class PitmanYorSampler(Chain):
         resume: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Many steps; positional and other keyword arguments are the model's.
+        """Many steps; positional and other keyword arguments are the model's, the options as in every run.
 
-        :param num_steps: of this run; those of the checkpoint that it resumes count.
-        :param progress: show a progress bar.
-        :param callback: called after every step with this sampler; stops the run by returning True.
-        :param checkpoint: file to save to every ``checkpoint_every`` steps, at the end, and when interrupted; it is
-            replaced atomically, and a chain resumed from it is the same to the last bit.
-        :param resume: go on from ``checkpoint`` if it exists.
+        See :meth:`.Resumable._run`.
         """
         self._read(args, kwargs)
-        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
+        return self._run(
+            num_steps,
+            progress=progress,
+            callback=callback,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
+
+    @property
+    def restaurants(self) -> dict[str, Restaurants]:
+        """Counts and seats by site."""
+        return {} if self._state is None else dict(self._state.restaurants)
+
+    @property
+    def concentration(self) -> Weights:
+        """α by site, shape (L,)."""
+        return {} if self._state is None else {name: alpha for name, (alpha, _, _) in self._state.joints.items()}
+
+    @property
+    def discount(self) -> Weights:
+        """ε by site, shape (L,)."""
+        return {} if self._state is None else {name: epsilon for name, (_, epsilon, _) in self._state.joints.items()}
 
     def hyperparameters(self) -> Weights:
         """The present value of every latent site."""
-        self._need_args()
-        return self._density(self._point)[2]
+        state = self._need_state()
+        return self._density(state.point, state.restaurants, dict(state.joints))[2]
 
     def trace(self) -> Weights:
         """The values of every latent site after each step, shape ``(steps, *site.shape)``."""
@@ -111,15 +145,13 @@ class PitmanYorSampler(Chain):
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
-        self._need_args()
-        state = {f"point.{name}": u.clone() for name, u in self._point.items()}
+        now = self._need_state()
+        state = {f"point.{name}": u for name, u in now.point.items()}
         state.update({f"trace.{name}": values for name, values in self.trace().items()})
-        for site, restaurants in self.restaurants.items():
+        for site, restaurants in now.restaurants.items():
             if restaurants.paths == "exact":  # others follow from the values
                 state.update({f"seats.{site}.{name}": x for name, x in restaurants.state_dict().items()})
-        state["history"] = torch.tensor(self.history, dtype=torch.float64)
-        state["generator"] = self._generator.get_state()
-        return state
+        return with_history(copied({**state, "generator": now.generator}), history=self.history)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over the state of a sampler of the same model and values.
@@ -134,49 +166,53 @@ class PitmanYorSampler(Chain):
 
     # ------------------------------------------------------------------ the chain
 
-    def _step(self) -> float:
-        """A step, wholly or not at all."""
-        before = self._point, self._generator.get_state()
-        seats = {name: r.copy() for name, r in self.restaurants.items() if r.paths == "exact"}
-        try:
-            for name in seats:
-                self.restaurants[name].reseat(self.concentration[name], self.discount[name], self._generator)
-                self._joints.pop(name, None)
-            if self._point:
-                self._point = SliceHypers().step(lambda point: self._density(point)[1], self._point, self._generator)
-            joint = self._settle()
-        except BaseException:  # above all KeyboardInterrupt
-            self.restaurants.update(seats)
-            self._point = before[0]
-            self._generator.set_state(before[1])
-            self._settle()
-            raise
-        for name, value in self.hyperparameters().items():
+    def _advance(self) -> float:
+        old = self._need_state()
+        generator, restaurants, joints = at_state(old.generator), dict(old.restaurants), dict(old.joints)
+        for name, made in old.restaurants.items():
+            if made.paths == "exact":
+                alpha, epsilon, _ = joints.pop(name)
+                restaurants[name] = made.copy()
+                restaurants[name].reseat(alpha, epsilon, generator)
+        point = old.point
+        if point:
+            # A coordinate moves the parameters of one site, as a rule: of the others the joints are known.
+            density = lambda at: self._density(at, restaurants, joints)[1]  # noqa: E731
+            point = SliceHypers().step(density, point, generator)
+        new = self._settled(point, restaurants, generator.get_state())
+        values = self._density(new.point, new.restaurants, dict(new.joints))[2]
+        self._state = new
+        for name, value in values.items():
             self._traces[name].append(value)
-        self.history.append(joint)
-        return joint
+        self.history.append(new.log_density)
+        return new.log_density
 
-    def _settle(self) -> float:
-        """Let concentrations and discounts be those of the present point; returns the log joint."""
-        self._joints = {}
-        joint = self._density(self._point)[0]
-        self.concentration = {name: alpha for name, (alpha, _, _) in self._joints.items()}
-        self.discount = {name: epsilon for name, (_, epsilon, _) in self._joints.items()}
-        return float(joint)
+    def _settled(self, point: Weights, restaurants: dict[str, Restaurants], generator: Tensor) -> SeatsState:
+        """The state at a point."""
+        joints: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+        log_density = float(self._density(point, restaurants, joints)[0])
+        return SeatsState(point, restaurants, joints, log_density, generator)
 
-    def _density(self, point: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Weights]:
-        """log p(h) P(values, draws | h), without and with the Jacobian of unconstrained coordinates; and h."""
+    def _density(
+        self,
+        point: Mapping[str, Tensor],
+        restaurants: Mapping[str, Restaurants],
+        joints: dict[str, tuple[Tensor, Tensor, Tensor]],
+    ) -> tuple[Tensor, Tensor, Weights]:
+        """log p(h) P(values, draws | h), without and with the Jacobian of unconstrained coordinates; and h.
+
+        :param joints: those that are known, at the last parameters of each site; brought up to date.
+        """
         with torch.no_grad():
             given, sites = self._run_at(point)
             joint = given.log_prior
             for name, site in sites.items():
                 alpha, epsilon = site.concentration, site.discount
-                old = self._joints.get(name)
-                # A coordinate moves the parameters of one site, as a rule.
-                if old is None or not (torch.equal(old[0], alpha) and torch.equal(old[1], epsilon)):
-                    density = self._densities.get(name, self.restaurants[name].log_joint)
-                    old = self._joints[name] = alpha.clone(), epsilon.clone(), density(alpha, epsilon)
-                joint = joint + old[2]
+                known = joints.get(name)
+                if known is None or not (torch.equal(known[0], alpha) and torch.equal(known[1], epsilon)):
+                    density = self._densities.get(name, restaurants[name].log_joint)
+                    known = joints[name] = alpha.clone(), epsilon.clone(), density(alpha, epsilon)
+                joint = joint + known[2]
         return joint, joint + given.log_jacobian, given.values
 
     def _run_at(self, point: Mapping[str, Tensor]) -> tuple[_Given, dict[str, HierarchicalPitmanYor]]:
@@ -188,9 +224,10 @@ class PitmanYorSampler(Chain):
 
     # ------------------------------------------------------------------ reading the model
 
-    def _need_args(self) -> None:
-        if self._args is None:
+    def _need_state(self) -> SeatsState:
+        if self._state is None:
             raise RuntimeError(f"{type(self).__name__} has no state yet; call step or run first")
+        return self._state
 
     def _read(self, args: Any, kwargs: Any) -> None:
         """Look at the model, once for the same arguments; other values start a new chain where the last one ended."""
@@ -212,17 +249,19 @@ class PitmanYorSampler(Chain):
         if reading == self._reading:
             return
         self._reading, self.history = reading, []
-        self._point = {name: self._point.get(name, u) for name, u in start.items()}
         self._traces = {name: [] for name in start}
+        old = {} if self._state is None else self._state.point
+        generator = self._generator if self._state is None else at_state(self._state.generator)
+        point = {name: old.get(name, u) for name, u in start.items()}
         with torch.no_grad():
-            sites = self._run_at(self._point)[1]
-        self.restaurants = {name: site.restaurants(values[name], self._generator) for name, site in sites.items()}
+            sites = self._run_at(point)[1]
+        restaurants = {name: site.restaurants(values[name], generator) for name, site in sites.items()}
         self._densities = {
             name: s.contexts.density(values[name], s.num_values, s.paths, s.likelihood, s.base)
             for name, s in sites.items()
             if s.paths != "exact"
         }
-        self._settle()
+        self._state = self._settled(point, restaurants, generator.get_state())
         if self._pending is not None:
             self._take_pending()
 
@@ -288,20 +327,19 @@ class PitmanYorSampler(Chain):
     def _take_pending(self) -> None:
         assert self._pending is not None
         state, self._pending = self._pending, None
-        point = {name: state.get(f"point.{name}") for name in self._point}
-        if any(u is None or u.shape != self._point[name].shape for name, u in point.items()):
-            raise ValueError(
-                f"this is not the state of {type(self).__name__} with the latent sites {list(self._point)}"
-            )
-        seats = {}
-        for site, restaurants in self.restaurants.items():
-            if restaurants.paths == "exact":
+        now = self._need_state()
+        point = {name: state.get(f"point.{name}") for name in now.point}
+        if any(u is None or u.shape != now.point[name].shape for name, u in point.items()):
+            raise ValueError(f"this is not the state of {type(self).__name__} with the latent sites {list(now.point)}")
+        traces = {name: list(state.get(f"trace.{name}", torch.zeros(0))) for name in now.point}
+        if any(len(values) != len(state["history"]) for values in traces.values()):
+            raise ValueError(f"this is not the state of {type(self).__name__}: its traces and its history do not fit")
+        restaurants = dict(now.restaurants)
+        for site, made in now.restaurants.items():
+            if made.paths == "exact":
                 own = f"seats.{site}."
                 found = {name.removeprefix(own): x for name, x in state.items() if name.startswith(own)}
-                seats[site] = restaurants.copy().load_state_dict(found)
-        self._point = {name: u.clone() for name, u in point.items() if u is not None}
-        self._traces = {name: list(state.get(f"trace.{name}", torch.zeros(0))) for name in self._point}
-        self.restaurants.update(seats)
-        self.history = state["history"].tolist()
-        self._generator.set_state(state["generator"].cpu())
-        self._settle()
+                restaurants[site] = made.copy().load_state_dict(found)
+        given = {name: u.clone() for name, u in point.items() if u is not None}
+        self._state = self._settled(given, restaurants, state["generator"].cpu().clone())
+        self._traces, self.history = traces, state["history"].tolist()

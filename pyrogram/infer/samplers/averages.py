@@ -1,58 +1,78 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What a sampler over derivations adds up over the sweeps that it keeps."""
+"""What a sampler over derivations keeps of the sweeps that it has done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
+from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.running.state import ragged
 
 from .chain import begins_anew
 
 
+@dataclass(frozen=True)
 class TreeAverages:
-    """Sums over sweeps after the burn-in: of weights, of parts of derivations, of proposals that were accepted."""
+    """Sums over sweeps after the burn-in, and the best derivations of all sweeps.
 
-    def __init__(self) -> None:
-        self.kept = 0  #: sweeps
-        self.joints: list[float] = []  #: log joint after each of them, in nats
-        self.sums: Weights = {}  #: of the weights' means given the derivations
-        self.accepted: dict[str, Tensor] = {}  #: by site, of every sentence
-        self.parts: dict[str, Tensor] = {}  #: by site, of the parts of derivations
+    :param kept: the number of these sweeps.
+    :param sums: of the weights' means given the derivations, by source.
+    :param accepted: proposals that were accepted, by site, of every sentence.
+    :param best_joint: the greatest log joint of any sweep, in nats.
+    :param joints: log joint after each of the sweeps that are kept, in nats.
+    :param parts: sums of the parts of derivations, by site, which are added to in place: they are large.
+    :param best: the derivations of the greatest log joint, by site.
+    """
 
-    def beginning(self, burn_in: int, done: int) -> TreeAverages:
+    kept: Tensor
+    sums: Weights
+    accepted: Weights
+    best_joint: Tensor
+    joints: Tensor = ragged()
+    parts: Weights = ragged()
+    best: Weights = ragged()
+
+    @staticmethod
+    def none(reading: Reading) -> TreeAverages:
+        """Of no sweep."""
+        return TreeAverages(
+            kept=torch.tensor(0),
+            sums={n: s.value.new_zeros(s.block.shape, dtype=torch.float64) for n, s in reading.sources.items()},
+            accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in reading.sentences},
+            best_joint=torch.tensor(-torch.inf, dtype=torch.float64),
+            joints=torch.empty(0, dtype=torch.float64),
+            parts={},
+            best={},
+        )
+
+    def beginning(self, reading: Reading, burn_in: int, done: int) -> TreeAverages:
         """These, or none yet if ``burn_in`` leaves out all of the ``done`` sweeps; see :func:`.chain.begins_anew`."""
-        return TreeAverages() if begins_anew(burn_in, done, self.kept) else self
+        if not begins_anew(burn_in, done, int(self.kept)):
+            return self
+        return replace(TreeAverages.none(reading), best_joint=self.best_joint, best=self.best)
 
-    def add(self, means: Weights, accepted: Mapping[str, Tensor], joint: float) -> None:
-        """One sweep, but for the parts of its derivations."""
-        self.sums = {n: self.sums[n] + w.double() if n in self.sums else w.double() for n, w in means.items()}
-        for site, now in accepted.items():
-            old = self.accepted.get(site)
-            self.accepted[site] = now.long() if old is None else old + now
-        self.joints = [*self.joints, joint] if self.kept else [joint]
-        self.kept += 1
+    def seen(self, derivations: Weights, joint: Tensor) -> TreeAverages:
+        """With derivations that may be the best."""
+        return replace(self, best=derivations, best_joint=joint) if bool(joint > self.best_joint) else self
+
+    def add(self, means: Weights, accepted: Mapping[str, Tensor], joint: Tensor) -> TreeAverages:
+        """With one more sweep, but for the parts of its derivations."""
+        return replace(
+            self,
+            kept=self.kept + 1,
+            sums={name: total + means[name].double() for name, total in self.sums.items()},
+            accepted={site: total + accepted[site].to(total) for site, total in self.accepted.items()},
+            joints=torch.cat([self.joints, joint.reshape(1)]),
+        )
 
     @property
     def acceptance(self) -> float:
         """The share of proposals that were accepted; NaN before."""
-        proposals = self.kept * sum(len(a) for a in self.accepted.values())
+        proposals = int(self.kept) * sum(len(a) for a in self.accepted.values())
         return sum(int(a.sum()) for a in self.accepted.values()) / proposals if proposals else float("nan")
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All of it, as plain tensors."""
-        kinds: dict[str, Mapping[str, Tensor]] = {"sum": self.sums, "parts": self.parts, "accepted": self.accepted}
-        tensors = {f"{kind}.{name}": t for kind, found in kinds.items() for name, t in found.items()}
-        return {**tensors, "joints": torch.tensor(self.joints, dtype=torch.float64)}
-
-    @staticmethod
-    def from_tensors(kinds: Mapping[str, Weights], joints: Tensor, kept: int) -> TreeAverages:
-        """The averages that :meth:`tensors` came from, whose names ``kinds`` has cut in two."""
-        averages = TreeAverages()
-        averages.sums, averages.parts, averages.accepted = kinds["sum"], kinds["parts"], kinds["accepted"]
-        averages.joints, averages.kept = joints.tolist(), kept
-        return averages

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.structure import Reading
 
-from .base import TreeSampler, log_dirichlet
+from .base import TreeSampler
+from .draws import log_dirichlet
+from .problem import TreeProblem
+from .state import TreeState
 
 
 class TreeGibbs(TreeSampler):
@@ -20,15 +22,19 @@ class TreeGibbs(TreeSampler):
     Averages of weights are of their means given the derivations. ``batch_size`` and ``order`` play no part.
     """
 
-    def _sweep(self, reading: Reading, alpha: Weights) -> dict[str, Tensor]:
-        draws = {
-            name: log_dirichlet(source.block, self._counts[name] + alpha[name], self._generator)
+    def _sweep(
+        self, problem: TreeProblem, state: TreeState, generator: torch.Generator
+    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
+        alpha, sentences = problem.alpha(state), problem.reading.sentences
+        log_weights = {
+            name: log_dirichlet(source.block, state.counts[name] + alpha[name], generator)
             if name in alpha
-            else safe_log(self._weights[name].to(torch.float64))
-            for name, source in reading.sources.items()
+            else safe_log(state.weights[name].to(torch.float64))
+            for name, source in problem.reading.sources.items()
         }
-        for site in reading.sentences:
-            log_weights = {block: draws[source] for block, source in site.sources.items()}
-            self._trees[site.name] = self._sweeps[site.name].draw(log_weights, self._generator)
-        self._recount(reading)
-        return {site.name: torch.ones(len(site.words), dtype=torch.bool) for site in reading.sentences}
+        derivations = {}
+        for site in sentences:
+            by_block = {block: log_weights[source] for block, source in site.sources.items()}
+            derivations[site.name] = problem.sweeps[site.name].draw(by_block, generator)
+        accepted = {site.name: torch.ones(len(site.words), dtype=torch.bool) for site in sentences}
+        return derivations, problem.counted(derivations), accepted

@@ -7,13 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import field_of
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.running.state import copied
 
 from .base import TreeSampler
+from .problem import TreeProblem
+from .state import TreeState
 
 
 class TreeHastings(TreeSampler):
@@ -76,15 +79,17 @@ class TreeHastings(TreeSampler):
         start, sweeps = self.annealing
         return float(start ** max(0.0, 1 - sweep / sweeps))
 
-    def _sweep(self, reading: Reading, alpha: Weights) -> dict[str, Tensor]:
-        accepted = {}
-        for site in reading.sentences:
-            accepted[site.name] = self._sweeps[site.name].hastings(
-                field_of(site, self._counts, alpha, self._weights),
-                self._trees[site.name],
-                self._order(site),
+    def _sweep(
+        self, problem: TreeProblem, state: TreeState, generator: torch.Generator
+    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
+        derivations, counts, accepted = copied(state.derivations), copied(state.counts), {}
+        for site in problem.reading.sentences:
+            accepted[site.name] = problem.sweeps[site.name].hastings(
+                field_of(site, counts, problem.alpha(state), state.weights),
+                derivations[site.name],
+                problem.order(site, self.order, generator),
                 self.batch_size,
-                generator=self._generator,
-                temperature=self.temperature(len(self.history)),
+                generator=generator,
+                temperature=self.temperature(int(state.sweep)),
             )
-        return accepted
+        return derivations, counts, accepted

@@ -5,26 +5,43 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from pyrogram.charts.pitman_yor.checks import as_tensor
 from pyrogram.charts.topics import gibbs as topic_gibbs
 from pyrogram.charts.topics.tokens import check_states, count, tokens
-from pyrogram.infer.samplers.chain import Chain, generator_of, same_tensors
+from pyrogram.infer.running.run import Resumable, RunOptions, with_history
+from pyrogram.infer.running.state import at_state, copied, flatten
+from pyrogram.infer.samplers.chain import generator_of, same_tensors
 
 from .predictive import SyntacticTopics
 
 _LEAST, _MOST = 1e-12, 1e12  # of Dirichlet parameters: sweeps multiply them with one another in single precision
 
 
-class TopicGibbs(Chain):
+@dataclass(frozen=True)
+class TopicState:
+    """States of all words, and what is optimised.
+
+    :param states: int32, shape (T,); none before the first sweep.
+    :param base: α m, float64, shape (K,).
+    :param b: β / V, float64, shape ().
+    :param generator: the state of the chain's.
+    """
+
+    states: Tensor
+    base: Tensor
+    b: Tensor
+    generator: Tensor
+
+
+class TopicGibbs(Resumable):
     """A chain over the states of all words, P(s | w, t, α m, β), with θ and φ integrated out: exact Gibbs sampling.
 
     The model is Wallach, Sutton and McCallum (2008), Eq. 12-14, :mod:`pyrogram.models.syntactic_topics`::
@@ -61,6 +78,7 @@ class TopicGibbs(Chain):
         learn_beta: bool = True,
         seed: int | None = None,
     ):
+        super().__init__()  # the history is of log P(s, w | t) before each sweep
         counts = {"num_states": num_states, "num_words": num_words}
         counts |= {"optimize_every": optimize_every, "optimize_after": optimize_after}
         for name, number in counts.items():
@@ -83,20 +101,20 @@ class TopicGibbs(Chain):
             )
         self.num_states, self.num_words = num_states, num_words
         self.optimize_every, self.optimize_after, self.learn_beta = optimize_every, optimize_after, learn_beta
-        self.history: list[float] = []  #: log P(s, w | t) before each sweep, in nats
-        self._base, self._b = base.expand(num_states).clone(), float(b)
-        self._start = self._base.tolist(), self._b
-        self._generator = generator_of(seed)
+        base, generator = base.expand(num_states).clone(), generator_of(seed)
+        self._begun = base.tolist(), float(b)
+        self._state = TopicState(_none(), base, torch.tensor(float(b), dtype=torch.float64), generator.get_state())
         self._corpus: tuple[Tensor, Tensor] | None = None
-        self._parents, self._words, self._states = (torch.empty(0, dtype=torch.int32) for _ in range(3))
-        self._counts: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+        self._parents, self._words = _none(), _none()
+        # Counts of a state: memory in which sweeps work, which is of no state while they do.
+        self._counted: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
 
     # ------------------------------------------------------------------ public
 
     def step(self, words: Tensor, heads: Tensor) -> float:
         """One sweep over all words; see :meth:`run`. Returns the log joint before it, in nats."""
         self._read(words, heads)
-        return self._step()
+        return self._advance()
 
     def run(
         self,
@@ -104,42 +122,38 @@ class TopicGibbs(Chain):
         heads: Tensor,
         *,
         num_steps: int = 1000,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 100,
-        resume: bool = True,
+        **options: Unpack[RunOptions],
     ) -> Self:
         """Sweep over all words again and again.
 
         :param words: ids, shape ``(N, n)``, padded with -1.
         :param heads: as in CoNLL, 0 for the wall; trees may have crossing arcs.
         :param num_steps: sweeps of this run; those of the checkpoint that it resumes count.
-        :param progress: show a progress bar.
-        :param callback: called after every sweep with this sampler; stops the run by returning True.
-        :param checkpoint: file to save to every ``checkpoint_every`` sweeps, at the end, and when interrupted; it is
-            replaced atomically, and a chain resumed from it is the same to the last bit.
-        :param resume: go on from ``checkpoint`` if it exists.
+        :param options: as in every run, see :meth:`.Resumable._run`; ``checkpoint_every`` is 100 by default.
         """
         self._read(words, heads)
-        return self._run(num_steps, progress, callback, checkpoint, checkpoint_every, resume)
+        options.setdefault("checkpoint_every", 100)
+        return self._run(num_steps, **options)
 
     @property
     def concentration(self) -> Tensor:
         """α m, float64, shape ``(K,)``: the sum is α."""
-        return self._base.clone()
+        return self._state.base.clone()
 
     @property
     def word_concentration(self) -> float:
         """β / V."""
-        return self._b
+        return float(self._state.b)
 
     def log_joint(self) -> float:
         """log P(s, w | t, α m, β) of the present states, in nats."""
         self._need_states()
-        by_parent, by_word = self._counts
-        b, V = self._b, self.num_words
-        base = self._padded_base()
+        return self._log_joint(self._state)
+
+    def _log_joint(self, state: TopicState) -> float:
+        by_parent, by_word = self._counts(state.states)
+        b, V = float(state.b), self.num_words
+        base = self._padded(state.base)
         total = topic_gibbs.rising(by_parent.numpy(), base.numpy())
         total += topic_gibbs.rising(by_word.numpy(), torch.full_like(base, b).numpy())
         for sizes, whole in ((by_parent.sum(1), float(base.sum())), (by_word.sum(0), V * b)):
@@ -154,32 +168,27 @@ class TopicGibbs(Chain):
         assert self._corpus is not None
         words = self._corpus[0]
         found = torch.full_like(words, -1)
-        found[words >= 0] = self._states.to(found.dtype)
+        found[words >= 0] = self._state.states.to(found.dtype)
         return found
 
     def set_states(self, words: Tensor, heads: Tensor, states: Tensor) -> None:
         """Begin at given states, shape ``(N, n)``, padded with -1."""
         self._read(words, heads)
         check_states(words, states, self.num_states)
-        self._states = states[words >= 0].int()
-        self._recount()
+        self._state = replace(self._state, states=states[words >= 0].int())
 
     def topics(self) -> SyntacticTopics:
         """What the present states say about new sentences."""
         self._need_states()
-        K = self.num_states
-        by_parent, by_word = (c[:, :K].clone() for c in self._counts)
-        return SyntacticTopics(by_parent, by_word, self._base.clone(), self._b)
+        return self._topics(self._state)
+
+    def _topics(self, state: TopicState) -> SyntacticTopics:
+        by_parent, by_word = (c[:, : self.num_states].clone() for c in self._counts(state.states))
+        return SyntacticTopics(by_parent, by_word, state.base.clone(), float(state.b))
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
-        return {
-            "states": self._states.clone(),
-            "base": self._base.clone(),
-            "b": torch.tensor(self._b, dtype=torch.float64),
-            "generator": self._generator.get_state(),
-            "history": torch.tensor(self.history, dtype=torch.float64),
-        }
+        return with_history(copied(flatten(self._state)), history=self.history)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over the state of another chain with as many states over the same sentences.
@@ -193,12 +202,10 @@ class TopicGibbs(Chain):
         _check_state(state, self.num_states)
         if self._corpus is not None and len(state["states"]) not in (0, len(self._words)):
             raise ValueError(f"this is the state of a chain over {len(state['states'])} words, not {len(self._words)}")
-        self._states, self._base = state["states"].int().clone(), state["base"].double().clone()
-        self._b = float(state["b"])
-        self._generator.set_state(state["generator"].clone())
-        self.history = state["history"].tolist()
-        if self._corpus is not None and len(self._states):
-            self._recount()
+        given = copied(state)
+        b, generator = given["b"].double().reshape(()), given["generator"].cpu()
+        self._state = TopicState(given["states"].int(), given["base"].double(), b, generator)
+        self.history = given["history"].tolist()
 
     # ------------------------------------------------------------------ inside
 
@@ -208,36 +215,35 @@ class TopicGibbs(Chain):
         if before is not None and same_tensors(before, (words, heads)):
             return
         parents, children = tokens(words, heads, self.num_words)
-        if before is None and len(self._states) not in (0, len(children)):
-            raise ValueError(f"the state is that of a chain over {len(self._states)} words, not {len(children)}")
+        if before is None and len(self._state.states) not in (0, len(children)):
+            raise ValueError(f"the state is that of a chain over {len(self._state.states)} words, not {len(children)}")
         same = torch.equal(parents, self._parents) and torch.equal(children, self._words)
         if before is not None and not same:
-            self._states, self.history = torch.empty(0, dtype=torch.int32), []
+            self._state, self.history = replace(self._state, states=_none()), []
         # Copies: the user's own may be changed in place.
         self._corpus, self._parents, self._words = (words.clone(), heads.clone()), parents, children
-        if before is None and len(self._states):
-            self._recount()
 
-    def _recount(self) -> None:
-        columns = topic_gibbs.padded(self.num_states)
-        self._counts = count(self._parents, self._words, self._states, self.num_words, columns)
+    def _counts(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Counts of states by parent, (V + 1, K), and by word, (V, K), K padded for compiled code."""
+        if self._counted is None or self._counted[0] is not states:
+            columns = topic_gibbs.padded(self.num_states)
+            found = count(self._parents, self._words, states, self.num_words, columns)
+            self._counted = states, found
+        return self._counted[1]
 
-    def _begin(self) -> None:
-        """States drawn one after the other, each given those before it."""
-        columns = topic_gibbs.padded(self.num_states)
-        shapes = (self.num_words + 1, columns), (self.num_words, columns)
-        by_parent, by_word = (torch.zeros(shape, dtype=torch.int32) for shape in shapes)
-        self._counts = by_parent, by_word
-        self._states = torch.full_like(self._words, -1)
-        self._sweep(self._states)
+    def _padded(self, base: Tensor) -> Tensor:
+        return torch.nn.functional.pad(base, (0, topic_gibbs.padded(self.num_states) - self.num_states))
 
-    def _padded_base(self) -> Tensor:
-        extra = topic_gibbs.padded(self.num_states) - self.num_states
-        return torch.nn.functional.pad(self._base, (0, extra))
-
-    def _sweep(self, states: Tensor) -> None:
-        by_parent, by_word = self._counts
-        uniforms = torch.rand(len(states), generator=self._generator, dtype=torch.float64)
+    def _swept(self, state: TopicState, generator: torch.Generator) -> TopicState:
+        """A sweep over all words; at first, each state is drawn given those before it."""
+        if len(state.states):
+            states, (by_parent, by_word) = state.states.clone(), self._counts(state.states)
+        else:
+            states, columns = torch.full_like(self._words, -1), topic_gibbs.padded(self.num_states)
+            shapes = (self.num_words + 1, columns), (self.num_words, columns)
+            by_parent, by_word = (torch.zeros(shape, dtype=torch.int32) for shape in shapes)
+        self._counted = None  # an interrupted sweep leaves counts of nothing
+        uniforms = torch.rand(len(states), generator=generator, dtype=torch.float64)
         changed = topic_gibbs.sweep(
             self._parents.numpy(),
             self._words.numpy(),
@@ -246,47 +252,45 @@ class TopicGibbs(Chain):
             by_parent.numpy(),
             by_word.numpy(),
             by_word.sum(0).numpy(),
-            self._padded_base().float().numpy(),
-            self._b,
+            self._padded(state.base).float().numpy(),
+            float(state.b),
         )
         if changed < 0:
             raise ArithmeticError(
-                f"no state of a word has a positive probability with concentrations from {float(self._base.min()):g} "
-                f"to {float(self._base.max()):g} and word_concentration {self._b:g}; start from others"
+                f"no state of a word has a positive probability with concentrations from {float(state.base.min()):g} "
+                f"to {float(state.base.max()):g} and word_concentration {float(state.b):g}; start from others"
             )
+        self._counted = states, (by_parent, by_word)
+        return replace(state, states=states, generator=generator.get_state())
 
-    def _step(self) -> float:
-        """A sweep, wholly or not at all."""
-        kept = self._states.clone(), self._generator.get_state(), self._base, self._b
-        try:
-            if not len(self._states):
-                self._begin()
-            before = self.log_joint()
-            self._sweep(self._states)
-            number = len(self.history) + 1
-            if self.optimize_every and number > self.optimize_after and number % self.optimize_every == 0:
-                better = self.topics().optimised(learn_beta=self.learn_beta)
-                self._base, self._b = better.base, better.b
-        except BaseException:  # above all KeyboardInterrupt: half a sweep is no state to save or to go on from
-            self._states, generator, self._base, self._b = kept
-            self._generator.set_state(generator)
-            if len(self._states):
-                self._recount()
-            raise
+    def _advance(self) -> float:
+        old, generator = self._state, at_state(self._state.generator)
+        if not len(old.states):
+            old = self._swept(old, generator)
+        before = self._log_joint(old)
+        new, number = self._swept(old, generator), len(self.history) + 1
+        if self.optimize_every and number > self.optimize_after and number % self.optimize_every == 0:
+            better = self._topics(new).optimised(learn_beta=self.learn_beta)
+            new = replace(new, base=better.base, b=torch.tensor(better.b, dtype=torch.float64))
+        self._state = new
         self.history.append(before)
         return before
 
     def _need_states(self) -> None:
-        if not len(self._states) or self._corpus is None:
+        if not len(self._state.states) or self._corpus is None:
             raise RuntimeError(f"{type(self).__name__} has no states yet; call step or run first")
 
     def _fingerprint(self) -> str:
         """A hash of the sentences, and of what the chain depends on."""
-        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta, self._start
+        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta, self._begun
         digest = hashlib.sha256(f"{type(self).__name__}{own}".encode())
         for part in (self._parents, self._words):
             digest.update(part.numpy().tobytes())
         return digest.hexdigest()
+
+
+def _none() -> Tensor:
+    return torch.empty(0, dtype=torch.int32)
 
 
 def _check_state(state: Mapping[str, Tensor], num_states: int) -> None:

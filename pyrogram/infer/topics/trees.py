@@ -11,7 +11,8 @@ from torch import Tensor
 from pyrogram.charts import projective
 from pyrogram.charts.topics import trees as topic_trees
 from pyrogram.charts.topics.tokens import batches, check_states, check_words, tokens
-from pyrogram.infer.samplers.chain import Kernel, generator_of
+from pyrogram.infer.samplers.chain import generator_of
+from pyrogram.infer.samplers.kernel import Kernel
 
 from .predictive import SyntacticTopics
 
@@ -36,9 +37,10 @@ class TopicTrees(Kernel):
 
     def __init__(self, topics: SyntacticTopics, *, correct: bool = True, seed: int | None = None):
         self.topics, self.correct, self.seed = topics, correct, seed
-        self._clear()
+        self._end()
 
-    def _clear(self) -> None:
+    def _end(self) -> None:
+        """No chain."""
         self._generator = generator_of(self.seed)
         self._words = torch.empty(0, 0, dtype=torch.long)
         self._seen: Tensor | None = None
@@ -65,7 +67,7 @@ class TopicTrees(Kernel):
             raise ValueError(
                 f"need num_samples >= 1, burn_in >= 0 and thin >= 1, not {num_samples}, {burn_in} and {thin}"
             )
-        self._clear()
+        self._end()
         self._begin(words, states)
         samples, steps = [], burn_in + num_samples * thin
         at_once = max(1, _PROPOSED // words.numel())
@@ -101,21 +103,15 @@ class TopicTrees(Kernel):
 
     # ------------------------------------------------------------------ Pyro's kernel
 
-    def setup(self, warmup_steps: int, words: Tensor, states: Tensor | None = None) -> None:
-        """Start a new chain: a kernel may serve several, one after the other."""
-        self._clear()
-        self._reseed()
-        self._begin(words, states)
-
     def _samples(self) -> dict[str, Tensor]:
         return {name: value.to(torch.get_default_dtype()) for name, value in self._params.items()}
 
-    def _step(self) -> None:
+    def _advance(self) -> None:
         self._accept(*(proposed[0] for proposed in self._propose(1)))
 
     # ------------------------------------------------------------------ inside
 
-    def _begin(self, words: Tensor, states: Tensor | None) -> None:
+    def _begin(self, words: Tensor, states: Tensor | None = None) -> None:
         check_words(words, self.topics.num_words)
         if states is not None:
             check_states(words, states, self.topics.num_states)

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a loop on disk: safetensors, replaced atomically, and tied to the run it belongs to."""
+"""The state of a run on disk: safetensors, replaced atomically, and tied to the run it belongs to."""
 
 from __future__ import annotations
 
@@ -15,31 +15,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pyrogram.atomic import write_atomically
-from pyrogram.infer.model.structure import Reading
 from pyrogram.printable import printable
 
 FORMAT = "pyrogram-loop-2"
 
 
-def fingerprint(loop: str, reading: Reading) -> str:
-    """A hash of the kind of loop, weights and parameters by name and shape, priors, grammars and sentences."""
-    digest = hashlib.sha256(loop.encode())
-    for source in reading.sources.values():
-        kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
-        digest.update(kind.encode())
-    for name, kind, tensor in reading.prior_tensors():
-        digest.update(f"{name}{kind}{tuple(tensor.shape)}".encode())
-        if not tensor.requires_grad:
-            digest.update(tensor.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
-    for name, parameter in reading.hyperparameters.items():
-        digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
-    for site in reading.sentences:
-        digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
-        digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:
+def save_state(path: Path, state: Mapping[str, Tensor], fingerprint: str) -> None:
     """Replace the file in one step, so that no reader ever sees half of it; its folder is made if need be."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "digest": _digest(state)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,9 +45,11 @@ def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
         or priors, or if its tensors are not those that were saved.
     """
     metadata, state = read_tensors(path, "a checkpoint", "; delete it or pass resume=False")
-    problem = ""
-    if metadata.get("format") != FORMAT:
-        problem = "is the checkpoint of another run, or of another version of pyrogram"
+    found, problem = metadata.get("format", ""), ""
+    if found != FORMAT and found.startswith("pyrogram-loop-"):
+        problem = "is the checkpoint of another version of pyrogram"
+    elif found != FORMAT:
+        problem = "is the checkpoint of another run"
     elif metadata.get("fingerprint") != fingerprint:
         problem = "is the checkpoint of another run"
     elif metadata.get("digest") != _digest(state):
@@ -90,7 +73,7 @@ def read_tensors(path: Path, kind: str, advice: str = "") -> tuple[dict[str, str
         raise ValueError(f"{path} is not {kind} ({printable(str(error), 200)}){advice}") from error
 
 
-def _digest(state: dict[str, Tensor]) -> str:
+def _digest(state: Mapping[str, Tensor]) -> str:
     """A hash of tensors by name, type and shape."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):

@@ -1,0 +1,101 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What variational EM asks of logistic normals: their q, their share of the bound, and what their priors learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyro.distributions as dist
+from torch import Tensor
+
+from pyrogram.distributions.gaussian import Gaussian
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.priors import Priors
+from pyrogram.infer.model.structure import Reading
+
+from .e_step import ExpertPosteriors
+from .empirical_bayes import current_priors, learn_priors, roles_of
+
+
+class LogisticNormalFactors:
+    """q of the logistic normals of a model.
+
+    Its numbers, means and variances by name, belong to a loop's state. The memory in which they are moved is here: it
+    holds the numbers of one state at a time, and takes those of another where it must.
+
+    :param tolerance: nats per sentence at which an E-step ends.
+    :param averaging: see :class:`.VariationalEM`.
+    """
+
+    def __init__(self, reading: Reading, model: Callable[[], Any], tolerance: float, averaging: str):
+        self.reading, self.model, self.averaging = reading, model, averaging
+        self.roles = roles_of(reading)
+        self.q = ExpertPosteriors(reading, tolerance)
+        self._prior: Priors | None = None
+        self._held: Weights | None = None
+
+    def prior(self) -> Priors:
+        """The priors of all sites of the model, at the present values of its parameters."""
+        return current_priors(self.model, self.reading, self.roles)
+
+    def start(self, weights: Mapping[str, Tensor]) -> Weights:
+        """The first numbers: at the priors' optimum, or around given weights by source.
+
+        Means of priors that are ``pyro.param``s are set to start at these weights, too.
+        """
+        given = {n: w for n, w in weights.items() if self.reading.sources[n].mixture is not None}
+        if given:
+            self.q.write_start(self.reading, self.roles, self.prior(), given)
+        self._prior = self.prior()
+        self.q.set_priors(self._prior)
+        self.q.start(self._prior, given)
+        return self.numbers()
+
+    def numbers(self) -> Weights:
+        """A copy of the present numbers of q."""
+        self._held = {name: tensor.clone() for name, tensor in self.q.state().items()}
+        return self._held
+
+    def at(self, prior: Priors, numbers: Weights) -> ExpertPosteriors:
+        """q with the numbers of a state, which are not to be changed."""
+        if prior is not self._prior:
+            self.q.set_priors(prior)
+            self._prior = prior
+        if numbers is not self._held:
+            self.q.load(numbers)
+            self._held = numbers
+        return self.q
+
+    def e_step(self, prior: Priors, numbers: Weights, log_weights: Weights, rounds: int) -> tuple[float, Weights]:
+        """Trees and the experts of each sentence in turn: the trees' share of the bound, and counts by source."""
+        q = self.at(prior, numbers)
+        self._held = None
+        shared = {**log_weights, **q.log_weights()}
+        return expected_counts(self.reading, shared, partial(q.site_counts, rounds=rounds))
+
+    def learn(self, prior: Priors, expected_logs: Weights) -> None:
+        """Empirical Bayes for all parameters that priors depend on, in place."""
+        moments = self.q.moments(absent=self.averaging == "all")
+        learn_priors(self.model, self.reading, self.roles, prior, expected_logs, moments)
+
+    def mean(self, name: str, prior: Priors, numbers: Weights) -> Tensor:
+        """The mixed mean of a source: of μ, or of q where there is one draw."""
+        source = self.reading.sources[name]
+        assert source.mixture is not None
+        structure, block = source.mixture.structure, source.mixture.block
+        if not source.per_sentence:
+            return structure.mix(block, self.at(prior, numbers).corpus_means(name))
+        locs = {}
+        for family, site in source.mixture.sites.items():
+            gaussian = prior[site]
+            assert isinstance(gaussian, Gaussian)
+            locs[family] = gaussian.loc.expand(structure.experts[family].shape)
+        return structure.mix(block, locs)
+
+    def posterior(self, prior: Priors, numbers: Weights) -> dict[str, dist.TorchDistribution]:
+        """q(η) by Gaussian site, of those drawn once for the corpus."""
+        return self.at(prior, numbers).corpus_gaussians()

@@ -1,0 +1,62 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What variational EM asks of Dirichlet sites: their q, their share of the bound, and what their priors learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+from torch.distributions import kl_divergence
+
+from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.priors import climb, expected_log_dirichlet, priors_of
+from pyrogram.infer.model.structure import Reading
+
+
+class DirichletFactors:
+    """q of the weights of a model with Dirichlet priors: a Dirichlet for every multinomial.
+
+    A ``prior`` and a ``posterior`` are the concentrations of p and of q by site.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.blocks = {name: s.block for name, s in reading.sources.items() if s.concentration is not None}
+
+    def expected_logs(self, posterior: Weights) -> Weights:
+        """E_q[log w], which is ψ(q) - ψ(sum q)."""
+        return {name: expected_log(block, posterior[name]) for name, block in self.blocks.items()}
+
+    def divergences(self, posterior: Weights, prior: Mapping[str, Any]) -> list[float]:
+        """KL(q || p) of each site, in nats."""
+        pairs = [(block, posterior[name], prior[name]) for name, block in self.blocks.items()]
+        return [float(kl_divergence(dirichlet_prior(b, q), dirichlet_prior(b, p))) for b, q, p in pairs]
+
+    def update(self, prior: Mapping[str, Any], counts: Weights) -> Weights:
+        """The best q given the expected counts of the derivations."""
+        return {name: prior[name] + counts[name] for name in self.blocks}
+
+    def means(self, posterior: Weights) -> Weights:
+        """E_q[w]."""
+        return {name: posterior[name] / block.totals(posterior[name]) for name, block in self.blocks.items()}
+
+    def posterior(self, posterior: Weights) -> dict[str, dist.TorchDistribution]:
+        """q as distributions."""
+        return {name: dirichlet_prior(block, posterior[name].clone()) for name, block in self.blocks.items()}
+
+    def learn(self, model: Callable[[], Any], expected_logs: Weights) -> None:
+        """Raise E_q[log p] in the parameters that concentrations depend on, in place."""
+
+        def expected_log_prior() -> Tensor:
+            total = torch.zeros((), dtype=torch.float64)
+            for name, prior in priors_of(model, self.reading).items():
+                assert isinstance(prior, Tensor)
+                total = total + expected_log_dirichlet(self.blocks[name], prior, expected_logs[name])
+            return total
+
+        climb(self.reading.hyperparameters, expected_log_prior)

@@ -1,0 +1,28 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Draws of weights given the counts of derivations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pyrogram.grammar import Block, PackedBlock
+
+
+def log_dirichlet(block: Block, concentration: Tensor, generator: torch.Generator) -> Tensor:
+    """The logarithm of a draw of every multinomial, float64: small concentrations give weights that underflow."""
+    a = concentration.detach().to("cpu", torch.float64)
+    gamma = torch._standard_gamma(a + 1, generator=generator)  # times U ** (1 / a) it is a draw for a
+    log_gamma = gamma.log() + torch.log1p(-torch.rand(a.shape, generator=generator, dtype=torch.float64)) / a
+    top = block.spread(_greatest(block, log_gamma))
+    normal = log_gamma - top - block.totals((log_gamma - top).exp()).log()
+    return normal.to(concentration.device)
+
+
+def _greatest(block: Block, values: Tensor) -> Tensor:
+    """The greatest value of each multinomial."""
+    if not isinstance(block, PackedBlock):
+        return values.amax(-1)
+    least = values.new_full((len(block.sizes),), -torch.inf)
+    return least.scatter_reduce(0, block.owner.to(values.device), values, "amax")
