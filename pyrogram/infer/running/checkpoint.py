@@ -17,10 +17,10 @@ from torch import Tensor
 from pyrogram.atomic import write_atomically
 from pyrogram.printable import printable
 
-FORMAT = "pyrogram-loop-2"
+FORMAT = "pyrogram-loop-3"
 
 
-def save_state(path: Path, state: Mapping[str, Tensor], fingerprint: str) -> None:
+def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:
     """Replace the file in one step, so that no reader ever sees half of it; its folder is made if need be."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "digest": _digest(state)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,11 +45,9 @@ def load_state(path: Path, fingerprint: str) -> dict[str, Tensor]:
         or priors, or if its tensors are not those that were saved.
     """
     metadata, state = read_tensors(path, "a checkpoint", "; delete it or pass resume=False")
-    found, problem = metadata.get("format", ""), ""
-    if found != FORMAT and found.startswith("pyrogram-loop-"):
-        problem = "is the checkpoint of another version of pyrogram"
-    elif found != FORMAT:
-        problem = "is the checkpoint of another run"
+    problem = ""
+    if metadata.get("format") != FORMAT:
+        problem = "is the checkpoint of another run, or of another version of pyrogram"
     elif metadata.get("fingerprint") != fingerprint:
         problem = "is the checkpoint of another run"
     elif metadata.get("digest") != _digest(state):
@@ -73,7 +71,7 @@ def read_tensors(path: Path, kind: str, advice: str = "") -> tuple[dict[str, str
         raise ValueError(f"{path} is not {kind} ({printable(str(error), 200)}){advice}") from error
 
 
-def _digest(state: Mapping[str, Tensor]) -> str:
+def _digest(state: dict[str, Tensor]) -> str:
     """A hash of tensors by name, type and shape."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):
