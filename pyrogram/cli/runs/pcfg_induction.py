@@ -38,6 +38,7 @@ from pyrogram.cli.runs.progress import Watch
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import OBJECTIVE, Start, best_start, double_precision, run_starts
 from pyrogram.distributions import Sentence
+from pyrogram.folding import text_of
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
 
@@ -186,7 +187,7 @@ def parse_trees(grammar: CFG, weights: Weights, words: Tensor, decoder: str = "v
 
 def brackets(tree: Any) -> str:
     """A tree on one line; () for none."""
-    return "()" if tree is None else " ".join(str(tree).split())
+    return "()" if tree is None else text_of(tree)
 
 
 def grammar_text(grammar: CFG, weights: Weights) -> str:
