@@ -162,7 +162,10 @@ class Grammar(ABC):
 
     @abstractmethod
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
-        """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable."""
+        """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable.
+
+        It must be NaN where a log weight that the sentence can meet is NaN, and may then be for all of the grammar.
+        """
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         """log Z per sentence, shape ``(N,)``, and the expected counts *summed over all sentences*.

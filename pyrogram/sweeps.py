@@ -26,6 +26,8 @@ from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
 
+from .sweeps_checks import check_batches, check_field, check_temperature, check_weights
+
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
 
@@ -55,18 +57,6 @@ class Field:
         for name in self.alpha:
             found.setdefault(id(self.counts[name]), []).append(name)
         return list(found.values())
-
-
-def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> None:
-    """
-    :raises ValueError: if a weight is negative, NaN or infinite, or missing, or too few: compiled sweeps do not look.
-    """
-    for name, block in blocks.items():
-        if name not in weights or weights[name].shape != block.shape:
-            given = tuple(weights[name].shape) if name in weights else "nothing"
-            raise ValueError(f"weights[{name!r}] must have shape {tuple(block.shape)}, not {given}")
-        if not bool(((weights[name] >= 0) & (weights[name] < torch.inf)).all()):
-            raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
 
 
 class Sweeps:
@@ -146,7 +136,10 @@ class Sweeps:
         :param order: a permutation of the sentences.
         :param spare: what an earlier sweep returned and is not needed any more: its memory may be used again.
         :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new own counts.
+        :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
+        check_field(field, self.blocks)
+        check_batches(order, batch_size, len(self.words))
         entropies = field.counts[next(iter(self.blocks))].new_zeros(len(self.words))
         parts = []
         for i in self._chunks(order, batch_size):
@@ -219,7 +212,23 @@ class Sweeps:
         :param order: a permutation of the sentences.
         :param temperature: T of the target P(t | x, α)^(1/T); the proposals' weights are raised to 1/T as well.
         :returns: which sentences' proposals were accepted, bool, shape ``(N,)``.
+        :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
+        check_field(field, self.blocks)
+        check_batches(order, batch_size, len(self.words))
+        check_temperature(temperature)
+        return self._hastings(field, trees, order, batch_size, generator, temperature)
+
+    def _hastings(
+        self,
+        field: Field,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        generator: torch.Generator | None,
+        temperature: float,
+    ) -> Tensor:
+        """:meth:`hastings` of some sentences."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .sweeps import Field, Own, Sweeps, Weights
+from .sweeps_checks import check_batches, check_field, check_weights
 
 __all__ = ["SecondOrderSweeps"]
 
@@ -50,6 +51,7 @@ class SecondOrderSweeps(Sweeps):
         return "variances" in own and super().fits(means) and own["variances"].shape == own["values"].shape
 
     def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+        check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
         parts, log_zs, entropies = [], [], []
         for i in torch.arange(len(self.words)).split(1):
@@ -68,6 +70,8 @@ class SecondOrderSweeps(Sweeps):
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
     ) -> tuple[Tensor, Own]:
+        check_field(field, self.blocks)
+        check_batches(order, batch_size, len(self.words))
         entropies = torch.zeros(len(self.words), dtype=torch.float64, device=self.words.device)
         spread = self._totals(own, "variances")
         parts: list[tuple[Tensor, Tensor]] = []

@@ -13,6 +13,7 @@ One signature, two engines (docs/architecture.md). Everywhere
 O(n^3) time and O(n^2) memory a sentence, by the split-head algorithm of Eisner and Satta (1999, section 5).
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -38,9 +39,8 @@ def log_partition(
     a, s, m, batch = flatten(arcs, stops, lengths)
     if choose_engine(a, engine) == "torch":
         return projective_torch.log_partition(a, s, m, multiroot).reshape(batch)
-    if _needs_grad(a, s):
-        return _shaped(_LogPartition.apply(a, s, m, multiroot), batch)
-    return _shaped(projective_numba.log_partition(a, s, m, multiroot), batch)
+    chart: Any = _LogPartition.apply if _needs_grad(a, s) else projective_numba.log_partition
+    return _shaped(spoilt(chart(a, s, m, multiroot), _nan_sentences(a, s, m)), batch)
 
 
 def marginals(
@@ -55,10 +55,10 @@ def marginals(
     a, s, m, batch = flatten(arcs, stops, lengths)
     if choose_engine(a, engine) == "torch":
         log_z, arc_marginals, stop_marginals = projective_torch.marginals(a, s, m, multiroot)
-    elif _needs_grad(a, s):
-        log_z, arc_marginals, stop_marginals = _marginals(a, s, m, multiroot)
     else:
-        log_z, arc_marginals, stop_marginals = projective_numba.marginals(a, s, m, multiroot)
+        chart = _marginals if _needs_grad(a, s) else projective_numba.marginals
+        bad = _nan_sentences(a, s, m)
+        log_z, arc_marginals, stop_marginals = (spoilt(x, bad) for x in chart(a, s, m, multiroot))
     stop_marginals = None if stop_marginals is None else _shaped(stop_marginals, batch)
     return _shaped(log_z, batch), _shaped(arc_marginals, batch), stop_marginals
 
@@ -75,11 +75,13 @@ def sample(
 ) -> Int[Tensor, "S *batch N-1"]:
     """Independent trees drawn in proportion to exp(score), as heads padded with -1.
 
-    :raises ValueError: if a sentence has no possible tree.
+    :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
     a, s, m, batch = flatten(arcs, stops, lengths)
     chart: Any = projective_torch if choose_engine(a, engine) == "torch" else projective_numba
+    if chart is projective_numba:
+        refuse_nan(_nan_sentences(a, s, m))
     heads: Tensor = chart.sample(a.detach(), _detach(s), m, multiroot, num_samples, generator)
     return heads.reshape(num_samples, *batch, heads.shape[-1])
 
@@ -168,6 +170,53 @@ def check_lengths(lengths: Tensor, n: int) -> None:
     values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
     if lengths.numel() and not (1 <= values.min() and values.max() <= n):
         raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
+
+
+def nan_sentences(scores: Sequence[Tensor | None], masks: Callable[[], Sequence[Any]]) -> Tensor | None:
+    """Which sentences have NaN among the scores that are read, shape ``(B,)``; None for none.
+
+    Lanes look for the greatest score and do not see NaN, whether or not a tree has it; their log Z is then any number.
+
+    :param masks: which numbers of each of the scores are read, asked for only where some are NaN.
+    """
+    arrays = [None if x is None else x.detach().numpy() for x in scores]
+    with np.errstate(all="ignore"):  # a sum of numbers is NaN if one of them is
+        if not any(np.isnan(x.sum()) for x in arrays if x is not None):
+            return None
+    given = [(x, mask) for x, mask in zip(arrays, masks(), strict=True) if x is not None]
+    found = [(np.isnan(x) & mask).reshape(len(x), -1).any(1) for x, mask in given]
+    return torch.from_numpy(np.any(found, 0)) if np.any(found) else None
+
+
+def _nan_sentences(arcs: Tensor, stops: Tensor | None, lengths: Tensor) -> Tensor | None:
+    def masks() -> tuple[Any, Any]:
+        arc, word = arcs_and_words(arcs.shape[1], lengths.numpy())
+        return arc[..., None], word[:, :, None, None]
+
+    return nan_sentences((arcs, stops), masks)
+
+
+def arcs_and_words(N: int, lengths: Any) -> tuple[Any, Any]:
+    """What is an arc [head, dependent], (B, N, N), and what is a word, (B, N), of sentences of these lengths."""
+    position = np.arange(N)
+    inside = position <= lengths[:, None]
+    word = inside & (position > 0)
+    return inside[:, :, None] & word[:, None, :] & ~np.eye(N, dtype=np.bool_), word
+
+
+def spoilt(values: Tensor | None, sentences: Tensor | None) -> Any:
+    """NaN for these sentences."""
+    if values is None or sentences is None:
+        return values
+    return torch.where(sentences.reshape(-1, *(1,) * (values.dim() - 1)), torch.nan, values)
+
+
+def refuse_nan(sentences: Tensor | None) -> None:
+    """
+    :raises ValueError: for the first of these sentences.
+    """
+    if sentences is not None:
+        raise ValueError(f"scores of sentence {int(sentences.long().argmax())} must be numbers, but some are NaN")
 
 
 def _flat(scores: Tensor, batch: torch.Size) -> Tensor:

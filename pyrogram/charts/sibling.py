@@ -19,13 +19,25 @@ Pereira (2006, section 2.1).
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import projective, sibling_numba, sibling_torch
 from .checks import check_size, is_traced
-from .projective import Engine, broadcast, check_lengths, choose_engine, entropy, scaled
+from .projective import (
+    Engine,
+    arcs_and_words,
+    broadcast,
+    check_lengths,
+    choose_engine,
+    entropy,
+    nan_sentences,
+    refuse_nan,
+    scaled,
+    spoilt,
+)
 
 __all__ = ["entropy", "flatten", "log_partition", "marginals", "mbr", "sample", "top_k"]
 
@@ -43,9 +55,9 @@ def log_partition(
     scores, m, batch = flatten(arcs, siblings, stops, lengths)
     if _choose(scores, engine) == "torch":
         return sibling_torch.log_partition(*scores, m, multiroot).reshape(batch)
-    if _needs_grad(*scores):
-        return _LogPartition.apply(*scores, m, multiroot).reshape(batch)  # type: ignore[no-any-return]
-    return sibling_numba.log_partition(*scores, m, multiroot).reshape(batch)
+    chart: Any = _LogPartition.apply if _needs_grad(*scores) else sibling_numba.log_partition
+    log_z: Tensor = spoilt(chart(*scores, m, multiroot), _nan_sentences(scores, m))
+    return log_z.reshape(batch)
 
 
 def marginals(
@@ -66,10 +78,10 @@ def marginals(
     scores, m, batch = flatten(arcs, siblings, stops, lengths)
     if _choose(scores, engine) == "torch":
         results = sibling_torch.marginals(*scores, m, multiroot)
-    elif _needs_grad(*scores):
-        results = _Marginals.apply(*scores, m, multiroot)
     else:
-        results = sibling_numba.marginals(*scores, m, multiroot)
+        chart: Any = _Marginals.apply if _needs_grad(*scores) else sibling_numba.marginals
+        bad = _nan_sentences(scores, m)
+        results = tuple(spoilt(x, bad) for x in chart(*scores, m, multiroot))
     log_z, by_arcs, by_siblings, by_stops = results
     shaped = [x.reshape(*batch, *x.shape[1:]) for x in (by_arcs, by_siblings)]
     by_stops = None if by_stops is None else by_stops.reshape(*batch, *by_stops.shape[1:])
@@ -89,11 +101,13 @@ def sample(
 ) -> Int[Tensor, "S *batch N-1"]:
     """Independent trees drawn in proportion to exp(score), as heads padded with -1.
 
-    :raises ValueError: if a sentence has no possible tree.
+    :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
     scores, m, batch = flatten(arcs, siblings, stops, lengths)
     chart: Any = sibling_torch if _choose(scores, engine) == "torch" else sibling_numba
+    if chart is sibling_numba:
+        refuse_nan(_nan_sentences(scores, m))
     heads: Tensor = chart.sample(*_detached(scores), m, multiroot, num_samples, generator)
     return heads.reshape(num_samples, *batch, heads.shape[-1])
 
@@ -131,6 +145,18 @@ def mbr(
 
 
 Flat = tuple[Tensor, Tensor, Tensor | None]
+
+
+def _nan_sentences(scores: Flat, lengths: Tensor) -> Tensor | None:
+    def masks() -> tuple[Any, Any, Any]:
+        arc, word = arcs_and_words(scores[0].shape[1], lengths.numpy())
+        h, m, r = np.ogrid[tuple(slice(n) for n in scores[1].shape[1:])]
+        between = (np.minimum(h, m) < r) & (r < np.maximum(h, m))
+        h, d, last = np.ogrid[tuple(slice(n) for n in (arc.shape[1], 2, arc.shape[1]))]
+        side = (last > 0) & np.where(d == 1, last >= h, last <= h)
+        return arc, arc[..., None] & (between | (r == h)), word[:, :, None, None] & word[:, None, None, :] & side
+
+    return nan_sentences(scores, masks)
 
 
 def flatten(

@@ -34,6 +34,9 @@ class Sentence(TorchDistribution):
     -inf for a sentence that the grammar cannot generate. Of a weighted grammar (``normalized=False``), whose
     multinomials need not sum to one, it is the log of the total weight, log Z(x; w), which may exceed 0.
 
+    Validation refuses weights that are NaN or negative. Without it, or where they become so in place, they make
+    ``log_prob`` NaN for every sentence of that grammar, whether or not the event can occur in it.
+
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a", "a"]])
     >>> Sentence(grammar, {"rules": torch.tensor([0.5, 0.5])}).log_prob(words).exp()

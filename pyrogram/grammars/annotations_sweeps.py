@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import annotation_sweeps as chart
-from pyrogram.sweeps import Field, Own, Sweeps, Weights, check_weights
+from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps_checks import check_batches, check_field, check_own, check_sentences, check_weights
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -41,15 +42,22 @@ class AnnotationSweeps(Sweeps):
         return torch.from_numpy(log_z), torch.from_numpy(entropies), {"values": values}
 
     def total(self, own: Own) -> Weights:
+        self._check_own(own)
         return {"rules": torch.from_numpy(chart.total(self.layout, own["values"].numpy()))}
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        self._check_own(own)
+        check_sentences("sentences", sentences, len(self.words))
         found = chart.of_trees(self.layout, own["values"].numpy(), sentences.numpy())
         return {"rules": torch.from_numpy(found)}
 
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
     ) -> tuple[Tensor, Own]:
+        check_field(field, self.blocks)
+        check_batches(order, batch_size, len(self.words))
+        for counts_of_trees in (own,) if spare is None else (own, spare):
+            self._check_own(counts_of_trees)
         if "rules" in field.weights:  # weights that are not integrated out do not depend on other trees
             _, entropies, fresh = self.expect(field.weights)
             field.counts["rules"].copy_(self.total(fresh)["rules"])
@@ -65,6 +73,9 @@ class AnnotationSweeps(Sweeps):
         derivation: Any = self.grammar.derivation(None, self.words, log_weights={"rules": zeros})
         events = derivation._events(trees)[derivation._kinds() > 0]
         return {"rules": torch.bincount(events, minlength=self._size).double()}
+
+    def _check_own(self, own: Own) -> None:
+        check_own(own, self.layout.size, self._dtype)
 
     def _empty(self) -> Tensor:
         return torch.empty(self.layout.size, dtype=self._dtype)

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
+from pyrogram.charts.cfg_rules import longest
 from pyrogram.charts.cfg_sweeps_layout import make_layout, total
-from pyrogram.sweeps import Field, Own, Weights, check_weights
+from pyrogram.distributions.constraints import LeftmostDerivations
+from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -58,6 +61,7 @@ class CFGSweeps(CompiledSweeps):
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
     ) -> tuple[Tensor, Own]:
+        self._check_vb(field, own, order, batch_size, spare)
         values = own["values"]
         out = torch.empty_like(values) if spare is None else spare["values"]
         if BLOCK in field.weights:  # nothing depends on the counts
@@ -74,9 +78,12 @@ class CFGSweeps(CompiledSweeps):
         return entropies, {"values": out}
 
     def total(self, own: Own) -> Weights:
+        self._check_own(own)
         return {BLOCK: torch.from_numpy(total(self._layout, own["values"].numpy(), self._size))}
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        self._check_own(own)
+        check_sentences("sentences", sentences, len(self.words))
         return {BLOCK: self._dense_own(own["values"], sentences)}
 
     def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
@@ -94,7 +101,16 @@ class CFGSweeps(CompiledSweeps):
     # ------------------------------------------------------------------ derivations
 
     def counts(self, trees: Tensor) -> Weights:
+        self._check_trees(trees)
         return {BLOCK: torch.bincount(trees[trees >= 0], minlength=self._size).to(torch.float64)}
+
+    def _check_trees(self, trees: Tensor) -> None:
+        check_trees(trees, (len(self.words), longest(self.grammar.table, self.words.shape[-1])))
+        if not bool(LeftmostDerivations(self.grammar.flat, self.words).check(trees).all()):
+            raise ValueError("trees must be leftmost derivations of the sentences, padded with -1, but some are not")
+
+    def _check_own(self, own: Own) -> None:
+        check_own(own, self._layout.num_own)
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         return counts[BLOCK][k, self._events(sentence)]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.sweeps import Field, Sweeps, Weights
+from pyrogram.sweeps import Field, Own, Sweeps, Weights
+from pyrogram.sweeps_checks import check_batches, check_field
 
 
 class CompiledSweeps(Sweeps):
@@ -57,22 +58,44 @@ class CompiledSweeps(Sweeps):
             for k, sentence in enumerate(i.tolist()):
                 out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
 
-    def hastings(
+    @abstractmethod
+    def _check_trees(self, trees: Tensor) -> None:
+        """
+        :raises ValueError: for derivations that the kernels would follow out of their tables.
+        """
+
+    def _check_vb(self, field: Field, own: Own, order: Tensor, batch_size: int, spare: Own | None) -> None:
+        """
+        :raises ValueError: if an argument of ``collapsed_vb`` does not fit the grammar or the sentences.
+        """
+        check_field(field, self.blocks)
+        check_batches(order, batch_size, len(self.words))
+        self._check_own(own)
+        if spare is not None:
+            self._check_own(spare)
+
+    @abstractmethod
+    def _check_own(self, own: Own) -> None:
+        """
+        :raises ValueError: for own counts of other sentences.
+        """
+
+    def _hastings(
         self,
         field: Field,
         trees: Tensor,
         order: Tensor,
         batch_size: int,
-        *,
-        generator: torch.Generator | None = None,
-        temperature: float = 1.0,
+        generator: torch.Generator | None,
+        temperature: float,
     ) -> Tensor:
+        self._check_trees(trees)
         if not self._is_compiled(field) or not trees.is_contiguous():
-            return super().hastings(field, trees, order, batch_size, generator=generator, temperature=temperature)
+            return super()._hastings(field, trees, order, batch_size, generator, temperature)
         seed = int(torch.randint(2**62, (), generator=generator))
         found = self._run_hastings(field, trees, order, batch_size, seed, temperature)
         accepted, failed = (torch.from_numpy(x) for x in found)
         if failed.any():
             rest = failed.nonzero()[:, 0]
-            accepted |= super().hastings(field, trees, rest, 1, generator=generator, temperature=temperature)
+            accepted |= super()._hastings(field, trees, rest, 1, generator, temperature)
         return accepted

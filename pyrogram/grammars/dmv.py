@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_numba, projective
-from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced
+from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -85,22 +85,25 @@ class DMV(Grammar):
         compiled = all(projective.choose_engine(t, None) == "numba" for t in tables) and not is_traced(words)
         if shared and compiled:
             log_z: Tensor = _SharedTables.apply(*tables, words.reshape(-1, words.shape[-1]))
-            return log_z.reshape(words.shape[:-1])
+            return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         arcs, stops = self.scores(log_weights, words)
-        return projective.log_partition(arcs, stops, lengths_of(words))
+        return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+
+    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
+        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
         if projective.choose_engine(tables[0].detach(), None) == "numba":
             log_z, *counts = dmv_numba.expected_counts(tables[0], tables[1], tables[2], words)
-            return log_z, dict(zip(self.blocks, counts, strict=True))
+            return self._keep_nan(log_z, log_weights), dict(zip(self.blocks, counts, strict=True))
         with torch.enable_grad():
             leaves = [t.detach().requires_grad_() for t in tables]
             arcs, stops = self.scores(dict(zip(self.blocks, leaves, strict=True)), words)
             log_z = projective.log_partition(arcs, stops, lengths_of(words))
             gradients = torch.autograd.grad(log_z.sum(), leaves)
-        return log_z.detach(), dict(zip(self.blocks, gradients, strict=True))
+        return self._keep_nan(log_z.detach(), log_weights), dict(zip(self.blocks, gradients, strict=True))
 
     def rows(self, words: Tensor) -> DMVRows:
         return DMVRows(self, words)

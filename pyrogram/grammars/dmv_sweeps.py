@@ -13,7 +13,9 @@ from torch import Tensor
 
 from pyrogram.charts import dmv_sweeps as chart
 from pyrogram.charts import dmv_sweeps_trees as tree_chart
-from pyrogram.sweeps import Field, Own, Weights, check_weights
+from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -51,6 +53,7 @@ class DMVSweeps(CompiledSweeps):
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
     ) -> tuple[Tensor, Own]:
+        self._check_vb(field, own, order, batch_size, spare)
         out = torch.empty_like(own["values"]) if spare is None else spare["values"]
         return self._sweep(field, own["values"], out, order, batch_size)[1:]
 
@@ -75,10 +78,13 @@ class DMVSweeps(CompiledSweeps):
         return log_z, entropies, {"values": out}
 
     def total(self, own: Own) -> Weights:
+        self._check_own(own)
         table = chart.total(self._layout, own["values"].numpy())
         return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        self._check_own(own)
+        check_sentences("sentences", sentences, len(self.words))
         return self._by_block(self._dense_own(own["values"], sentences))
 
     def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
@@ -97,8 +103,16 @@ class DMVSweeps(CompiledSweeps):
     # ------------------------------------------------------------------ trees
 
     def counts(self, trees: Tensor) -> Weights:
+        self._check_trees(trees)
         table = tree_chart.count(self._layout, trees.numpy())
         return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
+
+    def _check_trees(self, trees: Tensor) -> None:
+        check_trees(trees, self.words.shape)
+        check_heads(trees, lengths_of(self.words))
+
+    def _check_own(self, own: Own) -> None:
+        check_own(own, len(self._layout.places))
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         table = self._table({name: c[k] for name, c in counts.items()})

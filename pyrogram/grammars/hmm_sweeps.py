@@ -13,7 +13,10 @@ from torch import Tensor
 
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
-from pyrogram.sweeps import Field, Own, Weights, check_weights
+from pyrogram.charts.trees import lengths_of
+from pyrogram.distributions.state_sequence import States
+from pyrogram.sweeps import Field, Own, Weights
+from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
 
 from .compiled_sweeps import CompiledSweeps
 
@@ -51,6 +54,7 @@ class HMMSweeps(CompiledSweeps):
     def collapsed_vb(
         self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
     ) -> tuple[Tensor, Own]:
+        self._check_vb(field, own, order, batch_size, spare)
         out = torch.empty_like(own["values"]) if spare is None else spare["values"]
         return self._sweep(field, own["values"], out, order, batch_size)[1:]
 
@@ -70,10 +74,13 @@ class HMMSweeps(CompiledSweeps):
         return log_z, entropies, {"values": out}
 
     def total(self, own: Own) -> Weights:
+        self._check_own(own)
         found = chart.total(self._layout, own["values"].numpy(), self.grammar.num_words)
         return {name: torch.from_numpy(table) for name, table in zip(self.blocks, found, strict=True)}
 
     def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
+        self._check_own(own)
+        check_sentences("sentences", sentences, len(self.words))
         K, B = self.grammar.num_states, len(sentences)
         dense = {n: own["values"].new_zeros(B, *block.shape) for n, block in self.blocks.items()}
         for k, i in enumerate(sentences.tolist()):
@@ -91,6 +98,14 @@ class HMMSweeps(CompiledSweeps):
         return torch.from_numpy(self._layout.distinct[starts[sentence] : starts[sentence + 1]])
 
     # ------------------------------------------------------------------ derivations
+
+    def _check_trees(self, trees: Tensor) -> None:
+        check_trees(trees, self.words.shape)
+        if not bool(States(lengths_of(self.words), self.grammar.num_states).check(trees).all()):
+            raise ValueError(f"trees must be states, 0 to {self.grammar.num_states - 1} for every word, and then -1")
+
+    def _check_own(self, own: Own) -> None:
+        check_own(own, self._layout.size)
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         initial, transition, emission = (counts[n][k].to("cpu", torch.float64) for n in self.blocks)
@@ -111,6 +126,7 @@ class HMMSweeps(CompiledSweeps):
         return found
 
     def counts(self, trees: Tensor) -> Weights:
+        self._check_trees(trees)
         K, V, real = self.grammar.num_states, self.grammar.num_words, trees >= 0
         later = torch.nn.functional.pad(trees[:, 1:], (0, 1), value=-1)
         moved = (trees * (K + 1) + torch.where(later < 0, K, later))[real]

@@ -228,6 +228,13 @@ class LexicalDependencies:
     ) -> Tensor:
         """Write :meth:`scores` into tensors that are as large or larger, float64; returns the score of the cases."""
         n, S = len(tags), self.num_tags
+        for name, x, least in (
+            ("arcs", arcs, (n + 1, n + 1)),
+            ("siblings", siblings, (n + 1, n + 1, n + 1)),
+            ("stops", stops, (n + 1, 2, n + 1)),
+        ):
+            if x.dim() != len(least) or any(size < wanted for size, wanted in zip(x.shape, least, strict=True)):
+                raise ValueError(f"expected {name} of shape {least} or larger, actual {tuple(x.shape)}.")
         kinds, kind = tags.unique(return_inverse=True)
         K = len(kinds)
         heads = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pyrogram.folding import fold, leaves
+from pyrogram.folding import fold, leaves, text_of
 from pyrogram.viz.arcs import CORRECT, WRONG, Style
 from pyrogram.viz.svg import FONT, INK, element, label, number, printable, text_width
 from pyrogram.viz.trees import TreeDrawing
@@ -74,7 +74,7 @@ def draw_derivation(
     """
     words = [str(leaf) for leaf in leaves(tree)]
     if not words:
-        raise ValueError(f"the tree must have words at its leaves, but {str(tree)[:60]!r} has none")
+        raise ValueError(f"the tree must have words at its leaves, but {text_of(tree)[:60]!r} has none")
     root = _node(tree)
     if gold is not None and [str(leaf) for leaf in leaves(gold)] != words:
         raise ValueError(

@@ -287,3 +287,15 @@ def test_lists_and_numbers_are_tensors_and_nothing_else_is() -> None:
     assert made.num_observations == 0
     with pytest.raises(TypeError, match="base must be a tensor or numbers, not 'uniform'"):
         Restaurants(2, 3, "minimal", base="uniform")  # type: ignore[arg-type]
+
+
+def test_numbers_of_levels_and_values_are_sizes() -> None:
+    for name, sizes in (("num_levels", lambda n: (n, 3)), ("num_values", lambda n: (2, n))):
+        for wrong in (0, -1):
+            with pytest.raises(ValueError, match=f"^{name} must be at least 1, not {wrong}$"):
+                Restaurants(*sizes(wrong), "exact")
+        for bad in (2.5, "2", True, None):
+            with pytest.raises(TypeError, match=f"^{name} must be an integer, not"):
+                Restaurants(*sizes(bad), "exact")
+    with pytest.raises(ValueError, match="paths must be 'minimal', 'maximal' or 'exact', not 'none'"):
+        Restaurants(2, 3, "none")  # type: ignore[arg-type]

@@ -39,3 +39,10 @@ def test_every_word_and_its_head():
     parents, own = tokens(words, heads, V)
     assert own.tolist() == [2, 0, 1, 1, 0, 2]
     assert parents.tolist() == [0, V, 0, V, V, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_words_of_few_bits_may_be_of_many(dtype):
+    """The wall's number, how many words there are, need not fit in them."""
+    parents, own = tokens(torch.tensor([[1, 2]], dtype=dtype), torch.tensor([[0, 1]]), 70_000)
+    assert own.tolist() == [1, 2] and parents.tolist() == [70_000, 1]

@@ -95,6 +95,17 @@ def test_bad_arguments_of_the_parser() -> None:
             parser.sample(tags, bad, cases, 2)
 
 
+def test_tensors_that_are_too_small_for_scores_are_not_written() -> None:
+    predict = franchises()
+    sentence = [t[0, :2] for t in SENTENCES]
+    right = ((3, 3), (3, 3, 3), (3, 2, 3))
+    for wrong in (((2, 3), *right[1:]), (right[0], (3, 3, 2), right[2]), (*right[:2], (3, 1, 3)), ((3,), *right[1:])):
+        with pytest.raises(ValueError, match=r"expected (arcs|siblings|stops) of shape \(3, .*\) or larger, actual"):
+            GRAMMAR.fill_scores(sentence[0], sentence[1], sentence[2], predict, *map(torch.zeros, wrong))
+    with pytest.raises(ValueError, match=r"must have one shape \(N, n\), not"):
+        GRAMMAR.events_of(*SENTENCES, SENTENCES[0][:1])
+
+
 def test_bad_arguments_of_the_tagger() -> None:
     tags, words, cases = SENTENCES
     tagger = LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=W)

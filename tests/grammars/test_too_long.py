@@ -55,35 +55,52 @@ def test_truncated_draws_are_sentences_of_the_grammar(make):
     assert (cut.log_prob(words) > -torch.inf).all()
     assert cut.expand((2,)).sample().shape == (2, 9)
     with pytest.raises(ValueError, match="in a row had more than 9 .*say too_long='truncate'"):
-        Sentence(grammar, {n: _colder(w) for n, w in weights.items()}, max_length=9).sample((5,))
+        Sentence(grammar, {n: _colder(b, weights[n]) for n, b in grammar.blocks.items()}, max_length=9).sample((5,))
 
 
-def _colder(w):
+def _colder(block, w):
     """What has a probability below 0.02 gets far less, so that 10,000 tries are in vain."""
-    rare = w < 0.02
-    return torch.where(rare, w * 1e-9, w) + rare.any() * 0
+    return block.normalize(torch.where(w < 0.02, w * 1e-9, w))
 
 
-@pytest.mark.parametrize("make", KINDS)
+def subcritical_dmv():
+    """A fifth of a child on each side of every word."""
+    grammar, weights = supercritical_dmv()
+    return grammar, {**weights, "stop": torch.tensor([1 / 6, 5 / 6]).expand(2, 2, 2, 2)}
+
+
+def subcritical_hmm():
+    grammar, weights = supercritical_hmm()
+    return grammar, {**weights, "transition": torch.full((2, 3), 1 / 3)}
+
+
+def subcritical_cfg():
+    return supercritical_cfg()[0], {"rules": torch.tensor([0.1, 0.9, 0.05, 0.9, 0.05])}
+
+
+@pytest.mark.parametrize("make", [subcritical_dmv, subcritical_hmm, subcritical_cfg])
 def test_short_sentences_are_drawn_as_ever(make):
     """Where nothing is too long, cutting changes no draw."""
     grammar, weights = make()
-    mild = {n: b.normalize(torch.ones(b.shape)) for n, b in grammar.blocks.items()}
-    if isinstance(grammar, CFG):
-        mild = {"rules": torch.tensor([0.1, 0.9, 0.05, 0.9, 0.05])}
-    if isinstance(grammar, LatentAnnotations):
-        mild = {"rules": weights["rules"].clone()}
-        for a in range(2):
-            mild["rules"][grammar.events(1)[a]] = 0.1 / 4
-            mild["rules"][grammar.events(2)[a]] = 0.9
-    short, support = 60, 400
+    drawn = []
+    for too_long in ("redraw", "truncate"):
+        torch.manual_seed(1)
+        drawn.append(Sentence(grammar, weights, max_length=200, too_long=too_long).sample((400,)))
+    longest = int((drawn[0] >= 0).sum(-1).max())
+    assert 5 < longest < 200 and torch.equal(drawn[0], drawn[1])
+
+
+def test_short_trees_of_annotations_are_drawn_as_ever():
+    """An A has two As below it with probability 0.1: it has 1 / (1 - 0.2) nodes on average, and S, above two, 3.5."""
+    grammar, weights = supercritical_annotations()
+    mild = {"rules": weights["rules"].clone()}
+    for a in range(2):
+        mild["rules"][grammar.events(1)[a]] = 0.1 / 4
+        mild["rules"][grammar.events(2)[a]] = 0.9
     torch.manual_seed(1)
-    drawn = Sentence(grammar, mild, max_length=short, too_long="truncate").sample((support,))
-    lengths = (drawn >= 0).sum(-1)
-    torch.manual_seed(1)
-    again = Sentence(grammar, mild, max_length=short).sample((support,))
-    expected = (again >= 0).sum(-1).double().mean()
-    assert lengths.double().mean() == pytest.approx(float(expected), rel=0.35)
+    drawn = Sentence(grammar, mild, max_length=200, too_long="truncate").sample((4000,))
+    sizes = (drawn >= 0).sum(-1).double()
+    assert abs(sizes.mean() - 3.5) < 5 * sizes.std() / 4000**0.5 and sizes.max() < 200
 
 
 def test_the_end_that_is_taken():

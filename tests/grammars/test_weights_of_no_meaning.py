@@ -3,12 +3,13 @@
 """NaN stays NaN, and a negative weight becomes NaN, in every grammar and engine; weights of 10^300 are no trouble."""
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
 from small_grammars import GRAMMARS
 
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import ProjectiveDependencyTree, Sentence, SiblingDependencyTree
 from pyrogram.distributions.sentence import safe_log
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # two for numba, one for torch
@@ -56,9 +57,10 @@ def test_one_nan_is_enough(kind):
             spoilt = {n: v.clone() for n, v in weights.items()}
             spoilt[name].view(-1)[i] = torch.nan
             found = Sentence(grammar, spoilt, validate_args=False).log_prob(words)
-            used = Sentence(grammar, {**weights, name: spoilt[name].nan_to_num(0.0)}).log_prob(words)
+            without = {**weights, name: spoilt[name].nan_to_num(0.0)}
+            used = Sentence(grammar, without, normalized=False).log_prob(words)
             exact = Sentence(grammar, weights).log_prob(words)
-            assert found[used != exact].isnan().all()
+            assert found[used != exact].isnan().all() and (found.isnan() | (found == exact)).all()
 
 
 @pytest.mark.parametrize("bad", [torch.nan, -1.0, torch.inf])
@@ -72,7 +74,7 @@ def test_sweeps_refuse_such_weights(kind, bad):
             grammar.sweeps(words).expect(spoilt)
 
 
-@pytest.mark.parametrize("shift", [700.0, -700.0])
+@pytest.mark.parametrize("shift", [700.0, -700.0, 800.0, -800.0])
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_far_from_one_without_a_warning(kind, shift):
     """A factor e^700 on all weights of a block shifts log Z by 700 times the events of that block: they are counted."""
@@ -91,3 +93,36 @@ def test_far_from_one_without_a_warning(kind, shift):
             posterior = grammar.derivation(None, words, log_weights=far).log_partition
         for value in (found, log_z, posterior):
             torch.testing.assert_close(value, exact + shift * events)
+
+
+TREES = {
+    "projective": (partial(ProjectiveDependencyTree, valence=False), [(4, 4), (4, 2, 2)]),
+    "valence": (partial(ProjectiveDependencyTree, valence=True), [(4, 4, 2), (4, 2, 2)]),
+    "sibling": (SiblingDependencyTree, [(4, 4), (4, 4, 4), (4, 2, 4)]),
+}
+
+
+@pytest.mark.parametrize("multiroot", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", TREES)
+def test_one_nan_among_the_scores_of_trees(name, dtype, multiroot):
+    """A score that some tree has makes log Z NaN, and so all log probabilities; another may, or changes nothing."""
+    make, shapes = TREES[name]
+    torch.manual_seed(0)
+    scores = [torch.randn(shape).to(dtype) for shape in shapes]
+    good = make(*scores, multiroot=multiroot)
+    trees, exact = good.enumerate_support(), good.log_partition
+    for i, table in enumerate(scores):
+        one = torch.eye(table.numel(), dtype=torch.bool).reshape(-1, *table.shape)  # as many sentences as scores
+        spoilt = [torch.where(one, torch.nan, table) if k == i else s for k, s in enumerate(scores)]
+        d = make(*spoilt, multiroot=multiroot, validate_args=False)
+        used = list(good.counts(trees).values())[i].sum(0).flatten() > 0
+        log_z = d.log_partition
+        assert log_z[used].isnan().all() and d.log_prob(trees[:, None])[:, used].isnan().all()
+        assert (log_z.isnan() | (log_z == exact)).all() and not log_z.isnan().all()
+        log_z, marginals = make(*spoilt, multiroot=multiroot, validate_args=False)._posterior()[:2]
+        assert torch.equal(marginals.flatten(1).isnan().any(1), log_z.isnan())
+        with pytest.raises(ValueError):
+            d.sample()
+        with pytest.raises(ValueError, match="NaN|constraint Scores"):
+            make(*spoilt, multiroot=multiroot, validate_args=True)

@@ -466,6 +466,22 @@ def test_arguments_that_do_not_fit() -> None:
         Priors(p.mu, p.start, ~p.diagonal, p.precision, p.matrix_start, p.log_det, p.precision_diag)
 
 
+def test_experts_that_begin_elsewhere_are_refused() -> None:
+    """Each of these fits all that follows from it, and would be read before the arrays or behind them."""
+    two = {"mu": [0.0] * 2, "start": [0, 1, 2], "diagonal": [True] * 2, "precision": [1.0] * 2, "log_det": [0.0] * 2}
+    two |= {"matrix_start": [0, 1, 2], "precision_diag": [1.0] * 2}
+    Priors(**{name: np.array(x) for name, x in two.items()})
+    below = {"mu": [], "start": [-2, -1, 0], "precision_diag": []}
+    back = {"start": [0, 3, 2], "matrix_start": [0, 3, 2]}
+    deep, few = {"start": [[0, 1, 2]]}, {"diagonal": [True]}
+    for change, name in ((below, "start"), (back, "start"), (deep, "start"), (few, "diagonal")):
+        with pytest.raises(ValueError, match=f"^{name} "):
+            Priors(**{name: np.array(x) for name, x in (two | change).items()})
+    for name in ("expert", "row_group", "group_ptr", "att_row"):
+        with pytest.raises(ValueError, match=f"^{name} must have one dimension"):
+            ExpertRows(**{**ONE_ROW, name: [ONE_ROW[name]]})
+
+
 def test_logarithm_in_lanes() -> None:
     from numba import njit
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pyro.infer import MCMC
@@ -237,6 +238,25 @@ def test_what_is_not_there_cannot_be_taken_out() -> None:
         often = [k.repeat(9) for k in events.keys], events.values.repeat(9)
         Trials(f.restaurants, f.concentration, f.discount).take_out(*often)
     assert state_of(franchises) == before
+
+
+def test_where_groups_begin_and_notes_of_others() -> None:
+    """Compiled code would follow both out of its arrays."""
+    f = ours("exact")["words"]
+    trials = Trials(f.restaurants, f.concentration, f.discount)
+    events = GRAMMAR.events(*map(torch.tensor, TRAINING[0]))["words"]
+    M = len(events)
+    starts = [[0, 99], [0, 2**40], [-5, M], [0, M - 1], [M, 0, M], [], [[0, M]], [0.0, M]]
+    for wrong in starts:
+        with pytest.raises(ValueError, match=f"starts must be int64 and ascend from 0 to the number of .* {M}$"):
+            trials.weigh(events.keys, events.values, torch.tensor(wrong))
+    _, notes = trials.take_out(events.keys, events.values)
+    for bad in (notes[:-1], notes[:, :1], notes.astype(np.int64), notes[0]):
+        with pytest.raises(ValueError, match="notes must be those of the same observations"):
+            trials.put_back(events.keys, events.values, bad)
+    trials.put_back(events.keys, events.values, notes)
+    with pytest.raises(ValueError, match="notes must be those of the same observations"):
+        trials.take_back(events.keys, events.values, notes[:-1])
 
 
 def test_sentences_that_are_judged_together_leave_the_tables_with_their_chain() -> None:

@@ -4,6 +4,7 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -194,3 +195,19 @@ def test_single_precision_elsewhere_changes_nothing(topics):
     assert again.log_joint() == pytest.approx(topics.log_joint(), abs=1e-12)
     assert sampler.log_joint() == pytest.approx(topics.log_joint(), abs=1e-12)
     assert torch.equal(again.optimised().base, topics.optimised().base)
+
+
+def test_tables_that_do_not_fit_together_are_refused(topics):
+    """Compiled code would read beyond them."""
+    K = topics.num_states
+    wrong = {
+        "by_parent": [topics.by_parent[:-1], topics.by_parent[:, :1], topics.by_parent.double()],
+        "by_word": [topics.by_word[:, :0], topics.by_word[0], topics.by_word.double()],
+        "base": [topics.base[:1], topics.base[None]],
+    }
+    for name, tables in wrong.items():
+        for table in tables:
+            with pytest.raises(ValueError, match=f"^{name} must (be integers of shape|have shape \\({K},\\))"):
+                replace(topics, **{name: table})
+    with pytest.raises(ValueError, match=r"^by_parent must be integers of shape \(V \+ 1, K\)"):
+        replace(topics, by_word=topics.by_word[:-1])

@@ -67,6 +67,9 @@ class ExpertRows:
 
     def _check(self) -> None:
         """Compiled code does not check bounds."""
+        for name in ("row_group", "expert", "group_ptr", "att_row"):
+            if getattr(self, name).ndim != 1:
+                raise ValueError(f"{name} must have one dimension, not shape {getattr(self, name).shape}")
         R, E, A = len(self.row_group), len(self.expert), len(self.att_row)
         groups = np.arange(self.num_groups + 1)
         for name, size in (
@@ -186,7 +189,11 @@ class Priors:
         for field in fields(self):
             dtype = {"start": np.int64, "matrix_start": np.int64, "diagonal": np.bool_}.get(field.name, np.float64)
             setattr(self, field.name, np.ascontiguousarray(getattr(self, field.name), dtype))
+        if self.start.ndim != 1 or not len(self.start) or self.start[0] != 0 or (np.diff(self.start) < 1).any():
+            raise ValueError(f"start must begin with 0 and ascend, but is {self.start}")
         self.length = np.diff(self.start)
+        if self.diagonal.shape != self.length.shape:
+            raise ValueError(f"diagonal has shape {self.diagonal.shape}, expected {self.length.shape}")
         sizes = np.where(self.diagonal, self.length, self.length**2)
         if not np.array_equal(self.matrix_start, np.concatenate([[0], np.cumsum(sizes)])):
             raise ValueError("matrix_start does not fit the lengths of the experts and whether they are diagonal")

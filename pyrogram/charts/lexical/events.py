@@ -87,6 +87,9 @@ def rows_of_trees(
     tags: np.ndarray, words: np.ndarray, cases: np.ndarray, heads: np.ndarray, wall: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (3 times the number of words, 8) and where each sentence's begin (N + 1,); every tree has one root."""
+    if not tags.shape == words.shape == cases.shape == heads.shape or tags.ndim != 2:
+        shapes = ", ".join(str(x.shape) for x in (tags, words, cases, heads))
+        raise ValueError(f"tags, words, cases and heads must have one shape (N, n), not {shapes}")
     total = 3 * int((tags >= 0).sum())
     out = np.empty((total, NUM_COLUMNS), np.int64)
     starts = np.empty(len(tags) + 1, np.int64)

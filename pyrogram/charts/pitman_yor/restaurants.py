@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from pyrogram.charts.checks import check_size
 from pyrogram.charts.runtime.random_numbers import seed_stream
 
 from . import seats, tables
@@ -57,12 +58,11 @@ class Restaurants:
     """
 
     def __init__(self, num_levels: int, num_values: int, paths: Paths, *, base: Tensor | None = None):
-        if num_levels < 1 or num_values < 1 or paths not in PATHS:
-            raise ValueError(
-                f"need num_levels >= 1, num_values >= 1 and paths 'minimal', 'maximal' or 'exact', not {num_levels}, "
-                f"{num_values}, {paths!r}"
-            )
-        self.num_levels, self.num_values, self.paths = num_levels, num_values, paths
+        if paths not in PATHS:
+            raise ValueError(f"paths must be 'minimal', 'maximal' or 'exact', not {paths!r}")
+        self.num_levels = check_size("num_levels", num_levels)
+        self.num_values = check_size("num_values", num_values)
+        self.paths = paths
         self._paths = PATHS.index(paths)
         self._arrays = tables.empty(base_measure(base, num_values))
         self._histogram: Histogram | None = None

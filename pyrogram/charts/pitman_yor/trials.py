@@ -251,8 +251,12 @@ class Trials:
         :param keys: of all observations, L tensors (M,), coarsest first; ``values`` (M,).
         :param starts: where the groups begin, (G + 1,), the last of which is M.
         :returns: in nats, (G,), float64.
+        :raises ValueError: if ``starts`` do not ascend from 0 to M.
         """
         contexts, what = self.restaurants.prepared(keys, values)
+        fits = starts.dtype == torch.int64 and starts.dim() == 1 and len(starts) > 0
+        if not fits or starts[0] != 0 or starts[-1] != len(what) or bool((starts.diff() < 0).any()):
+            raise ValueError(f"starts must be int64 and ascend from 0 to the number of observations, {len(what)}")
         begins, total = starts.numpy(), np.zeros(len(starts) - 1)
         longest = int(starts.diff().max()) if len(total) else 0
         state, at = self.restaurants.stream(generator), 0
@@ -276,6 +280,7 @@ class Trials:
     def take_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
         """Unseat observations that :meth:`seat` has seated last."""
         contexts, what = self.restaurants.prepared(keys, values, present=True)
+        self._check_notes(notes, what)
         self._unseat(contexts, what, notes, False, np.zeros(1, np.uint64))
 
     def seat(
@@ -291,7 +296,13 @@ class Trials:
     def put_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
         """Seat observations where :meth:`take_out` found them."""
         contexts, what = self.restaurants.prepared(keys, values)
+        self._check_notes(notes, what)
         _return_all(self.restaurants.with_room(len(what)), contexts, what, notes)
+
+    def _check_notes(self, notes: Any, values: Any) -> None:
+        shape = (len(values), self.restaurants.num_levels)
+        if len(values) and (notes.shape != shape or notes.dtype != np.int32):
+            raise ValueError(f"notes must be those of the same observations, int32 of shape {shape}, not {notes.shape}")
 
     def _unseat(self, contexts: Any, values: Any, notes: Any, draw: bool, state: Any) -> float:
         arrays = self.restaurants.with_room(len(values))

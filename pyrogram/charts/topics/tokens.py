@@ -36,7 +36,7 @@ def tokens(words: Tensor, heads: Tensor, num_words: int) -> tuple[Tensor, Tensor
             f"heads must lead to the wall (0) from every word, but those of sentence {i}, "
             f"{heads[i].tolist()}, have a cycle; mend or leave out that sentence"
         )
-    ids = torch.cat([words.new_full((len(words), 1), num_words), words], 1)
+    ids = torch.cat([torch.full((len(words), 1), num_words, device=words.device), words.long()], 1)
     parents = ids.gather(1, heads.clamp_min(0).long())
     return parents[real].int().contiguous(), words[real].int().contiguous()
 

@@ -82,7 +82,7 @@ class TopicGibbs(Resumable):
         counts = {"num_states": num_states, "num_words": num_words}
         counts |= {"optimize_every": optimize_every, "optimize_after": optimize_after}
         for name, number in counts.items():
-            if not isinstance(number, Integral):
+            if not isinstance(number, Integral) or isinstance(number, bool):
                 raise TypeError(f"{name} must be an integer, not {number!r}")
         base = as_tensor("concentration", concentration, torch.float64)
         b = as_tensor("word_concentration", word_concentration, torch.float64)

@@ -34,6 +34,15 @@ class SyntacticTopics:
     base: Tensor
     b: float
 
+    def __post_init__(self) -> None:
+        V, K = tuple(self.by_word.shape) if self.by_word.dim() == 2 else (0, 0)
+        for name, shape, text in (("by_word", (V, K), "(V, K)"), ("by_parent", (V + 1, K), "(V + 1, K)")):
+            table = getattr(self, name)
+            if not V * K or table.shape != shape or table.is_floating_point():
+                raise ValueError(f"{name} must be integers of shape {text}, not {table.dtype} of {tuple(table.shape)}")
+        if self.base.shape != (K,):
+            raise ValueError(f"base must have shape ({K},), one number for each state, not {tuple(self.base.shape)}")
+
     @classmethod
     def from_states(
         cls, words: Tensor, heads: Tensor, states: Tensor, num_words: int, num_states: int, *, most: int = 1000
