@@ -16,14 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from pyrogram.models import observed
+from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor.restaurants import PATHS, Restaurants
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.grammars.lexical_dependencies import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise, LexicalParser
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 
 HEADER = ["words", "paths", "seat", "remove", "predict", "log joint (ms)", "reseat all"]
@@ -72,7 +72,7 @@ def treebank(train: str | Path) -> list[list[str]]:
     grammar = LexicalDependencies(len(corpus.tag_vocab), len(corpus.lexicon))
     assert corpus.tags is not None and corpus.heads is not None
     events = grammar.events(corpus.tags, corpus.words, corpus.cases, corpus.heads)
-    arguments = (*observed(events), grammar.num_values)
+    arguments = (*observed_events(events), grammar.num_values)
     print(corpus, {name: len(e) for name, e in events.items()})
     other = Path(train).with_name(Path(train).name.replace("train", "test"))
     rows = []
@@ -84,7 +84,7 @@ def treebank(train: str | Path) -> list[list[str]]:
         rows.append([paths, f"{one:.2f}", f"{many / 49:.3f}", f"{one + many:.1f}"])
         if other.exists():
             parts = sampler.restaurants, sampler.concentration, sampler.discount
-            parser = LexicalParser(grammar, {s: Franchise(*(x[s] for x in parts)) for s in events})
+            parser = LexicalParser(grammar, {s: PitmanYorPredictor(*(x[s] for x in parts)) for s in events})
             sentences = Corpus.from_conllu(other, punctuation="keep", vocab=corpus.tag_vocab)
             test = LexicalCorpus.from_corpus(sentences, like=corpus)
             parser.parse(test.tags[:8], test.words[:8], test.cases[:8], ["viterbi"])

@@ -93,7 +93,7 @@ def measure(quick: bool, seconds: float) -> str:
         "### Collapsed inference of context-free grammars, sentences of ten words, one thread, float64",
         _table(collapsed.CFG_HEADER, collapsed.grammars(seconds)),
         "### Collapsed inference of hidden Markov models and latent annotations, one thread, float64",
-        _table(sweeps.HEADER, sweeps.sweeps(seconds / 3)),
+        _table(sweeps.HEADER, sweeps.collapsed_updates(seconds / 3)),
         f"### Second-order trees, batches of {sibling.BATCH}, sentences/s",
         siblings_agreed,
         _table(sibling.HEADER, sibling.charts(pairs, lengths, threads, seconds)),

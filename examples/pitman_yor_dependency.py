@@ -13,12 +13,12 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import PRIORS, observed
+from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from pyrogram import Corpus
 from pyrogram.data import LexicalCorpus
-from pyrogram.grammars import Franchise, LexicalDependencies, LexicalParser
+from pyrogram.grammars import LexicalDependencies, LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import directed_accuracy
 
@@ -31,10 +31,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     events = grammar.events(train.tags, train.words, train.cases, train.heads)
 
     sampler = PitmanYorSampler(pitman_yor_dependency, seed=args.seed)
-    sampler.run(*observed(events), grammar.num_values, prior=args.prior, num_steps=args.num_steps, progress=False)
+    sampler.run(
+        *observed_events(events), grammar.num_values, prior=args.prior, num_steps=args.num_steps, progress=False
+    )
 
     learnt = {
-        name: Franchise(sampler.restaurants[name], sampler.concentration[name], sampler.discount[name])
+        name: PitmanYorPredictor(sampler.restaurants[name], sampler.concentration[name], sampler.discount[name])
         for name in events
     }
     parses = LexicalParser(grammar, learnt).parse(test.tags, test.words, test.cases, ["mbr"])
@@ -62,7 +64,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--train", help="a CoNLL-U file with trees; a built-in corpus by default")
     parser.add_argument("--test", help="another, to be parsed")
     parser.add_argument("--num-sentences", type=int, default=1000, help="built-in ones, of which a tenth is parsed")
-    parser.add_argument("--prior", choices=PRIORS, default="pitman-yor-sampled")
+    parser.add_argument("--prior", choices=PITMAN_YOR_PRIORS, default="pitman-yor-sampled")
     parser.add_argument("--num-steps", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)

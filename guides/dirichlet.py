@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
-from pyrogram.infer.model.tracing import kind_of, unwrapped
+from pyrogram.infer.model.tracing import base_distribution, distribution_name
 
 
 class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]
@@ -34,10 +34,10 @@ class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]
 
     def get_posterior(self, name: str, prior: Any) -> Any:
         """The site's Dirichlet; its parameter is made at the first call."""
-        base = unwrapped(prior)
+        base = base_distribution(prior)
         if not isinstance(base, DIRICHLETS):
             raise NotImplementedError(
-                f"MeanFieldDirichlet has no family for latent site {name!r} ({kind_of(base)}); "
+                f"MeanFieldDirichlet has no family for latent site {name!r} ({distribution_name(base)}); "
                 "subclass it and override get_posterior"
             )
         try:

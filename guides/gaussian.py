@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS
-from pyrogram.infer.model.tracing import kind_of, unwrapped
+from pyrogram.infer.model.tracing import base_distribution, distribution_name
 
 from .dirichlet import MeanFieldDirichlet
 
@@ -33,12 +33,12 @@ class MeanFieldGaussian(MeanFieldDirichlet):
 
     def get_posterior(self, name: str, prior: Any) -> Any:
         """The site's Normals or Dirichlet; parameters are made at the first call."""
-        base = unwrapped(prior)
+        base = base_distribution(prior)
         if isinstance(base, DIRICHLETS):
             return super().get_posterior(name, prior)
         if not isinstance(base, (dist.Normal, dist.MultivariateNormal)):
             raise NotImplementedError(
-                f"MeanFieldGaussian has no family for latent site {name!r} ({kind_of(base)}); "
+                f"MeanFieldGaussian has no family for latent site {name!r} ({distribution_name(base)}); "
                 "subclass it and override get_posterior"
             )
         try:

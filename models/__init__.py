@@ -21,12 +21,12 @@ from .dirichlet import maximum_likelihood
 from .latent_annotation_pcfg import annotated_treebank
 from .logistic_normal import corpus_logistic_normal
 from .normal_experts import initial_experts, initial_tied_experts
-from .pitman_yor_dependency import PRIORS, Prior, observed
+from .pitman_yor_dependency import PITMAN_YOR_PRIORS, PitmanYorPrior, observed_events
 from .shared_logistic_normal import corpus_shared_logistic_normal
 
 __all__ = [
-    "PRIORS",
-    "Prior",
+    "PITMAN_YOR_PRIORS",
+    "PitmanYorPrior",
     "annotated_treebank",
     "bilingual",
     "corpus_logistic_normal",
@@ -38,7 +38,7 @@ __all__ = [
     "logistic_normal",
     "maximum_likelihood",
     "morphology",
-    "observed",
+    "observed_events",
     "pitman_yor_dependency",
     "shared_logistic_normal",
     "syntactic_topics",

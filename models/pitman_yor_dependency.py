@@ -27,11 +27,11 @@ from torch import Tensor
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor, Paths
 from pyrogram.grammars.lexical_dependencies import Events
 
-__all__ = ["PRIORS", "Prior", "discounts_and_strengths", "observed", "pitman_yor_dependency"]
+__all__ = ["PITMAN_YOR_PRIORS", "PitmanYorPrior", "discounts_and_strengths", "observed_events", "pitman_yor_dependency"]
 
-Prior = Literal["dirichlet-fixed", "dirichlet-sampled", "pitman-yor-fixed", "pitman-yor-sampled"]
+PitmanYorPrior = Literal["dirichlet-fixed", "dirichlet-sampled", "pitman-yor-fixed", "pitman-yor-sampled"]
 #: The four priors of Table 2.
-PRIORS: tuple[Prior, ...] = get_args(Prior)
+PITMAN_YOR_PRIORS: tuple[PitmanYorPrior, ...] = get_args(PitmanYorPrior)
 #: Eisner's concentrations, of the coarsest level and of the finer ones; and the discount of "pitman-yor-fixed".
 EISNER_COARSEST, EISNER_FINER, FIXED_DISCOUNT = 0.5, 3.0, 0.1
 
@@ -40,14 +40,14 @@ def pitman_yor_dependency(
     values: Mapping[str, Tensor],
     contexts: Mapping[str, Contexts],
     num_values: Mapping[str, int],
-    prior: Prior = "pitman-yor-sampled",
+    prior: PitmanYorPrior = "pitman-yor-sampled",
     paths: Paths = "minimal",
 ) -> None:
     """The model, for :class:`~pyrogram.infer.PitmanYorSampler`::
 
         grammar = LexicalDependencies(num_tags, num_words)
         events = grammar.events(tags, words, cases, heads)
-        PitmanYorSampler(pitman_yor_dependency).run(*observed(events), grammar.num_values)
+        PitmanYorSampler(pitman_yor_dependency).run(*observed_events(events), grammar.num_values)
 
     With a ``"...-sampled"`` prior, discounts are sites ``"<variable>_discount"`` (0 with a Dirichlet) and strengths
     sites ``"<variable>_strength"``; Gamma(1, 0.1) is exponential with mean 10. With a ``"...-fixed"`` one, alpha is
@@ -59,15 +59,15 @@ def pitman_yor_dependency(
     :param paths: ``"minimal"``, ``"maximal"`` or ``"exact"``.
     :raises ValueError: if there is no such prior.
     """
-    if prior not in PRIORS:
-        raise ValueError(f"expected a prior from {', '.join(PRIORS)}, actual {prior!r}.")
+    if prior not in PITMAN_YOR_PRIORS:
+        raise ValueError(f"expected a prior from {', '.join(PITMAN_YOR_PRIORS)}, actual {prior!r}.")
     for name, observed_values in values.items():
         epsilon, strength = discounts_and_strengths(name, contexts[name].num_levels, prior)
         process = HierarchicalPitmanYor(contexts[name], strength - epsilon, epsilon, num_values[name], paths=paths)
         pyro.sample(name, process, obs=observed_values)
 
 
-def discounts_and_strengths(name: str, levels: int, prior: Prior) -> tuple[Tensor, Tensor]:
+def discounts_and_strengths(name: str, levels: int, prior: PitmanYorPrior) -> tuple[Tensor, Tensor]:
     """Discounts epsilon and strengths alpha + epsilon of a variable, one of each for every level, coarsest first."""
     epsilon, strength = torch.zeros(levels), torch.full((levels,), EISNER_FINER)
     strength[0] = EISNER_COARSEST
@@ -81,6 +81,6 @@ def discounts_and_strengths(name: str, levels: int, prior: Prior) -> tuple[Tenso
     return epsilon, strength
 
 
-def observed(events: Mapping[str, Events]) -> tuple[dict[str, Tensor], dict[str, Contexts]]:
+def observed_events(events: Mapping[str, Events]) -> tuple[dict[str, Tensor], dict[str, Contexts]]:
     """The values of events, and their contexts: the model's first two arguments."""
     return {name: e.values for name, e in events.items()}, {name: Contexts(e.keys) for name, e in events.items()}

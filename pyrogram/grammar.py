@@ -23,13 +23,13 @@ from pyrogram.charts.checks import checked_words
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
-    from pyrogram.sweeps import Sweeps
+    from pyrogram.collapsed import CollapsedUpdates
 
 __all__ = [
     "Block",
     "Grammar",
     "PackedBlock",
-    "SentenceRows",
+    "SentenceMultinomials",
     "Weights",
     "check_normalized",
     "random_weights",
@@ -58,13 +58,13 @@ class Block:
         """Sum over the events of each multinomial: ``(..., *shape)`` to ``(..., *multinomials)``."""
         return values.sum(-1)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def broadcast(self, values: Tensor) -> Tensor:
         """A value of each multinomial for all its events, in a shape that broadcasts against ``(..., *shape)``."""
         return values.unsqueeze(-1)
 
     def totals(self, values: Tensor) -> Tensor:
         """Sum over the events of each multinomial; broadcasts against ``values``, shape ``(..., *shape)``."""
-        return self.spread(self.sums(values))
+        return self.broadcast(self.sums(values))
 
     def normalize(self, values: Tensor) -> Tensor:
         """Divide by the totals; a multinomial whose events are all zero becomes uniform."""
@@ -111,19 +111,19 @@ class PackedBlock(Block):
         empty = values.new_zeros(*values.shape[:-1], len(self.sizes))
         return empty.index_add(-1, self.owner.to(values.device), values)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def broadcast(self, values: Tensor) -> Tensor:
         return values.index_select(-1, self.owner.to(values.device))
 
     def softmax(self, values: Tensor) -> Tensor:
-        exp = (values - self.spread(self._greatest(values))).exp()
+        exp = (values - self.broadcast(self._greatest(values))).exp()
         return exp / self.totals(exp)
 
     def log_softmax(self, values: Tensor) -> Tensor:
-        return values - self.spread(self.logsumexp(values))
+        return values - self.broadcast(self.logsumexp(values))
 
     def logsumexp(self, values: Tensor) -> Tensor:
         greatest = self._greatest(values)
-        sums = self.sums((values - self.spread(greatest)).exp())
+        sums = self.sums((values - self.broadcast(greatest)).exp())
         nothing = sums == 0  # its logarithm has no gradient, not an infinite one
         return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, sums).log() + greatest)
 
@@ -180,21 +180,21 @@ class Grammar(ABC):
             gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
         return log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
-    def rows(self, words: Tensor) -> SentenceRows:
+    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         """The multinomials of each sentence, for weights that differ from sentence to sentence.
 
         :param words: shape ``(N, n)``.
         """
-        return SentenceRows(self, words)
+        return SentenceMultinomials(self, words)
 
-    def sweeps(self, words: Tensor) -> Sweeps:
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         """Sweeps over sentences in collapsed space: collapsed variational Bayes and Hastings' sampler.
 
         :param words: shape ``(N, n)``.
         """
-        from pyrogram.sweeps import Sweeps
+        from pyrogram.collapsed import CollapsedUpdates
 
-        return Sweeps(self, words)
+        return CollapsedUpdates(self, words)
 
     @abstractmethod
     def derivation(
@@ -237,12 +237,13 @@ class Grammar(ABC):
         return self.initialisers[method](self, words, **options)
 
 
-class SentenceRows:
+class SentenceMultinomials:
     """The multinomials that occur in each sentence, as *rows*: weights of its own for every sentence.
 
     A row is a pair of a sentence l and a multinomial k of a block; a table of rows has shape ``(R, N)``, R pairs by N
     events. Memory is linear in the pairs. Here every multinomial occurs in every sentence, which is right for any
-    grammar; a grammar that knows better overrides :meth:`Grammar.rows`. A packed block counts as one multinomial here.
+    grammar; a grammar that knows better overrides
+    :meth:`Grammar.sentence_multinomials`. A packed block counts as one multinomial here.
 
     :param grammar: the grammar.
     :param words: shape ``(N, n)``, padded with -1 on the right.
@@ -273,47 +274,47 @@ class SentenceRows:
                 self.sentence[name], self.multinomial[name] = pairs[name]
 
     def expected_counts(
-        self, log_rows: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
+        self, log_weights: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
     ) -> tuple[Tensor, Weights]:
         """log Z of every sentence under its own rows, shape ``(N,)``, and its expected counts, shape ``(R, N_b)``.
 
         Not differentiable: the expected counts are the gradient of the sum of log Z. A sentence without a derivation
         has log Z = -inf and counts nothing.
 
-        :param log_rows: log weights of the rows by block, shape ``(R, N_b)``.
+        :param log_weights: log weights of the rows by block, shape ``(R, N_b)``.
         :param sentences: indices of the sentences that are wanted, increasing; None: all. The log Z and the counts of
             others are zero.
         :param out: the counts of an earlier call, to write into: those of sentences that are not wanted stay.
         """
-        self._check(log_rows, sentences, out)
-        first = next(iter(log_rows.values()))
+        self._check(log_weights, sentences, out)
+        first = next(iter(log_weights.values()))
         log_z = first.new_zeros(len(self.words))
-        counts = {name: torch.zeros_like(log_rows[name]) for name in self.grammar.blocks} if out is None else out
+        counts = {name: torch.zeros_like(log_weights[name]) for name in self.grammar.blocks} if out is None else out
         if sentences is None:
             sentences = torch.arange(len(self.words), device=self.words.device)
-        self._count(log_rows, sentences, log_z, counts)
+        self._count(log_weights, sentences, log_z, counts)
         return log_z, counts
 
-    def _count(self, log_rows: Mapping[str, Tensor], sentences: Tensor, log_z: Tensor, counts: Weights) -> None:
+    def _count(self, log_weights: Mapping[str, Tensor], sentences: Tensor, log_z: Tensor, counts: Weights) -> None:
         """Write the results of some sentences, so many at a time that their weights fit into memory."""
         size = max(1, self.CHUNK // self._numbers())
         for start in range(0, len(sentences), size):
             chosen = sentences[start : start + size]
             index = {name: _ranges(own, chosen) for name, own in self.sentence.items()}
-            few = {name: log_rows[name].detach()[index[name]] for name in self.grammar.blocks}
+            few = {name: log_weights[name].detach()[index[name]] for name in self.grammar.blocks}
             log_z[chosen], found = self._chunk_counts(few, index, chosen)
             for name, rows in counts.items():
                 rows[index[name]] = found[name].to(rows.dtype)
 
     def _check(
-        self, log_rows: Mapping[str, Tensor], sentences: Tensor | None, out: Mapping[str, Tensor] | None
+        self, log_weights: Mapping[str, Tensor], sentences: Tensor | None, out: Mapping[str, Tensor] | None
     ) -> None:
         for name, block in self.grammar.blocks.items():
             shape = (len(self.sentence[name]), block.shape[-1])
-            if name not in log_rows:
-                raise ValueError(f"log_rows lacks block {name!r} of shape {shape}")
-            if log_rows[name].shape != shape:
-                raise ValueError(f"log_rows[{name!r}] must have shape {shape}, not {tuple(log_rows[name].shape)}")
+            if name not in log_weights:
+                raise ValueError(f"log_weights lacks block {name!r} of shape {shape}")
+            if log_weights[name].shape != shape:
+                raise ValueError(f"log_weights[{name!r}] must have shape {shape}, not {tuple(log_weights[name].shape)}")
             if out is not None and (name not in out or out[name].shape != shape or not out[name].is_contiguous()):
                 given = tuple(out[name].shape) if name in out else "nothing"
                 raise ValueError(f"out[{name!r}] must be contiguous and have shape {shape}, but is {given}")
@@ -327,11 +328,11 @@ class SentenceRows:
         return self.words.shape[1] ** 2 + sum(block.shape.numel() for block in self.grammar.blocks.values())
 
     def _chunk_counts(
-        self, log_rows: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
+        self, log_weights: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
     ) -> tuple[Tensor, Weights]:
         """log Z and expected counts of a few sentences through dense weights, of which what does not occur is one."""
         with torch.enable_grad():
-            leaves = {name: rows.clone().requires_grad_() for name, rows in log_rows.items()}
+            leaves = {name: rows.clone().requires_grad_() for name, rows in log_weights.items()}
             dense = {}
             for name, block in self.grammar.blocks.items():
                 own = torch.searchsorted(sentences, self.sentence[name][index[name]])

@@ -19,7 +19,7 @@ def test_packed_multinomials_of_equal_size_are_a_plain_block(batch):
     assert torch.allclose(packed.normalize(flat), plain.normalize(values).flatten(-2))
     assert torch.allclose(packed.uniform(flat), plain.uniform(values).flatten(-2))
     own = torch.rand(*batch, 4, dtype=torch.float64)
-    assert torch.equal(packed.spread(own), plain.spread(own).expand(values.shape).flatten(-2))
+    assert torch.equal(packed.broadcast(own), plain.broadcast(own).expand(values.shape).flatten(-2))
 
 
 def test_ragged_multinomials_each_sum_to_one():

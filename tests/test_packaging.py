@@ -21,9 +21,14 @@ ROOT = Path(__file__).resolve().parents[1]
 LOWEST = ("charts", "atomic", "folding", "printable", "segmentation_metrics", "significance")
 BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
 BELOW["parseval"] = {"folding"}
-BELOW["sweeps_checks"] = {"charts"}
-BELOW["sweeps"] = BELOW["sweeps_second_order"] = {"charts", "sweeps", "sweeps_checks", "sweeps_second_order"}
-BELOW["grammar"] = {"charts", "sweeps", "sweeps_checks", "sweeps_second_order"}
+BELOW["collapsed_checks"] = {"charts"}
+BELOW["collapsed"] = BELOW["collapsed_second_order"] = {
+    "charts",
+    "collapsed",
+    "collapsed_checks",
+    "collapsed_second_order",
+}
+BELOW["grammar"] = {"charts", "collapsed", "collapsed_checks", "collapsed_second_order"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}

@@ -8,7 +8,7 @@ from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scor
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
-from .logistic_normals import Mixture, logistic_normal, shared_logistic_normal
+from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
@@ -27,7 +27,7 @@ __all__ = [
     "HierarchicalPitmanYor",
     "LeftmostDerivations",
     "Link",
-    "Mixture",
+    "LogisticNormalWeights",
     "PCFGDerivation",
     "PackedDirichlet",
     "PaddedWords",

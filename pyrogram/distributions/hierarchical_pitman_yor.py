@@ -171,7 +171,7 @@ class HierarchicalPitmanYor(TorchDistribution):
         self.concentration, self.discount = alpha.expand(shape), epsilon.expand(shape)
         super().__init__(shape[:-1], torch.Size([len(contexts)]), validate_args=validate_args)
         if self._validate_args:
-            for alpha, epsilon in self._rows():
+            for alpha, epsilon in self._batch_parameters():
                 parameters(alpha, epsilon, L)
             if base is not None:
                 base_measure(base, num_values)
@@ -228,7 +228,7 @@ class HierarchicalPitmanYor(TorchDistribution):
         draws = []
         with torch.no_grad():
             for _ in range(torch.Size(sample_shape).numel()):
-                for alpha, epsilon in self._rows():
+                for alpha, epsilon in self._batch_parameters():
                     made = Restaurants(self.contexts.num_levels, self.num_values, paths, base=self.base)
                     draws.append(made.draw(self.contexts.keys, alpha, epsilon))
         device = self.concentration.device
@@ -256,7 +256,7 @@ class HierarchicalPitmanYor(TorchDistribution):
         if value.shape[-1:] != (N,):
             raise ValueError(f"values must have shape (*batch, {N}), one for each context, not {tuple(value.shape)}")
 
-    def _rows(self) -> list[tuple[Tensor, Tensor]]:
+    def _batch_parameters(self) -> list[tuple[Tensor, Tensor]]:
         """Parameters of each element of the batch."""
         L = self.contexts.num_levels
         return list(zip(self.concentration.reshape(-1, L), self.discount.reshape(-1, L), strict=True))

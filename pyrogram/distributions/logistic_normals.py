@@ -25,14 +25,14 @@ from torch import Tensor
 from pyrogram.grammar import Block
 
 from .gaussian import Gaussian
-from .partition import PartitionStructure, once
+from .partition import PartitionStructure, unexpanded
 
-__all__ = ["Gaussian", "Mixture", "logistic_normal", "shared_logistic_normal"]
+__all__ = ["Gaussian", "LogisticNormalWeights", "logistic_normal", "shared_logistic_normal"]
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
-    """What the deterministic site of a block's weights is made of; its ``infer["mixture"]``.
+class LogisticNormalWeights:
+    """What the deterministic site of a block's weights is made of; its ``infer["logistic_normal"]``.
 
     :param structure: the partition structure.
     :param block: the block of the structure that the site is.
@@ -124,10 +124,10 @@ def _draw(
     for block, site in blocks.items():
         multinomials = structure.blocks[block]
         event_dim = multinomials.batch_dim + 1
-        mixed = structure.mix(block, values)
-        value = multinomials.softmax(once(mixed, event_dim)).expand(mixed.shape)
+        mixed = structure.average(block, values)
+        value = multinomials.softmax(unexpanded(mixed, event_dim)).expand(mixed.shape)
         # What pyro.deterministic does, which takes no infer.
-        infer = {"_deterministic": True, "mixture": Mixture(structure, block, dict(families))}
+        infer = {"_deterministic": True, "logistic_normal": LogisticNormalWeights(structure, block, dict(families))}
         weights[block] = pyro.sample(site, dist.Delta(value, event_dim=event_dim).mask(False), obs=value, infer=infer)
     return weights
 

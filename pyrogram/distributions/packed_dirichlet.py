@@ -139,7 +139,7 @@ def block_of(prior: Any) -> Block:
 
 def expected_log(block: Block, concentration: Tensor) -> Tensor:
     """E[log w] of the weights of a block under Dirichlets; exp of it is sub-normalised."""
-    return torch.digamma(concentration) - block.spread(torch.digamma(block.sums(concentration)))
+    return torch.digamma(concentration) - block.broadcast(torch.digamma(block.sums(concentration)))
 
 
 @register_kl(PackedDirichlet, PackedDirichlet)

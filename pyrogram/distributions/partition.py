@@ -69,7 +69,7 @@ class PartitionStructure:
         return cls(
             blocks,
             {name: Experts(shape) for name, shape in shapes.items()},
-            {name: [own_link(name, shape)] for name, shape in shapes.items()},
+            {name: [untied_link(name, shape)] for name, shape in shapes.items()},
         )
 
     @classmethod
@@ -103,7 +103,7 @@ class PartitionStructure:
         """|J_k| of each multinomial of a block, whole numbers, shape ``block.shape[:-1]``."""
         return self._sizes[block].clone()
 
-    def mix(self, block: str, values: Mapping[str, Tensor], *, variances: bool = False) -> Tensor:
+    def average(self, block: str, values: Mapping[str, Tensor], *, variances: bool = False) -> Tensor:
         """The mean of the segments of each multinomial of a block, shape ``(*batch, *block.shape)``; differentiable.
 
         Batch dimensions over which all values were expanded (stride 0) are computed once, and expanded again.
@@ -156,7 +156,7 @@ class PartitionStructure:
     def _part(self, link: Link, direct: bool, value: Tensor, shape: torch.Size) -> Tensor:
         """What one link adds to the sum of each multinomial, shape (*batch, *shape)."""
         family = self.experts[link.experts]
-        value = once(value, len(family.shape))
+        value = unexpanded(value, len(family.shape))
         batch = value.shape[: value.dim() - len(family.shape)]
         start, stop = family.segments[link.segment]
         segment = value.reshape(*batch, family.count, family.length)[..., start:stop]
@@ -202,13 +202,13 @@ class PartitionStructure:
         return sizes
 
 
-def own_link(name: str, shape: Sequence[int]) -> Link:
+def untied_link(name: str, shape: Sequence[int]) -> Link:
     """The link of a block of ``shape`` to a family of the same shape, an expert for every multinomial."""
     batch = torch.Size(shape[:-1])
     return Link(name, torch.arange(batch.numel()).reshape(batch))
 
 
-def once(value: Tensor, event_dim: int) -> Tensor:
+def unexpanded(value: Tensor, event_dim: int) -> Tensor:
     """``value`` with its expanded (stride 0) batch dimensions cut to size 1: what to compute with, then expand.
 
     Autograd sends the whole gradient through the one that is left, which sums up to the same for what was expanded.

@@ -16,7 +16,7 @@ from pyrogram.charts.checks import checked_words as check_words
 from pyrogram.grammar import Grammar, TooLong, Weights, check_blocks, is_cut
 
 from .constraints import PaddedWords
-from .partition import once
+from .partition import unexpanded
 
 _SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
 
@@ -177,7 +177,7 @@ def _value(weights: Tensor) -> Tensor:
 
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
     for name, w in weights.items():
-        w = once(w, 1)  # a loop that reads a model expands one grammar over all sentences
+        w = unexpanded(w, 1)  # a loop that reads a model expands one grammar over all sentences
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])
@@ -188,7 +188,7 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
 def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
     """Refuse, by name, the first multinomial that does not sum to one."""
     for name, block in grammar.blocks.items():
-        w = once(weights[name].detach(), len(block.shape))
+        w = unexpanded(weights[name].detach(), len(block.shape))
         w = w.to(torch.promote_types(w.dtype, torch.float32))
         sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
         wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps

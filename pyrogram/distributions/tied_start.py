@@ -123,7 +123,7 @@ def _start(
     for name, family in structure.experts.items():
         if name in structure.blocks:
             # Mixing is linear: with zeros for its own expert, a multinomial has the others' part of the mean.
-            rest = structure.mix(name, {**shared, name: torch.zeros_like(means[name])})
+            rest = structure.average(name, {**shared, name: torch.zeros_like(means[name])})
             loc = structure.sizes(name).to(rest.device)[..., None] * (means[name] - rest)
             covariance, variance = experts[name].covariance, experts[name].variance
             start[name] = Gaussian(

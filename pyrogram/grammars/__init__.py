@@ -12,7 +12,7 @@ from .cfg_trees import TreeTransform
 from .dmv import DMV, DMVDerivation
 from .hmm import HMM
 from .lexical_dependencies import LexicalDependencies
-from .lexical_parser import Franchise, LexicalParser
+from .lexical_parser import LexicalParser, PitmanYorPredictor
 from .lexical_tagger import LexicalTagger
 from .tying import TIES, family_covariance, start_covariances, tie
 
@@ -23,7 +23,7 @@ __all__ = [
     "TIES",
     "Block",
     "DMVDerivation",
-    "Franchise",
+    "PitmanYorPredictor",
     "Grammar",
     "LatentAnnotations",
     "LexicalDependencies",

@@ -18,12 +18,12 @@ from pyrogram.charts.annotation_grow import ancestral, truncated
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
 from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, check_normalized, checked_inputs, is_cut
-from pyrogram.sweeps import Sweeps
 
+from .annotations_collapsed import AnnotationUpdates
 from .annotations_derivation import SubtypeDerivation
-from .annotations_sweeps import AnnotationSweeps
 from .cfg import CFG
 
 BLOCK = "rules"
@@ -150,9 +150,9 @@ class LatentAnnotations(Grammar):
         log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, own)
         return log_z, {BLOCK: counts[0]}
 
-    def sweeps(self, words: Tensor) -> Sweeps:
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return AnnotationSweeps(self, words) if words.device.type == "cpu" else super().sweeps(words)
+        return AnnotationUpdates(self, words) if words.device.type == "cpu" else super().collapsed_updates(words)
 
     def derivation(
         self,

@@ -19,17 +19,17 @@ from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.printable import quoted
-from pyrogram.sweeps import Sweeps
 
 from . import cfg_sources
 from .cfg_chart import rule_table
+from .cfg_collapsed import CFGUpdates
 from .cfg_numbering import numbered
-from .cfg_sweeps import CFGSweeps
 from .cfg_text import Rule, Word, show
 from .cfg_trees import TreeTransform, rules_of, tree_of
 
@@ -272,9 +272,9 @@ class CFG(Grammar):
         """p(y | x, w): leftmost derivations of given words."""
         return PCFGDerivation(self, weights, words, log_weights=log_weights)
 
-    def sweeps(self, words: Tensor) -> Sweeps:
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return Sweeps(self, words) if words.is_cuda else CFGSweeps(self, words)
+        return CollapsedUpdates(self, words) if words.is_cuda else CFGUpdates(self, words)
 
     def sample(
         self,

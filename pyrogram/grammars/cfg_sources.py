@@ -12,7 +12,7 @@ import torch
 
 from pyrogram.printable import quoted
 
-from .cfg_text import Rule, Word, parse, show
+from .cfg_text import Rule, Word, read_rules, show
 from .cfg_trees import TreeTransform, rules_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def from_string(cls: type[CFG], text: str, start: str | None = None) -> CFG:
 
     :raises ValueError: if a line cannot be read, a nonterminal has no rules, or probabilities do not sum to one.
     """
-    rules, probs, said = parse(text)
+    rules, probs, said = read_rules(text)
     return _from_rules(cls, rules, probs, start or said)
 
 

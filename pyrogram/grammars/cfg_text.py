@@ -42,7 +42,7 @@ def show(rule: tuple[str, Any]) -> str:
     return printable(f"{shown(str(lhs))} -> {' '.join(symbols)}", _LONGEST_RULE)
 
 
-def parse(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
+def read_rules(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
     """Rules, probabilities if given, and the start symbol if said.
 
     A line is ``S -> NP VP [0.7] | 'word' [0.3]``: quoted symbols are terminals, all others nonterminals. ``#`` starts

@@ -15,14 +15,14 @@ from pyrogram.charts import dmv_numba, projective
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
-from pyrogram.sweeps import Sweeps
 
 from . import initial
-from .dmv_rows import DMVRows
-from .dmv_sweeps import DMVSweeps
+from .dmv_collapsed import DMVUpdates
+from .dmv_sentence_multinomials import DMVSentenceMultinomials
 
 
 class DMV(Grammar):
@@ -105,12 +105,12 @@ class DMV(Grammar):
             gradients = torch.autograd.grad(log_z.sum(), leaves)
         return self._keep_nan(log_z.detach(), log_weights), dict(zip(self.blocks, gradients, strict=True))
 
-    def rows(self, words: Tensor) -> DMVRows:
-        return DMVRows(self, words)
+    def sentence_multinomials(self, words: Tensor) -> DMVSentenceMultinomials:
+        return DMVSentenceMultinomials(self, words)
 
-    def sweeps(self, words: Tensor) -> Sweeps:
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_tags)
-        return Sweeps(self, words) if words.is_cuda else DMVSweeps(self, words)
+        return CollapsedUpdates(self, words) if words.is_cuda else DMVUpdates(self, words)
 
     def derivation(
         self,

@@ -12,12 +12,12 @@ from torch import Tensor
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
-from pyrogram.sweeps import Sweeps
 
-from .hmm_sweeps import HMMSweeps
+from .hmm_collapsed import HMMUpdates
 
 
 class HMM(Grammar):
@@ -72,9 +72,9 @@ class HMM(Grammar):
         log_z, *counts = chart.expected_counts(*self._tables(log_weights), words)
         return log_z, dict(zip(self.blocks, counts, strict=True))
 
-    def sweeps(self, words: Tensor) -> Sweeps:
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return Sweeps(self, words) if words.is_cuda else HMMSweeps(self, words)
+        return CollapsedUpdates(self, words) if words.is_cuda else HMMUpdates(self, words)
 
     def derivation(
         self,

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.lexical import events as rows
+from pyrogram.charts.lexical import events as features
 from pyrogram.charts.lexical.scores import fill
 from pyrogram.charts.trees import has_cycle
 
@@ -53,13 +53,13 @@ PAPER: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 
 _COLUMNS = {
-    "parent_tag": rows.PARENT_TAG,
-    "parent_word": rows.PARENT_WORD,
-    "parent_case": rows.PARENT_CASE,
-    "sibling_tag": rows.SIBLING_TAG,
-    "direction": rows.DIRECTION,
-    "tag": rows.TAG,
-    "word": rows.WORD,
+    "parent_tag": features.PARENT_TAG,
+    "parent_word": features.PARENT_WORD,
+    "parent_case": features.PARENT_CASE,
+    "sibling_tag": features.SIBLING_TAG,
+    "direction": features.DIRECTION,
+    "tag": features.TAG,
+    "word": features.WORD,
 }
 _PARENT = ("parent_tag", "parent_word", "parent_case", "direction")
 #: Features that a variable may be conditioned on. The previous sibling is known to tags alone, and cases to tag and
@@ -164,14 +164,14 @@ class LexicalDependencies:
         """:meth:`events` of tensors of shape (N, n) that are known to fit."""
         wall = torch.tensor([self.num_tags, self.num_words, self.num_cases])
         arrays = [t.detach().cpu().long().contiguous().numpy() for t in (tags, words, cases, heads, wall)]
-        table, starts = rows.rows_of_trees(*arrays)
-        children = table[table[:, rows.WORD] >= 0]
-        leaves = rows.rows_of_words(*arrays[:3])
+        table, starts = features.tree_features(*arrays)
+        children = table[table[:, features.WORD] >= 0]
+        leaves = features.word_features(*arrays[:3])
         begins = torch.cat([torch.zeros(1, dtype=torch.long), (tags >= 0).sum(-1).cpu().cumsum(0)])
         return {
-            "tags": self._events("tags", table, rows.TAG, torch.from_numpy(starts)),
-            "words": self._events("words", children, rows.WORD, begins),
-            "cases": self._events("cases", leaves, rows.CASE, begins),
+            "tags": self._events("tags", table, features.TAG, torch.from_numpy(starts)),
+            "words": self._events("words", children, features.WORD, begins),
+            "cases": self._events("cases", leaves, features.CASE, begins),
         }
 
     def _events(self, site: str, table: Any, value: int, starts: Tensor) -> Events:
@@ -181,7 +181,7 @@ class LexicalDependencies:
 
     def _digits(self, context: Sequence[str]) -> Any:
         """What one step in each column of a row adds to the key of a context."""
-        digits, scale = torch.zeros(rows.NUM_COLUMNS, dtype=torch.long), 1
+        digits, scale = torch.zeros(features.NUM_COLUMNS, dtype=torch.long), 1
         for name in reversed(context):
             digits[_COLUMNS[name]] = scale
             scale *= self._sizes[name]

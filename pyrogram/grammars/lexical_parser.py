@@ -22,7 +22,7 @@ _BATCH, _MOST = 2**22, 256
 
 
 @dataclass(frozen=True)
-class Franchise:
+class PitmanYorPredictor:
     """Restaurants with their parameters; called with contexts and values, it gives predictive probabilities.
 
     :param restaurants: what was observed, and where it sits.
@@ -38,9 +38,9 @@ class Franchise:
         """P(value | context) given all that was observed, shape (M,)."""
         return self.restaurants.predict(keys, values, self.concentration, self.discount)
 
-    def copy(self) -> Franchise:
+    def copy(self) -> PitmanYorPredictor:
         """The same observations and seats, independent of these."""
-        return Franchise(self.restaurants.copy(), self.concentration.clone(), self.discount.clone())
+        return PitmanYorPredictor(self.restaurants.copy(), self.concentration.clone(), self.discount.clone())
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class LexicalParser:
     in Eq. 10 of Wallach, Sutton and McCallum (2008): events do not learn from one another.
 
     :param grammar: which events a tree has.
-    :param predict: probabilities of values in contexts, by "tags", "words", "cases"; such as :class:`Franchise`.
+    :param predict: probabilities of values in contexts, by "tags", "words", "cases", as
+        :class:`PitmanYorPredictor` has them.
     """
 
     def __init__(self, grammar: LexicalDependencies, predict: Mapping[str, Predict]):

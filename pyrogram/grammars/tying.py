@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions.experts import Experts, Link
-from pyrogram.distributions.partition import PartitionStructure, own_link
+from pyrogram.distributions.partition import PartitionStructure, untied_link
 from pyrogram.grammar import Block, Grammar
 
 #: What the paper's letters stand for: a name, and families of :data:`pyrogram.data.FAMILIES`. Its "nominal parents"
@@ -54,7 +54,7 @@ def tie(
     """
     shapes = grammar.blocks if isinstance(grammar, Grammar) else grammar
     experts = {name: Experts(block.shape) for name, block in shapes.items()}
-    links = {name: [own_link(name, block.shape)] for name, block in shapes.items()}
+    links = {name: [untied_link(name, block.shape)] for name, block in shapes.items()}
     for name in blocks:
         if name not in shapes:
             raise ValueError(f"there is no block {name!r} to tie; the blocks are {list(shapes)}")

@@ -16,11 +16,11 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.distributions import Gaussian, Mixture, Sentence
+from pyrogram.distributions import Gaussian, LogisticNormalWeights, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
+from pyrogram.infer.model.tracing import base_distribution, depends_on, distribution_name
 
 
 class TraceGrammar_ELBO(ELBO):
@@ -42,7 +42,7 @@ class TraceGrammar_ELBO(ELBO):
 
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Traces in which every Dirichlet site and every normal expert has its mean."""
-        with _Expected():
+        with _ExpectedLogWeights():
             guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
         model_trace = poutine.trace(poutine.replay(model, guide_trace)).get_trace(*args, **kwargs)
         return model_trace, guide_trace
@@ -60,13 +60,15 @@ class TraceGrammar_ELBO(ELBO):
                 weights[id(site["value"])] = partial(safe_log, site["value"])
             if site["type"] != "sample" or poutine.util.site_is_subsample(site):
                 continue
-            if "mixture" in site["infer"]:
-                weights[id(site["value"])] = partial(_expected_log_mixture, site["infer"]["mixture"], guide_trace)
+            if "logistic_normal" in site["infer"]:
+                weights[id(site["value"])] = partial(
+                    _expected_log_softmax, site["infer"]["logistic_normal"], guide_trace
+                )
             if site["infer"].get("_deterministic", False) or site["is_observed"]:
                 continue
             latent.append(name)
             weights[id(site["value"])] = partial(_expected_log_dirichlet, name, guide_trace)
-            loss = loss + (self._divergence(name, site, guide_trace) * site["scale"]).sum()
+            loss = loss + (self._kl(name, site, guide_trace) * site["scale"]).sum()
         self._check_mean_field(latent, model_trace, guide_trace)
         for name, site in model_trace.nodes.items():
             if site["type"] == "sample" and site["is_observed"] and not poutine.util.site_is_subsample(site):
@@ -74,17 +76,17 @@ class TraceGrammar_ELBO(ELBO):
                     loss = loss - self._log_likelihood(name, site, weights)
         return loss
 
-    def _divergence(self, name: str, site: dict[str, Any], guide_trace: Any) -> Tensor:
+    def _kl(self, name: str, site: dict[str, Any], guide_trace: Any) -> Tensor:
         """KL(guide || prior) of one latent site."""
         functions = [site["fn"], guide_trace.nodes[name]["fn"]] if name in guide_trace else [site["fn"]]
-        kinds = [kind_of(unwrapped(function)) for function in functions]
+        kinds = [distribution_name(base_distribution(function)) for function in functions]
         if site["mask"] is not None:
             raise ModelError(f"TraceGrammar_ELBO cannot handle the mask on latent site {name!r}")
-        if all(isinstance(unwrapped(f), DIRICHLETS) for f in functions) and len(set(kinds)) == 1 < len(kinds):
+        if all(isinstance(base_distribution(f), DIRICHLETS) for f in functions) and len(set(kinds)) == 1 < len(kinds):
             return kl_divergence(functions[1], functions[0])
         if "gaussian" in site["infer"] and kinds[1:] == ["Normal"]:
-            q = unwrapped(functions[1])
-            return gaussian_divergence(q.loc, q.variance, site["infer"]["gaussian"], site["fn"].event_dim)
+            q = base_distribution(functions[1])
+            return gaussian_kl(q.loc, q.variance, site["infer"]["gaussian"], site["fn"].event_dim)
         raise ModelError(
             f"TraceGrammar_ELBO needs a Dirichlet prior and guide, or a logistic normal's Gaussian and a guide of "
             f"independent normals, for latent site {name!r}, not "
@@ -104,7 +106,7 @@ class TraceGrammar_ELBO(ELBO):
             for trace in (model_trace, guide_trace):
                 for kind, tensor in _parameters(trace.nodes[name]):
                     for other in latent:
-                        if depends(tensor, trace.nodes[other]["value"]):
+                        if depends_on(tensor, trace.nodes[other]["value"]):
                             raise ModelError(
                                 f"TraceGrammar_ELBO needs independent weights, but the {kind} of site {name!r} depends "
                                 f"on {other!r}; pyro.infer.Trace_ELBO can handle it"
@@ -139,7 +141,7 @@ class TraceGrammar_ELBO(ELBO):
         return float(loss.detach())
 
 
-def gaussian_divergence(mean: Tensor, variance: Tensor, prior: Gaussian, event_dim: int) -> Tensor:
+def gaussian_kl(mean: Tensor, variance: Tensor, prior: Gaussian, event_dim: int) -> Tensor:
     """KL(N(mean, diag variance) || prior) in nats, summed over the last ``event_dim`` dimensions."""
     d = mean - prior.loc
     if prior.covariance is None:
@@ -158,33 +160,35 @@ def gaussian_divergence(mean: Tensor, variance: Tensor, prior: Gaussian, event_d
 
 def _expected_log_dirichlet(name: str, guide_trace: Any) -> Tensor:
     """E_q[log w] of the weights of a Dirichlet site."""
-    q = unwrapped(guide_trace.nodes[name]["fn"])
+    q = base_distribution(guide_trace.nodes[name]["fn"])
     return expected_log(block_of(q), q.concentration)
 
 
-def _expected_log_mixture(mixture: Mixture, guide_trace: Any) -> Tensor:
+def _expected_log_softmax(logistic_normal: LogisticNormalWeights, guide_trace: Any) -> Tensor:
     """ψ̃ = u - log sum exp(u + w / 2), u and w the mixed means and variances (2009, Eq. 5 to 7)."""
-    q = {family: unwrapped(guide_trace.nodes[site]["fn"]) for family, site in mixture.sites.items()}
-    u = mixture.structure.mix(mixture.block, {family: normal.loc for family, normal in q.items()})
-    w = mixture.structure.mix(mixture.block, {family: normal.variance for family, normal in q.items()}, variances=True)
-    block = mixture.structure.blocks[mixture.block]
-    return u - block.spread(block.logsumexp(u + w / 2))
+    q = {family: base_distribution(guide_trace.nodes[site]["fn"]) for family, site in logistic_normal.sites.items()}
+    u = logistic_normal.structure.average(logistic_normal.block, {family: normal.loc for family, normal in q.items()})
+    w = logistic_normal.structure.average(
+        logistic_normal.block, {family: normal.variance for family, normal in q.items()}, variances=True
+    )
+    block = logistic_normal.structure.blocks[logistic_normal.block]
+    return u - block.broadcast(block.logsumexp(u + w / 2))
 
 
 def _parameters(site: dict[str, Any]) -> list[tuple[str, Tensor]]:
     """What a latent site's distribution is made of."""
     gaussian = site["infer"].get("gaussian")
-    function = unwrapped(site["fn"]) if gaussian is None else gaussian
+    function = base_distribution(site["fn"]) if gaussian is None else gaussian
     kinds = ("concentration", "loc", "scale", "covariance", "variance")
     found = [(kind, function.__dict__.get(kind)) for kind in kinds]
     return [(kind, tensor) for kind, tensor in found if isinstance(tensor, Tensor)]
 
 
-class _Expected(Messenger):
+class _ExpectedLogWeights(Messenger):
     """Give every Dirichlet site and every normal of a guide its mean instead of a draw."""
 
     def _pyro_sample(self, msg: Any) -> None:
-        function = unwrapped(msg["fn"])
+        function = base_distribution(msg["fn"])
         if msg["is_observed"]:
             return
         if isinstance(function, DIRICHLETS):

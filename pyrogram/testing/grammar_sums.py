@@ -140,7 +140,7 @@ def check_rows(case: GrammarCase) -> None:
     leaves = {name: w.log().requires_grad_() for name, w in case.weights((N,)).items()}
     expected_log_z = case.grammar.log_partition(leaves, case.words)
     expected = dict(zip(leaves, torch.autograd.grad(expected_log_z.sum(), list(leaves.values())), strict=True))
-    rows = case.grammar.rows(case.words)
+    rows = case.grammar.sentence_multinomials(case.words)
     tables = {}
     for name, block in case.grammar.blocks.items():
         K = block.shape[:-1].numel()
@@ -151,14 +151,14 @@ def check_rows(case: GrammarCase) -> None:
         require((places[1:] > places[:-1]).all(), f"the rows of {name!r} are not sorted")
         tables[name] = leaves[name].detach().reshape(N, K, -1)[sentence, multinomial]
 
-    def compare(log_rows: Weights, wanted: Tensor | None, log_z: Tensor, counts: Mapping[str, Tensor]) -> None:
-        before = {name: t.clone() for name, t in log_rows.items()}
-        found, found_counts = rows.expected_counts(log_rows, wanted)
-        close(log_rows, before, "log_rows after expected_counts of rows", atol=0.0, rtol=0.0)
+    def compare(log_weights: Weights, wanted: Tensor | None, log_z: Tensor, counts: Mapping[str, Tensor]) -> None:
+        before = {name: t.clone() for name, t in log_weights.items()}
+        found, found_counts = rows.expected_counts(log_weights, wanted)
+        close(log_weights, before, "log_weights after expected_counts of rows", atol=0.0, rtol=0.0)
         require(not any(c.requires_grad for c in found_counts.values()), "expected_counts of rows keeps a graph")
         close(found, log_z, "log Z of rows")
         for name, c in counts.items():
-            has_shape(found_counts[name], tuple(log_rows[name].shape), f"the counts of the rows of {name!r}")
+            has_shape(found_counts[name], tuple(log_weights[name].shape), f"the counts of the rows of {name!r}")
             place = rows.sentence[name], rows.multinomial[name]
             dense = torch.zeros_like(c).reshape(N, -1, c.shape[-1]).index_put(place, found_counts[name])
             close(dense.reshape(c.shape), c, f"counts of the rows of {name!r}")

@@ -26,7 +26,7 @@ from pyrogram.infer import EM, CollapsedVB, GrammarLoop, VariationalEM
 from pyrogram.infer.loops.variable_cvb import VariableCVB
 from reproductions.annotations.notes import BASE, METHODS, NOISE, SURE, all_notes, figure_7
 from reproductions.annotations.treebank import LONGEST, Files, annotated, scores, short, treebank_of
-from reproductions.shared.experiment import Curve, Measure, Trial
+from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt, best_held_out
 from reproductions.shared.store import Key
 
@@ -117,17 +117,17 @@ class Annotations:
     }
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[ExperimentRow, ...]:
         """The treebank's own grammar, and every method for every number of subtypes.
 
         Each is compared with the one above it, and CVB, as in the paper's claim, also with EM.
         """
-        rows = [Trial(BASE, "treebank grammar", many=False)]
+        rows = [ExperimentRow(BASE, "treebank grammar", many=False)]
         for k in self.subtypes:
             above = BASE
             for method, label in METHODS.items():
                 also = (f"em-{k}",) if method == "cvb" else ()
-                rows.append(Trial(f"{method}-{k}", f"{label}, {k} subtypes", above, also=also))
+                rows.append(ExperimentRow(f"{method}-{k}", f"{label}, {k} subtypes", above, also=also))
                 above = rows[-1].name
         return tuple(rows)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyrogram.cli.runs.evaluation import DECODERS, parse, smoothed
+from pyrogram.cli.runs.evaluation import DECODERS, parse_corpus, smoothed
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import plain_start, start_weights
+from pyrogram.cli.runs.starts import noiseless_start, start_weights
 from pyrogram.data import Corpus
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
@@ -47,7 +47,7 @@ class Language:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Setup:
     """One start of one row.
 
     :param languages: one, or two for a bilingual row.
@@ -83,7 +83,7 @@ class Lab:
         """Where every row's run of this number begins: as ``pyrogram induce`` does."""
         words = language.short.words
         drawn = self.settings.init == "random"
-        plain = None if drawn else plain_start(self.settings, language.grammar, words, None)
+        plain = None if drawn else noiseless_start(self.settings, language.grammar, words, None)
         return start_weights(self.settings, language.grammar, words, plain, self.number)
 
     def run(self, make: Callable[[], GrammarLoop], about: str = "") -> tuple[GrammarLoop, dict[str, Tensor]]:
@@ -155,7 +155,7 @@ def scores_of(
         for part, corpus in language.parts.items():
             if weights:
                 ready = smoothed(language.grammar, weights[i], smoothing)
-                heads, _ = parse(language.grammar, ready, corpus.words)
+                heads, _ = parse_corpus(language.grammar, ready, corpus.words)
             else:
                 heads = dict.fromkeys(DECODERS, attach_right(corpus.lengths))
             assert corpus.heads is not None

@@ -19,7 +19,7 @@ from torch import Tensor
 from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
 from pyrogram.grammars import start_covariances, tie
 from pyrogram.infer import EM, CollapsedVB, TreeHastings, VariationalEM
-from reproductions.induction.learning import Lab, Language
+from reproductions.induction.learning import Language, Setup
 from reproductions.shared.learnt import Learnt
 
 # The paper searches a grid over [1.1, 30] and one over [0.0001, 30] (2008, section 5), and does not print their points.
@@ -44,7 +44,7 @@ class Row:
 
     name: str
     label: str
-    learn: Callable[[Lab], Learnt] | None
+    learn: Callable[[Setup], Learnt] | None
     needs: str | None = None
     above: str | None = None
     many: bool = True
@@ -53,92 +53,92 @@ class Row:
     ties: str = ""
 
 
-def em(lab: Lab) -> Learnt:
+def em(setup: Setup) -> Learnt:
     """Maximum likelihood (Klein and Manning 2004)."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
     model = partial(maximum_likelihood, grammar=grammar, initial_weights=start)
-    loop, _ = lab.run(lambda: EM(model, initial_weights=start))
-    return lab.learnt(loop)
+    loop, _ = setup.run(lambda: EM(model, initial_weights=start))
+    return setup.learnt(loop)
 
 
-def em_map(lab: Lab) -> Learnt:
+def em_map(setup: Setup) -> Learnt:
     """The mode under symmetric Dirichlets, their concentration tuned."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
 
     def make(alpha: float) -> EM:
         return EM(partial(dirichlet, grammar=grammar, concentration=alpha), initial_weights=start)
 
-    return lab.tuned(MAP_GRID, make)
+    return setup.tuned(MAP_GRID, make)
 
 
-def vb(lab: Lab) -> Learnt:
+def vb(setup: Setup) -> Learnt:
     """Variational Bayes under symmetric Dirichlets, their concentration tuned; the posterior mean."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
 
     def make(alpha: float) -> VariationalEM:
         return VariationalEM(partial(dirichlet, grammar=grammar, concentration=alpha), initial_weights=start)
 
-    return lab.tuned(VB_GRID, make)
+    return setup.tuned(VB_GRID, make)
 
 
-def vb_em(lab: Lab) -> Learnt:
+def vb_em(setup: Setup) -> Learnt:
     """Empirical Bayes: variational Bayes that also learns the concentrations, one for each block."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
     model = partial(dirichlet, grammar=grammar, learn=True)
-    loop, _ = lab.run(lambda: VariationalEM(model, initial_weights=start))
-    return lab.learnt(loop)
+    loop, _ = setup.run(lambda: VariationalEM(model, initial_weights=start))
+    return setup.learnt(loop)
 
 
-def supervised(lab: Lab) -> Learnt:
+def supervised(setup: Setup) -> Learnt:
     """The supervised DMV, as in the tables of ``induce`` and ``train``; the papers have its maximum likelihood."""
-    short = lab.language.short
-    return Learnt((lab.language.grammar.initial_weights(short.words, "supervised", heads=short.heads),))
+    short = setup.language.short
+    return Learnt((setup.language.grammar.initial_weights(short.words, "supervised", heads=short.heads),))
 
 
-def log_normal(lab: Lab, families: bool) -> Learnt:
+def log_normal(setup: Setup, families: bool) -> Learnt:
     """Logistic normals, drawn for every sentence (2008, section 3); softmax of the mean.
 
     :param families: start covariances of events that are tags at 0.5 within a family, else at the identity.
     """
-    language = lab.language
+    language = setup.language
     start = initial_experts(
         language.short.words,
         language.grammar,
-        lab.start(language),
+        setup.start(language),
         _covariances(language, PartitionStructure.untied(language.grammar.blocks)) if families else None,
-        diagonal=lab.normal.covariance == "diagonal",
+        diagonal=setup.normal.covariance == "diagonal",
     )
     model = partial(logistic_normal, grammar=language.grammar, start=start)
-    loop, parameters = lab.run(lambda: _loop(lab, model))
-    return lab.learnt(loop, parameters=parameters)
+    loop, parameters = setup.run(lambda: _loop(setup, model))
+    return setup.learnt(loop, parameters=parameters)
 
 
-def tied(lab: Lab) -> Learnt:
+def tied(setup: Setup) -> Learnt:
     """Shared logistic normals (2009, section 4.1): going on from the untied ones, with ties added."""
-    language, (before,) = lab.language, lab.earlier
-    structure = tie(language.grammar, _families(language), lab.ties)
+    language, (before,) = setup.language, setup.earlier
+    structure = tie(language.grammar, _families(language), setup.ties)
     start = structure.tied_start(_experts(before, language), _covariances(language, structure))
     model = partial(shared_logistic_normal, grammar=language.grammar, structure=structure, start=start)
-    loop, parameters = lab.run(lambda: _loop(lab, model))
-    return lab.learnt(loop, parameters={n: p for n, p in parameters.items() if n.startswith("loc.")})
+    loop, parameters = setup.run(lambda: _loop(setup, model))
+    return setup.learnt(loop, parameters={n: p for n, p in parameters.items() if n.startswith("loc.")})
 
 
-def tied_across(lab: Lab) -> Learnt:
+def tied_across(setup: Setup) -> Learnt:
     """The same for two languages, which share the experts that tie (2009, section 4.3)."""
-    languages = lab.by_name
-    structures = {name: tie(l.grammar, _families(l), lab.ties) for name, l in languages.items()}
+    languages = setup.by_name
+    structures = {name: tie(l.grammar, _families(l), setup.ties) for name, l in languages.items()}
     start = tied_starts(
         structures,
-        {name: _experts(before, l) for (name, l), before in zip(languages.items(), lab.earlier, strict=True)},
+        {name: _experts(before, l) for (name, l), before in zip(languages.items(), setup.earlier, strict=True)},
         {name: _covariances(l, structures[name]) for name, l in languages.items()},
     )
     grammars = {name: l.grammar for name, l in languages.items()}
     model = partial(bilingual, grammars=grammars, structures=structures, start=start)
-    return lab.learnt(lab.run(lambda: _loop(lab, model))[0])
+    return setup.learnt(setup.run(lambda: _loop(setup, model))[0])
 
 
-def _loop(lab: Lab, model: Callable[..., None]) -> VariationalEM:
-    return VariationalEM(model, averaging=lab.normal.averaging, point_estimate=lab.normal.point_estimate)
+def _loop(setup: Setup, model: Callable[..., None]) -> VariationalEM:
+    return VariationalEM(model, averaging=setup.normal.averaging, point_estimate=setup.normal.point_estimate)
 
 
 def _families(language: Language) -> tuple[str, ...]:
@@ -159,31 +159,31 @@ def _experts(before: Learnt, language: Language) -> dict[str, Gaussian]:
     }
 
 
-def collapsed(lab: Lab, alpha: float, method: str) -> Learnt:
+def collapsed(setup: Setup, alpha: float, method: str) -> Learnt:
     """Dirichlets of a fixed concentration (Wang and Blunsom 2013, section 4.2), by VB or CVB; the posterior mean."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
     model = partial(dirichlet, grammar=grammar, concentration=alpha)
     loop = {"vb": VariationalEM, "cvb": CollapsedVB}[method]
-    return lab.learnt(lab.run(lambda: loop(model, initial_weights=start))[0])
+    return setup.learnt(setup.run(lambda: loop(model, initial_weights=start))[0])
 
 
-def hastings(lab: Lab, alpha: float) -> Learnt:
+def hastings(setup: Setup, alpha: float) -> Learnt:
     """The same by sampling trees: the mean of the weights over the second half of the sweeps."""
-    grammar, start = lab.language.grammar, lab.start(lab.language)
+    grammar, start = setup.language.grammar, setup.start(setup.language)
     model = partial(dirichlet, grammar=grammar, concentration=alpha)
-    seed = lab.settings.seed + lab.number
+    seed = setup.settings.seed + setup.number
     sampler = TreeHastings(model, initial_weights=start, seed=seed, keep_parts=False)
     sampler.run(
-        lab.language.short.words,
-        num_steps=lab.sweeps,
-        burn_in=lab.sweeps // 2,
+        setup.language.short.words,
+        num_steps=setup.sweeps,
+        burn_in=setup.sweeps // 2,
         progress=False,
-        callback=lambda loop: lab.say(f"sweep {len(loop.history)}"),
+        callback=lambda loop: setup.say(f"sweep {len(loop.history)}"),
     )
     return Learnt(
         weights=(sampler.weights(),),
         iterations=len(sampler.history),
-        stopped=f"{lab.sweeps} sweeps",
+        stopped=f"{setup.sweeps} sweeps",
         curves={"objective": tuple(sampler.history), "held_out": (math.nan,) * len(sampler.history)},
         metrics={"acceptance": sampler.acceptance},
     )

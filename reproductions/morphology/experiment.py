@@ -24,7 +24,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeHastings, VariationalEM
 from pyrogram.metrics import closest_segmentations, perplexity, segmentation_scores
-from reproductions.shared.experiment import Curve, Measure, Trial
+from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 
@@ -90,11 +90,11 @@ class Morphology:
     sweeps: int
 
     title: ClassVar[str] = "Wang and Blunsom (2013), Figure 5: sparse grammars of the parts of verbs"
-    trials: ClassVar[tuple[Trial, ...]] = (
-        Trial("em", "EM"),
-        Trial("vb", "VB", "em"),
-        Trial("cvb", "CVB", "vb"),
-        Trial("hastings", "Hastings", "cvb"),
+    trials: ClassVar[tuple[ExperimentRow, ...]] = (
+        ExperimentRow("em", "EM"),
+        ExperimentRow("vb", "VB", "em"),
+        ExperimentRow("cvb", "CVB", "vb"),
+        ExperimentRow("hastings", "Hastings", "cvb"),
     )
     measures: ClassVar[tuple[Measure, ...]] = (
         Measure("perplexity", "perplexity", digits=0),

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pyrogram.models import PRIORS, observed
+from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
-from pyrogram.cli.runs.lexical_training import franchises, model_of
+from pyrogram.cli.runs.lexical_training import model_of, predictors
 from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser
 from pyrogram.infer import PitmanYorSampler
 from reproductions.pitman_yor.notes import all_notes
 from reproductions.pitman_yor.pictures import all_pictures
-from reproductions.shared.experiment import Curve, Measure, Trial
+from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 from reproductions.shared.treebanks import BINS, SAMPLES, Part, accuracies, check_files, read_treebanks
@@ -59,10 +59,10 @@ def read_experiment(
     return PitmanYorTable(banks.train, banks.test, *words, LexicalDependencies(*sizes[::-1]), seed, **used), used
 
 
-def _trials() -> tuple[Trial, ...]:
+def _trials() -> tuple[ExperimentRow, ...]:
     """Rows by prior and seating: Pitman-Yor is compared with Dirichlet, sampled with fixed hyperparameters."""
     rows = []
-    for prior in PRIORS:
+    for prior in PITMAN_YOR_PRIORS:
         kind, _, how = prior.rpartition("-")
         for paths in PATHS:
             others = [f"{kind}-fixed-{paths}"] if how == "sampled" else []
@@ -72,7 +72,7 @@ def _trials() -> tuple[Trial, ...]:
             label = f"{_LABELS[prior]}, {paths}"
             many = how == "sampled" or paths == "exact"
             first = others[0] if others else None
-            rows.append(Trial(f"{prior}-{paths}", label, first, many, tuple(others[1:])))
+            rows.append(ExperimentRow(f"{prior}-{paths}", label, first, many, tuple(others[1:])))
     return tuple(rows)
 
 
@@ -109,7 +109,7 @@ class PitmanYorTable:
     unseen: str
 
     title: ClassVar[str] = "Wallach, Sutton and McCallum (2008), Table 2: priors of a lexicalised dependency model"
-    trials: ClassVar[tuple[Trial, ...]] = _trials()
+    trials: ClassVar[tuple[ExperimentRow, ...]] = _trials()
     measures: ClassVar[tuple[Measure, ...]] = _measures()
     curves: ClassVar[tuple[Curve, ...]] = ()
     compared: ClassVar[str] = "probable"
@@ -129,7 +129,7 @@ class PitmanYorTable:
         train, seed = self.train, self.seed + start
         steps = self.steps if next(t.many for t in self.trials if t.name == row) else 1
         say("reading events")
-        values, contexts = observed(self.grammar.events(train.tags, train.words, train.cases, train.heads))
+        values, contexts = observed_events(self.grammar.events(train.tags, train.words, train.cases, train.heads))
         sampler = PitmanYorSampler(model_of(prior, paths), seed=seed)
         sampler.run(
             values,
@@ -158,7 +158,7 @@ class PitmanYorTable:
         And how many heads of each sentence the first has right, to compare rows sentence by sentence.
         """
         test = self.test
-        parser, sentences = LexicalParser(self.grammar, franchises(sampler)), (test.tags, test.words, test.cases)
+        parser, sentences = LexicalParser(self.grammar, predictors(sampler)), (test.tags, test.words, test.cases)
         parsed = parser.parse(*sentences)
         sampled = parser.sample(*sentences, SAMPLES, torch.Generator().manual_seed(seed))
         found = {"probable": parsed.heads["viterbi"][None], "mbr": parsed.heads["mbr"][None], "sampled": sampled}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 import torch
-from pyrogram.models import observed
+from pyrogram.models import observed_events
 from torch import Tensor
 
 from pyrogram.data.lexical import CASES
@@ -103,7 +103,7 @@ def _levels(found: Learnt, name: str) -> Iterator[tuple[float, ...]]:
 def _seats(study: PitmanYorTable, key: Key, found: Learnt) -> dict[str, Restaurants]:
     """The training events at their tables, given a chain's last hyperparameters."""
     train, grammar = study.train, study.grammar
-    values, contexts = observed(grammar.events(train.tags, train.words, train.cases, train.heads))
+    values, contexts = observed_events(grammar.events(train.tags, train.words, train.cases, train.heads))
     paths = cast("Paths", key.row.rpartition("-")[2])
     generator = torch.Generator().manual_seed(study.seed + key.start)
     seats = {}

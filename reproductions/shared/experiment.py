@@ -39,7 +39,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ExperimentRow:
     """A row of a table.
 
     :param name: in files and for ``--rows``.
@@ -82,7 +82,7 @@ class Experiment(Protocol):
         """Of the table."""
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[ExperimentRow, ...]:
         """The rows, in the order of the table."""
 
     @property
@@ -132,7 +132,7 @@ class TrialStudy:
     experiment: Experiment
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[ExperimentRow, ...]:
         """The rows wanted, in the order of the table."""
         return tuple(t for t in self.experiment.trials if not self.settings.rows or t.name in self.settings.rows)
 

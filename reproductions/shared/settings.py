@@ -63,7 +63,7 @@ class StudySettings:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another study's settings have otherwise, in words."""
-        return told_differences(_DEFAULTS | self.as_dict(), _DEFAULTS | other)
+        return settings_differences(_DEFAULTS | self.as_dict(), _DEFAULTS | other)
 
     def fingerprint(self, row: str) -> str:
         """A hash that ties a file to a row under these settings."""
@@ -94,14 +94,14 @@ class TrialSettings:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another table's settings have otherwise, in words."""
-        return told_differences(self.as_dict(), other)
+        return settings_differences(self.as_dict(), other)
 
     def fingerprint(self, row: str) -> str:
         """A hash that ties a file to a row under these settings."""
         return row_fingerprint(row, self.as_dict())
 
 
-def told_differences(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def settings_differences(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """What settings ``other`` have otherwise, in words; ``data`` are hashes."""
     told = []
     if mine["data"] != (data := other.get("data")):

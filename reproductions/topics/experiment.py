@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
-from reproductions.shared.experiment import Curve, Measure, Trial
+from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 from reproductions.shared.treebanks import BINS, SAMPLES, Part, accuracies, check_files, read_treebanks
@@ -91,10 +91,10 @@ class Topics:
     }
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[ExperimentRow, ...]:
         """Tags for states, and every number of states, all compared with tags."""
-        rows = [Trial(f"states-{k}", f"{k} states", POS) for k in self.numbers]
-        return (Trial(POS, "part-of-speech tags", many=False), *rows)
+        rows = [ExperimentRow(f"states-{k}", f"{k} states", POS) for k in self.numbers]
+        return (ExperimentRow(POS, "part-of-speech tags", many=False), *rows)
 
     def learn(self, row: str, start: int, say: Callable[[str], Any]) -> Learnt:
         """One chain of a row."""

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""All seatings of a few observations, by the rules of the Chinese restaurant franchise and nothing else.
+"""All seatings of a few observations, by the rules of the Chinese restaurant predictor and nothing else.
 
 A table is (restaurant, dish, names of its customers), a restaurant (level, key), a seating the set of all tables.
 Customers of level L-1 are observations, named by number; one further up stands for the table whose first customer, and

@@ -12,10 +12,10 @@ from pyrogram.models import morphology
 
 from pyrogram import CFG, models
 from pyrogram.charts import cfg_sweeps
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import generated_verbs
-from pyrogram.grammars.cfg_sweeps import CFGSweeps
+from pyrogram.grammars.cfg_collapsed import CFGUpdates
 from pyrogram.infer import TreeHastings
-from pyrogram.sweeps import Field, Sweeps
 from pyrogram.testing import chi_square
 
 ENGLISH = """
@@ -86,36 +86,40 @@ CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense, "un
 @pytest.mark.parametrize("case", CASES)
 def test_collapsed_vb_is_that_of_plain_torch(case, batch_size):
     grammar, words = CASES[case]()
-    compiled, plain = grammar.sweeps(words), Sweeps(grammar, words)
-    assert isinstance(compiled, CFGSweeps)
+    compiled, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
+    assert isinstance(compiled, CFGUpdates)
     start = grammar.initial_weights(words, seed=1)
-    (*found, own), (*expected, plain_own) = compiled.expect(start), plain.expect(start)
+    (*found, own), (*expected, plain_own) = compiled.expected_counts(start), plain.expected_counts(start)
     torch.testing.assert_close(found, expected)
     alpha = {"rules": 0.01 + torch.rand(len(grammar.rules))}
-    fields = [Field({"rules": s.total(o)["rules"].clone()}, alpha) for s, o in ((compiled, own), (plain, plain_own))]
+    fields = [
+        CorpusCounts({"rules": s.total(o)["rules"].clone()}, alpha) for s, o in ((compiled, own), (plain, plain_own))
+    ]
     torch.testing.assert_close(fields[0].counts, fields[1].counts)
     spare = None
     for _ in range(3):
         order = torch.randperm(len(words))
-        entropies, new = compiled.collapsed_vb(fields[0], own, order, batch_size, spare=spare)
+        entropies, new = compiled.collapsed_vb(fields[0], own, order, batch_size, buffer=spare)
         spare, own = own, new
         plain_entropies, plain_own = plain.collapsed_vb(fields[1], plain_own, order, batch_size)
         torch.testing.assert_close(entropies, plain_entropies)
         torch.testing.assert_close(fields[0].counts, fields[1].counts)
         torch.testing.assert_close(compiled.total(own), fields[0].counts)
         some = torch.tensor([1, 0])
-        torch.testing.assert_close(compiled.of_sentences(own, some), plain.of_sentences(plain_own, some))
+        torch.testing.assert_close(compiled.dense_counts(own, some), plain.dense_counts(plain_own, some))
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
 def test_expected_counts_under_weights_that_are_not_normalised(factor):
     grammar, words = english()
     weights = {"rules": factor * grammar.initial_weights(words, seed=2)["rules"]}
-    log_z, entropies, own = grammar.sweeps(words).expect(weights)
+    log_z, entropies, own = grammar.collapsed_updates(words).expected_counts(weights)
     posterior = grammar.derivation(weights, words)
     torch.testing.assert_close(log_z, posterior.log_partition)
     torch.testing.assert_close(entropies, posterior.entropy())
-    torch.testing.assert_close(grammar.sweeps(words).total(own)["rules"], posterior.expected_counts()["rules"].sum(0))
+    torch.testing.assert_close(
+        grammar.collapsed_updates(words).total(own)["rules"], posterior.expected_counts()["rules"].sum(0)
+    )
 
 
 def test_long_sentences_of_rare_words():
@@ -124,20 +128,20 @@ def test_long_sentences_of_rare_words():
     words = torch.randint(1000, (3, 150))
     words[1, 2:] = -1
     weights = grammar.initial_weights(words, seed=0)
-    log_z, _, own = grammar.sweeps(words).expect(weights)
+    log_z, _, own = grammar.collapsed_updates(words).expected_counts(weights)
     assert log_z[0] < -800
-    tables, out = grammar.sweeps(words)._tables, torch.zeros(len(own["values"]))
+    tables, out = grammar.collapsed_updates(words)._tables, torch.zeros(len(own["values"]))
     *_, failed = cfg_sweeps.expect(*tables, weights["rules"].numpy(), out.numpy())
     assert not failed.any()  # nothing was left to plain torch
     torch.testing.assert_close(log_z, grammar.log_partition({"rules": weights["rules"].log()}, words))
     expected = grammar.expected_counts({"rules": weights["rules"].log()}, words)[1]
-    torch.testing.assert_close(grammar.sweeps(words).total(own), expected)
+    torch.testing.assert_close(grammar.collapsed_updates(words).total(own), expected)
 
 
 def test_own_counts_are_of_events_that_can_occur():
     """All derivations of each sentence, listed, use the events for which a value is kept, and no others."""
     grammar, words = sparse()
-    layout = grammar.sweeps(words)._layout
+    layout = grammar.collapsed_updates(words)._layout
     sizes = []
     for i, row in enumerate(words):
         derivation = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, row[row >= 0])
@@ -146,7 +150,9 @@ def test_own_counts_are_of_events_that_can_occur():
         assert sorted(layout.events_of(i).tolist()) == expected
         sizes.append(len(expected))
     assert 0 in sizes and len(set(sizes)) > 4
-    assert len(grammar.sweeps(words).expect(grammar.initial_weights(words, "uniform"))[2]["values"]) == sum(sizes)
+    assert len(
+        grammar.collapsed_updates(words).expected_counts(grammar.initial_weights(words, "uniform"))[2]["values"]
+    ) == sum(sizes)
     assert sum(sizes) < len(words) * len(layout.rules) / 3
 
 
@@ -158,7 +164,7 @@ def test_events_of_long_sentences():
     rows = ["a " * 70 + "c c", "c c" + " b" * 140, "a a c c b", "c c a " + "a " * 63 + "c c", "a " * 64 + "b"]
     words = grammar.encode(rows)
     counts = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, words).expected_counts()["rules"]
-    layout = grammar.sweeps(words)._layout
+    layout = grammar.collapsed_updates(words)._layout
     assert len(layout.row) == 0
     for i in range(len(words)):
         assert sorted(layout.events_of(i).tolist()) == counts[i].nonzero()[:, 0].tolist()
@@ -167,7 +173,7 @@ def test_events_of_long_sentences():
 def test_rows_where_nearly_all_rules_can_occur():
     for case, has_rows in ((dense, True), (verbs, True), (sparse, False)):
         grammar, words = case()
-        layout = grammar.sweeps(words)._layout
+        layout = grammar.collapsed_updates(words)._layout
         assert len(layout.row) == (len(layout.rules) if has_rows else 0)
         assert layout.num_own == len(words) * len(layout.row) + len(layout.events)
 
@@ -182,14 +188,14 @@ def scarce():
 def test_what_no_scale_suits_is_done_in_plain_torch():
     grammar, words, alpha = scarce()
     results = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        *found, own = sweeps.expect(alpha)
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        *found, own = sweeps.expected_counts(alpha)
         counts = sweeps.total(own)["rules"]
-        field = Field({"rules": counts.clone()}, alpha)
+        field = CorpusCounts({"rules": counts.clone()}, alpha)
         entropies, own = sweeps.collapsed_vb(field, own, torch.arange(3), 8)
         results.append((*found, counts, entropies, field.counts["rules"], sweeps.total(own)["rules"]))
     torch.testing.assert_close(*results)
-    layout, plan, chart = grammar.sweeps(words)._tables
+    layout, plan, chart = grammar.collapsed_updates(words)._tables
     out = np.zeros(layout.num_own)
     *_, failed = cfg_sweeps.expect(layout, plan, chart, alpha["rules"].numpy(), out)
     assert failed.tolist() == [False, True, False]
@@ -198,9 +204,9 @@ def test_what_no_scale_suits_is_done_in_plain_torch():
 def test_impossible_sentences_are_done_in_plain_torch():
     grammar = CFG.from_string("S -> 'a' S | 'a' | 'b'")
     words = grammar.encode(["a a", "b a", "b"])
-    log_z, entropies, own = grammar.sweeps(words).expect(grammar.initial_weights(words, "uniform"))
+    log_z, entropies, own = grammar.collapsed_updates(words).expected_counts(grammar.initial_weights(words, "uniform"))
     assert log_z[1] == entropies[1] == -math.inf and log_z[[0, 2]].isfinite().all()
-    torch.testing.assert_close(grammar.sweeps(words).total(own)["rules"], torch.tensor([1.0, 1.0, 1.0]))
+    torch.testing.assert_close(grammar.collapsed_updates(words).total(own)["rules"], torch.tensor([1.0, 1.0, 1.0]))
 
 
 def joint(grammar, counts, alpha):
@@ -228,9 +234,9 @@ def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
     scores = [joint(grammar, torch.bincount(f[f >= 0], minlength=6), alpha) / temperature for f in flat]
     probs = torch.tensor(scores).softmax(0)
     index = {tuple(f.tolist()): i for i, f in enumerate(flat)}
-    sweeps = grammar.sweeps(words)
+    sweeps = grammar.collapsed_updates(words)
     now = torch.stack([t[0] for t in padded]).contiguous()
-    field = Field(sweeps.counts(now), {"rules": alpha})
+    field = CorpusCounts(sweeps.counts(now), {"rules": alpha})
     generator = torch.Generator().manual_seed(0)
     observed, accepted, thinning = torch.zeros(len(flat)), [], 12
     for step in range(1500 * thinning):
@@ -262,11 +268,11 @@ def test_proposals_are_draws_from_the_posterior(batch_size, least):
     grammar = CFG.from_string("S -> T\nT -> T T | A | 'a' 'b' | 'a'\nA -> 'a' | 'b'")
     weights = torch.tensor([1.0, 0.2, 0.3, 0.1, 0.4, 0.3, 0.7 * least])
     words = grammar.encode(["a b a a", "b", "a b", "b a b", "a a a"] * 4)
-    sweeps = grammar.sweeps(words)
-    field = Field({"rules": torch.zeros(7)}, {"rules": 1e12 * weights / grammar.blocks["rules"].totals(weights)})
+    sweeps = grammar.collapsed_updates(words)
+    field = CorpusCounts({"rules": torch.zeros(7)}, {"rules": 1e12 * weights / grammar.blocks["rules"].totals(weights)})
     trees = sweeps.draw({"rules": weights.log()}, torch.Generator().manual_seed(0))
     field.counts["rules"] += sweeps.counts(trees)["rules"]
-    weights = field.alpha["rules"] / 1e12
+    weights = field.concentration["rules"] / 1e12
     generator, drawn = torch.Generator().manual_seed(1), []
     for _ in range(300 if least > 1e-200 else 40):
         assert sweeps.hastings(field, trees, torch.arange(20), batch_size, generator=generator).all()
@@ -293,13 +299,13 @@ def test_an_interrupted_chain_goes_on(tmp_path):
 
 def test_the_seed_decides():
     grammar, words = verbs()
-    sweeps, results = grammar.sweeps(words), []
+    sweeps, results = grammar.collapsed_updates(words), []
     start = sweeps.draw({"rules": torch.zeros(len(grammar.rules))}, torch.Generator().manual_seed(3))
     threads = torch.get_num_threads()
     for seed in (0, 0, 1):
         torch.set_num_threads(1 + len(results))  # which decide nothing
         trees, generator = start.clone(), torch.Generator().manual_seed(seed)
-        field = Field(sweeps.counts(trees), {"rules": torch.full((len(grammar.rules),), 0.1)})
+        field = CorpusCounts(sweeps.counts(trees), {"rules": torch.full((len(grammar.rules),), 0.1)})
         for _ in range(3):
             sweeps.hastings(field, trees, torch.arange(len(words)), 8, generator=generator)
         results.append(trees)

@@ -11,7 +11,7 @@ from pyrogram.charts import lanes_log
 from pyrogram.charts.dmv_sweeps import make_layout
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import load, store
-from pyrogram.sweeps import Field, Sweeps
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 
 
 def random_words(num_tags, count, longest):
@@ -27,9 +27,9 @@ def pair(grammar, words, fixed=()):
     start = grammar.initial_weights(words, "random", seed=1)
     alpha = {n: torch.rand(b.shape) + 0.1 for n, b in grammar.blocks.items() if n not in fixed}
     found = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        log_z, entropies, own = sweeps.expect(start)
-        field = Field(sweeps.total(own), alpha, {n: start[n] for n in fixed})
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        log_z, entropies, own = sweeps.expected_counts(start)
+        field = CorpusCounts(sweeps.total(own), alpha, {n: start[n] for n in fixed})
         found.append((sweeps, field, own, log_z, entropies))
     return found
 
@@ -55,7 +55,7 @@ def test_sweeps_agree_with_plain_torch(valence_attach, fixed, longest):
         everyone = torch.arange(21)
         for name in grammar.blocks:
             agree(fast_field.counts[name], plain_field.counts[name])
-            agree(fast.of_sentences(fast_own, everyone)[name], plain.of_sentences(plain_own, everyone)[name])
+            agree(fast.dense_counts(fast_own, everyone)[name], plain.dense_counts(plain_own, everyone)[name])
             agree(fast.total(fast_own)[name], fast_field.counts[name])
 
 
@@ -64,7 +64,7 @@ def test_a_sweep_writes_into_spare_memory():
     (fast, field, own, *_), _ = pair(grammar, words)
     before = own["values"].clone()
     spare = {"values": torch.full_like(before, torch.nan)}
-    _, new = fast.collapsed_vb(field, own, torch.arange(9), 8, spare=spare)
+    _, new = fast.collapsed_vb(field, own, torch.arange(9), 8, buffer=spare)
     assert new["values"].data_ptr() == spare["values"].data_ptr()
     assert torch.equal(own["values"], before) and bool(new["values"].isfinite().all())
 
@@ -75,12 +75,12 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms():
     words = random_words(2, 10, 12)
     start = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
     start["attach"] = torch.full((2, 2, 2), 1e-60)
-    fast, plain = grammar.sweeps(words), Sweeps(grammar, words)
+    fast, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
     results = []
     for sweeps in (fast, plain):
-        log_z, entropies, own = sweeps.expect(start)
+        log_z, entropies, own = sweeps.expected_counts(start)
         assert float(log_z.min()) < -750
-        field = Field(sweeps.total(own), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
+        field = CorpusCounts(sweeps.total(own), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
         for _ in range(2):
             own_entropies, own = sweeps.collapsed_vb(field, own, torch.arange(10), 1)
         results.append((log_z, entropies, field.counts, sweeps.total(own)))
@@ -88,7 +88,7 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms():
     agree(results[0][1], results[1][1], atol=1e-9)
     # Hastings goes on in plain torch, too.
     trees = fast.draw({n: w.log() for n, w in start.items()}, torch.Generator().manual_seed(0))
-    field = Field(fast.counts(trees), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
+    field = CorpusCounts(fast.counts(trees), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
     accepted = fast.hastings(field, trees, torch.arange(10), 8, generator=torch.Generator().manual_seed(0))
     assert float(accepted.double().mean()) > 0.5
     for name, counts in fast.counts(trees).items():
@@ -99,7 +99,7 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms():
 def test_counts_of_trees_agree_with_plain_torch(valence_attach):
     grammar = DMV(3, valence_attach=valence_attach)
     words = random_words(3, 30, 9)
-    fast, plain = grammar.sweeps(words), Sweeps(grammar, words)
+    fast, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
     uniform = {n: b.uniform(torch.ones(())).log() for n, b in grammar.blocks.items()}
     trees = fast.draw(uniform)
     for name, counts in plain.counts(trees).items():
@@ -114,11 +114,11 @@ def test_two_blocks_of_the_same_weights():
     shared = torch.zeros(2, 2, 2, 2)
     alpha = torch.rand(2, 2, 2, 2) + 0.1
     results = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        _, _, own = sweeps.expect(grammar.initial_weights(words, "uniform"))
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        _, _, own = sweeps.expected_counts(grammar.initial_weights(words, "uniform"))
         total = sweeps.total(own)
         shared = total["attach"] + total["stop"]
-        field = Field(
+        field = CorpusCounts(
             {"root": total["root"], "attach": shared, "stop": shared},
             {"root": torch.ones(2), "attach": alpha, "stop": alpha},
         )

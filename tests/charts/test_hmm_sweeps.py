@@ -10,9 +10,9 @@ import torch
 from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import HMM
-from pyrogram.grammars.hmm_sweeps import HMMSweeps
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.grammars.hmm_collapsed import HMMUpdates
 from pyrogram.infer import CollapsedVB
-from pyrogram.sweeps import Field, Sweeps
 from pyrogram.testing import chi_square
 
 GRAMMAR = HMM(3, 5)
@@ -27,29 +27,29 @@ def concentrations(grammar, seed=0):
 @pytest.mark.parametrize("fixed", [[], ["emission"], ["initial", "transition"]])
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_collapsed_vb_is_that_of_plain_torch(batch_size, fixed):
-    compiled, plain = GRAMMAR.sweeps(WORDS), Sweeps(GRAMMAR, WORDS)
-    assert isinstance(compiled, HMMSweeps)
+    compiled, plain = GRAMMAR.collapsed_updates(WORDS), CollapsedUpdates(GRAMMAR, WORDS)
+    assert isinstance(compiled, HMMUpdates)
     start = GRAMMAR.initial_weights(WORDS, seed=1)
-    (*found, own), (*expected, plain_own) = compiled.expect(start), plain.expect(start)
+    (*found, own), (*expected, plain_own) = compiled.expected_counts(start), plain.expected_counts(start)
     torch.testing.assert_close(found, expected)
     alpha = {n: a for n, a in concentrations(GRAMMAR).items() if n not in fixed}
     weights = {n: 0.7 * w for n, w in start.items() if n in fixed}
     fields = [
-        Field({n: c.clone() for n, c in s.total(o).items()}, alpha, weights)
+        CorpusCounts({n: c.clone() for n, c in s.total(o).items()}, alpha, weights)
         for s, o in ((compiled, own), (plain, plain_own))
     ]
     torch.testing.assert_close(fields[0].counts, fields[1].counts)
     spare = None
     for _ in range(3):
         order = torch.randperm(len(WORDS))
-        entropies, new = compiled.collapsed_vb(fields[0], own, order, batch_size, spare=spare)
+        entropies, new = compiled.collapsed_vb(fields[0], own, order, batch_size, buffer=spare)
         spare, own = own, new
         plain_entropies, plain_own = plain.collapsed_vb(fields[1], plain_own, order, batch_size)
         torch.testing.assert_close(entropies, plain_entropies)
         torch.testing.assert_close(fields[0].counts, fields[1].counts)
         torch.testing.assert_close(compiled.total(own), fields[0].counts)
         some = torch.tensor([2, 0])
-        torch.testing.assert_close(compiled.of_sentences(own, some), plain.of_sentences(plain_own, some))
+        torch.testing.assert_close(compiled.dense_counts(own, some), plain.dense_counts(plain_own, some))
 
 
 def random_words(num_words, count, longest):
@@ -68,17 +68,17 @@ def test_any_number_of_states_in_any_batches_is_that_of_plain_torch(num_states, 
     alpha = {n: a for n, a in concentrations(grammar, seed=1).items() if n not in fixed}
     weights = {n: 0.9 * start[n] for n in fixed}
     states = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
         generator = torch.Generator().manual_seed(0)
-        first = sweeps.expect(start)
+        first = sweeps.expected_counts(start)
         own = first[2]
-        field = Field(sweeps.total(own), alpha, weights)
+        field = CorpusCounts(sweeps.total(own), alpha, weights)
         entropies = [first[1]]
         for batch_size in (1, 3, 8, 12, 21):
             order = torch.randperm(21, generator=generator)
             found, own = sweeps.collapsed_vb(field, own, order, batch_size)
             entropies.append(found)
-        states.append((first[0], entropies, field.counts, sweeps.of_sentences(own, torch.arange(21))))
+        states.append((first[0], entropies, field.counts, sweeps.dense_counts(own, torch.arange(21))))
     for found, expected in zip(*states, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
@@ -95,18 +95,18 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms():
     alpha = {"initial": torch.full((2,), 0.4)}
     weights = {n: fixed[n] for n in ("transition", "emission")}
     results = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        log_z, _, own = sweeps.expect(fixed)
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        log_z, _, own = sweeps.expected_counts(fixed)
         assert float(log_z.min()) < -750
-        field = Field(sweeps.total(own), alpha, weights)
+        field = CorpusCounts(sweeps.total(own), alpha, weights)
         for _ in range(2):
             entropies, own = sweeps.collapsed_vb(field, own, torch.arange(10), 1)
         results.append((log_z, entropies, field.counts, sweeps.total(own)))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-    sweeps = grammar.sweeps(words)
+    sweeps = grammar.collapsed_updates(words)
     states = sweeps.draw({n: w.log() for n, w in fixed.items()}, torch.Generator().manual_seed(0))
-    field = Field(sweeps.counts(states), alpha, weights)
+    field = CorpusCounts(sweeps.counts(states), alpha, weights)
     accepted = sweeps.hastings(field, states, torch.arange(10), 8, generator=torch.Generator().manual_seed(0))
     assert float(accepted.double().mean()) > 0.5
     torch.testing.assert_close(field.counts, sweeps.counts(states))
@@ -125,9 +125,9 @@ def test_what_vanishes_on_the_way_and_matters_in_the_end_is_noticed():
     }
     start, alpha = {"initial": torch.full((2,), 0.5), **fixed}, {"initial": torch.full((2,), 0.4)}
     results = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        _, _, own = sweeps.expect(start)
-        field = Field(sweeps.total(own), alpha, fixed)
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        _, _, own = sweeps.expected_counts(start)
+        field = CorpusCounts(sweeps.total(own), alpha, fixed)
         found = []
         for batch_size in (1, 3, 4):
             entropies, own = sweeps.collapsed_vb(field, own, torch.arange(4), batch_size)
@@ -135,9 +135,9 @@ def test_what_vanishes_on_the_way_and_matters_in_the_end_is_noticed():
         results.append(found)
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected)
-    sweeps = grammar.sweeps(words)
+    sweeps = grammar.collapsed_updates(words)
     states = torch.where(words >= 0, 0, -1)
-    field = Field(sweeps.counts(states), alpha, fixed)
+    field = CorpusCounts(sweeps.counts(states), alpha, fixed)
     sweeps.hastings(field, states, torch.arange(4), 8, generator=torch.Generator().manual_seed(0))
     assert states[[0, 2]].tolist() == [[1] * 5] * 2
     torch.testing.assert_close(field.counts, sweeps.counts(states))
@@ -153,27 +153,27 @@ def test_what_vanishes_beside_what_survives_is_noticed():
         "emission": torch.tensor([[1.0, 0.0], [1e-150, 1e-7], [1e-165, 1.0]]),
     }
     start, alpha = {"initial": torch.full((3,), 1 / 3), **fixed}, {"initial": torch.full((3,), 1e9)}
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        log_z, _, own = sweeps.expect(start)
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        log_z, _, own = sweeps.expected_counts(start)
         assert log_z.tolist() == pytest.approx([2 * math.log(1e-165) + 10 * math.log(0.5) - math.log(3)] * 3)
-        field = Field(sweeps.total(own), alpha, fixed)
+        field = CorpusCounts(sweeps.total(own), alpha, fixed)
         sweeps.collapsed_vb(field, own, torch.arange(3), 2)
         torch.testing.assert_close(field.counts["initial"], torch.tensor([0.0, 0.0, 3.0]))
         states = torch.full_like(words, 1)
-        field = Field(sweeps.counts(states), alpha, fixed)
+        field = CorpusCounts(sweeps.counts(states), alpha, fixed)
         sweeps.hastings(field, states, torch.arange(3), 3, generator=torch.Generator().manual_seed(0))
         assert (states == 2).all()
 
 
 def test_a_sweep_writes_into_spare_memory():
-    sweeps = GRAMMAR.sweeps(WORDS)
-    _, _, own = sweeps.expect(GRAMMAR.initial_weights(WORDS, seed=1))
+    sweeps = GRAMMAR.collapsed_updates(WORDS)
+    _, _, own = sweeps.expected_counts(GRAMMAR.initial_weights(WORDS, seed=1))
     before = own["values"].clone()
     found = []
     for spare in (None, {"values": torch.full_like(before, torch.nan)}):
-        field = Field(sweeps.total(own), concentrations(GRAMMAR))
-        _, new = sweeps.collapsed_vb(field, own, torch.arange(4), 3, spare=spare)
-        found.append(sweeps.of_sentences(new, torch.arange(4)))
+        field = CorpusCounts(sweeps.total(own), concentrations(GRAMMAR))
+        _, new = sweeps.collapsed_vb(field, own, torch.arange(4), 3, buffer=spare)
+        found.append(sweeps.dense_counts(new, torch.arange(4)))
     assert new["values"].data_ptr() == spare["values"].data_ptr()
     torch.testing.assert_close(found[0], found[1])
     torch.testing.assert_close(own["values"], before)
@@ -191,7 +191,7 @@ def test_a_chain_that_is_interrupted_goes_on(tmp_path):
 
 
 def test_counts_and_parts_of_states():
-    sweeps, plain = GRAMMAR.sweeps(WORDS), Sweeps(GRAMMAR, WORDS)
+    sweeps, plain = GRAMMAR.collapsed_updates(WORDS), CollapsedUpdates(GRAMMAR, WORDS)
     states = sweeps.draw({n: b.uniform(torch.ones(())).log() for n, b in GRAMMAR.blocks.items()})
     torch.testing.assert_close(sweeps.counts(states), plain.counts(states))
     torch.testing.assert_close(sweeps.parts(states), plain.parts(states).float())
@@ -203,10 +203,10 @@ def test_a_sentence_that_nothing_emits():
     weights = grammar.initial_weights(WORDS, seed=0)
     weights["emission"][:, 2] = 0
     words = torch.tensor([[0, 1], [2, 0]])
-    log_z, entropies, own = grammar.sweeps(words).expect(weights)
+    log_z, entropies, own = grammar.collapsed_updates(words).expected_counts(weights)
     assert log_z.isinf().tolist() == entropies.isinf().tolist() == [False, True]
     posterior = grammar.derivation(weights, words[:1]).expected_counts()
-    torch.testing.assert_close(grammar.sweeps(words).total(own), {n: c[0] for n, c in posterior.items()})
+    torch.testing.assert_close(grammar.collapsed_updates(words).total(own), {n: c[0] for n, c in posterior.items()})
 
 
 @pytest.mark.parametrize(("batch_size", "temperature"), [(1, 1.0), (3, 1.0), (2, 2.0)])
@@ -226,8 +226,8 @@ def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
         scores.append(score / temperature)
     probs = torch.stack(scores).softmax(0)
     index = {tuple(states.flatten().tolist()): i for i, states in enumerate(tuples)}
-    sweeps, now = grammar.sweeps(words), tuples[0].clone()
-    field = Field(sweeps.counts(now), alpha)
+    sweeps, now = grammar.collapsed_updates(words), tuples[0].clone()
+    field = CorpusCounts(sweeps.counts(now), alpha)
     generator = torch.Generator().manual_seed(0)
     observed, accepted, thinning = torch.zeros(len(tuples)), [], 8
     for step in range(2000 * thinning):

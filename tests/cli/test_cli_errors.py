@@ -136,10 +136,10 @@ def test_messages_of_models_are_a_sentence(refused, file, monkeypatch):
         return {**uniform, "root": torch.tensor([1.0, 0.0])}
 
     words = file("1\ta\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n1\tb\t_\tVERB\tVB\t_\t0\t_\t_\t_\n\n")
-    monkeypatch.setattr(experiment, "plain_start", impossible)
+    monkeypatch.setattr(experiment, "noiseless_start", impossible)
     error = refused("induce", words, "--method", "em")
     assert "probability zero" in error and error.endswith("give another --init or another --seed.")
-    monkeypatch.setattr(experiment, "plain_start", too_many)
+    monkeypatch.setattr(experiment, "noiseless_start", too_many)
     error = refused("induce", words, "--method", "em")
     assert "shape" in error and "Trace Shapes" not in error
 

@@ -138,7 +138,7 @@ def test_weights_are_the_librarys(method, call, treebanks, tmp_path):
 
 def test_starts_are_those_of_the_initialisers():
     from pyrogram.cli.runs.settings import Settings
-    from pyrogram.cli.runs.starts import plain_start, start_weights
+    from pyrogram.cli.runs.starts import noiseless_start, start_weights
 
     words = torch.tensor([[0, 1, 2, -1], [2, 0, 1, 1]])
     grammar = DMV(3)
@@ -147,7 +147,7 @@ def test_starts_are_those_of_the_initialisers():
         steps=1, tolerance=0.0, patience=1, valence_attach=False, smoothing=1e-4, unknown="error",
     )  # fmt: skip
     harmonic = Settings(**given, init="harmonic")
-    plain = plain_start(harmonic, grammar, words, None)
+    plain = noiseless_start(harmonic, grammar, words, None)
     for number, options in ((1, {}), (3, {"noise": 0.2, "seed": 10})):
         actual = start_weights(harmonic, grammar, words, plain, number)
         expected = grammar.initial_weights(words, "harmonic", stops="half", distance=0.5, **options)

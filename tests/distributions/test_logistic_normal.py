@@ -22,7 +22,7 @@ from pyrogram.distributions import (
     Experts,
     Gaussian,
     Link,
-    Mixture,
+    LogisticNormalWeights,
     PartitionStructure,
     logistic_normal,
     shared_logistic_normal,
@@ -121,8 +121,8 @@ def test_what_loops_read() -> None:
     full, diagonal = (trace.nodes[name]["infer"]["gaussian"] for name in ("a.eta", "b.eta"))
     assert full.loc is loc and full.covariance is covariance and full.variance is None
     assert diagonal.loc is loc and diagonal.variance is variance and diagonal.covariance is None
-    mixture = trace.nodes["a"]["infer"]["mixture"]
-    assert isinstance(mixture, Mixture)
+    mixture = trace.nodes["a"]["infer"]["logistic_normal"]
+    assert isinstance(mixture, LogisticNormalWeights)
     assert (mixture.block, dict(mixture.sites)) == ("a", {"a": "a.eta"})
     assert mixture.structure.experts["a"].shape == (4, 3)
     structure = tied()
@@ -131,7 +131,7 @@ def test_what_loops_read() -> None:
     for name in structure.experts:
         assert trace.nodes[f"w.{name}.eta"]["infer"]["gaussian"] is given[name]
     for name in structure.blocks:
-        mixture = trace.nodes[f"w.{name}"]["infer"]["mixture"]
+        mixture = trace.nodes[f"w.{name}"]["infer"]["logistic_normal"]
         assert mixture.structure is structure and mixture.block == name
         assert dict(mixture.sites) == {family: f"w.{family}.eta" for family in structure.experts}
 
@@ -228,8 +228,10 @@ def test_mixtures_are_normal_as_the_moments_say() -> None:
     with pyro.plate("draws", draws):
         weights = shared_logistic_normal("w", given, structure)["x"]
     ratio = (weights[:, 0] / weights[:, 1]).log()
-    loc = structure.mix("x", {n: g.loc for n, g in given.items()})
-    variance = structure.mix("x", {n: g.variance for n, g in given.items() if g.variance is not None}, variances=True)
+    loc = structure.average("x", {n: g.loc for n, g in given.items()})
+    variance = structure.average(
+        "x", {n: g.variance for n, g in given.items() if g.variance is not None}, variances=True
+    )
     expected = float(variance.sum())
     assert float(ratio.mean()) == pytest.approx(float(loc[0] - loc[1]), abs=5 * math.sqrt(expected / draws))
     assert float(ratio.var()) == pytest.approx(expected, abs=5 * expected * math.sqrt(2 / draws))

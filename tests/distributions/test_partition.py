@@ -40,9 +40,11 @@ def test_figure_2() -> None:
     sums = {"J1": [1011.0, 2022.0], "J2": [133.0, 244.0, 355.0, 466.0], "J3": [507.0, 608.0, 709.0]}
     size = {"J1": 3, "J2": 3, "J3": 2}
     for name, total in sums.items():
-        mean = structure.mix(name, values)
+        mean = structure.average(name, values)
         torch.testing.assert_close(mean, torch.tensor(total) / size[name])
-        torch.testing.assert_close(structure.mix(name, values, variances=True), torch.tensor(total) / size[name] ** 2)
+        torch.testing.assert_close(
+            structure.average(name, values, variances=True), torch.tensor(total) / size[name] ** 2
+        )
 
 
 def random_structure(generator: np.random.Generator) -> tuple[PartitionStructure, dict[str, list[list[Any]]]]:
@@ -83,7 +85,7 @@ def test_mixtures_by_loops(seed: int, batch: tuple[int, ...]) -> None:
     for name, block in structure.blocks.items():
         size = block.shape[-1]
         for variances in (False, True):
-            mixed = structure.mix(name, values, variances=variances)
+            mixed = structure.average(name, values, variances=variances)
             assert mixed.shape == (*batch, *block.shape)
             rows = mixed.reshape(-1, len(sets[name]), size)
             for l in range(len(rows)):
@@ -103,7 +105,7 @@ def test_mixtures_are_differentiable() -> None:
 
     def mixed(*tensors: Tensor) -> Tensor:
         by_name = dict(zip(structure.experts, tensors, strict=True))
-        return torch.cat([structure.mix(name, by_name).reshape(-1) for name in structure.blocks])
+        return torch.cat([structure.average(name, by_name).reshape(-1) for name in structure.blocks])
 
     assert torch.autograd.gradcheck(mixed, values)
 
@@ -114,10 +116,10 @@ def test_expanded_values_are_mixed_once() -> None:
     base = {name: torch.rand(e.shape, requires_grad=True) for name, e in structure.experts.items()}
     expanded = {name: v.expand(1000, 3, *v.shape) for name, v in base.items()}
     for name, block in structure.blocks.items():
-        mixed = structure.mix(name, expanded)
+        mixed = structure.average(name, expanded)
         assert mixed.shape == (1000, 3, *block.shape)
         assert mixed.untyped_storage().nbytes() == 8 * block.shape.numel()
-        plain = structure.mix(name, {n: v.contiguous() for n, v in expanded.items()})
+        plain = structure.average(name, {n: v.contiguous() for n, v in expanded.items()})
         assert plain.untyped_storage().nbytes() == 8 * 3000 * block.shape.numel()
         assert torch.equal(mixed, plain)
         factor = torch.rand(1000, 3, *block.shape)
@@ -133,9 +135,9 @@ def test_expanded_values_are_mixed_once() -> None:
 def test_some_expanded_and_some_not() -> None:
     structure = PartitionStructure.from_sets({"a": [[0, 1]], "b": [[0, 1]]}, {"x": [("a", 0), ("b", 0)]})
     a, b = torch.rand(2), torch.rand(5, 2)
-    mixed = structure.mix("x", {"a": a.expand(5, 2), "b": b})
+    mixed = structure.average("x", {"a": a.expand(5, 2), "b": b})
     torch.testing.assert_close(mixed, (a + b) / 2)
-    assert structure.mix("x", {"a": a.expand(0, 2), "b": a.expand(0, 2)}).shape == (0, 2)
+    assert structure.average("x", {"a": a.expand(0, 2), "b": a.expand(0, 2)}).shape == (0, 2)
 
 
 def test_untied() -> None:
@@ -144,8 +146,8 @@ def test_untied() -> None:
     assert structure.sizes("root").shape == () and structure.sizes("attach").tolist() == [[1, 1]] * 3
     values = {"root": torch.rand(7, 3), "attach": torch.rand(7, 3, 2, 3)}
     for name, value in values.items():
-        assert torch.equal(structure.mix(name, values), value)
-        assert torch.equal(structure.mix(name, values, variances=True), value)
+        assert torch.equal(structure.average(name, values), value)
+        assert torch.equal(structure.average(name, values, variances=True), value)
 
 
 def test_sizes_are_a_copy() -> None:
@@ -210,9 +212,9 @@ def test_wrong_experts_and_sets() -> None:
 def test_wrong_values() -> None:
     structure = build()
     with pytest.raises(ValueError, match=r"values lacks experts 'long' of shape \(5,\)"):
-        structure.mix("x", {"own": torch.zeros(3, 2)})
+        structure.average("x", {"own": torch.zeros(3, 2)})
     with pytest.raises(ValueError, match=r"values\['own'\] must have shape \(..., 3, 2\), not \(2, 3\)"):
-        structure.mix("x", {"own": torch.zeros(2, 3), "long": torch.zeros(5)})
+        structure.average("x", {"own": torch.zeros(2, 3), "long": torch.zeros(5)})
 
 
 # ---------------------------------------------------------------- where tying starts

@@ -75,7 +75,7 @@ def test_every_example_is_listed() -> None:
 
 def test_models_are_recognised() -> None:
     assert {"dirichlet", "morphology", "bilingual", "corpus_logistic_normal"} <= set(all_models())
-    assert not {"initial_experts", "observed", "annotated_treebank"} & set(all_models())
+    assert not {"initial_experts", "observed_events", "annotated_treebank"} & set(all_models())
 
 
 @pytest.mark.parametrize("name", all_models())

@@ -5,10 +5,10 @@
 import pytest
 import torch
 
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammars.annotations import LatentAnnotations
-from pyrogram.grammars.annotations_sweeps import AnnotationSweeps
+from pyrogram.grammars.annotations_collapsed import AnnotationUpdates
 from pyrogram.grammars.cfg import CFG
-from pyrogram.sweeps import Field, Sweeps
 
 # A -> A B occurs twice in the first tree.
 TREES = [
@@ -29,20 +29,24 @@ def grammar_and_trees(num_subtypes: int) -> tuple[LatentAnnotations, torch.Tenso
 def both(request):
     torch.set_default_dtype(torch.float64)
     grammar, trees = grammar_and_trees(request.param)
-    yield grammar.sweeps(trees), Sweeps(grammar, trees), grammar.initial_weights(trees, "random", seed=1)
+    yield (
+        grammar.collapsed_updates(trees),
+        CollapsedUpdates(grammar, trees),
+        grammar.initial_weights(trees, "random", seed=1),
+    )
     torch.set_default_dtype(torch.float32)
 
 
 def test_expect(both) -> None:
     compiled, plain, weights = both
-    assert isinstance(compiled, AnnotationSweeps)
-    log_z, entropy, own = compiled.expect(weights)
-    expected_log_z, expected_entropy, expected = plain.expect(weights)
+    assert isinstance(compiled, AnnotationUpdates)
+    log_z, entropy, own = compiled.expected_counts(weights)
+    expected_log_z, expected_entropy, expected = plain.expected_counts(weights)
     torch.testing.assert_close(log_z, expected_log_z)
     torch.testing.assert_close(entropy, expected_entropy)
     torch.testing.assert_close(compiled.total(own), plain.total(expected))
     chosen = torch.tensor([2, 0])
-    torch.testing.assert_close(compiled.of_sentences(own, chosen), plain.of_sentences(expected, chosen))
+    torch.testing.assert_close(compiled.dense_counts(own, chosen), plain.dense_counts(expected, chosen))
 
 
 @pytest.mark.parametrize("subtypes", [2, 8])
@@ -54,11 +58,13 @@ def test_a_tree_too_unlikely_for_one_number(subtypes) -> None:
     trees = torch.cat([first[:1], first[1:2].repeat(long), first[3:4], first[4:5].repeat(long)])[None]
     weights = grammar.initial_weights(trees, "random", seed=1)
     weights["rules"] = weights["rules"] * 0.1  # not normalised, and unlikely
-    found = grammar.sweeps(trees).expect(weights)
-    expected = Sweeps(grammar, trees).expect(weights)
+    found = grammar.collapsed_updates(trees).expected_counts(weights)
+    expected = CollapsedUpdates(grammar, trees).expected_counts(weights)
     assert float(expected[0]) < -800
     torch.testing.assert_close(found[:2], expected[:2], rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(grammar.sweeps(trees).total(found[2]), Sweeps(grammar, trees).total(expected[2]))
+    torch.testing.assert_close(
+        grammar.collapsed_updates(trees).total(found[2]), CollapsedUpdates(grammar, trees).total(expected[2])
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
@@ -69,8 +75,8 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
     concentration = {"rules": torch.full_like(weights["rules"], alpha)}
     states = []
     for sweeps in (compiled, plain):
-        _, _, own = sweeps.expect(weights)
-        field = Field(sweeps.total(own), concentration)
+        _, _, own = sweeps.expected_counts(weights)
+        field = CorpusCounts(sweeps.total(own), concentration)
         for _ in range(3):
             entropies, own = sweeps.collapsed_vb(field, own, order, batch_size)
         states.append((entropies, field.counts, sweeps.total(own)))
@@ -83,7 +89,7 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
 @pytest.mark.parametrize("single", [False, True])
 def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
     """Vectors that fill cells and that do not, in turns; concentrations that differ; own counts in single precision."""
-    monkeypatch.setattr("pyrogram.grammars.annotations_sweeps.GREATEST_DOUBLE", 0 if single else 2**26)
+    monkeypatch.setattr("pyrogram.grammars.annotations_collapsed.GREATEST_DOUBLE", 0 if single else 2**26)
     torch.set_default_dtype(torch.float64)
     cfg = CFG.from_string("S -> A\nA -> A A | A B | B A | B | 'x' | 'y'\nB -> 'z' | 'x'")
     grammar = LatentAnnotations(cfg, subtypes)
@@ -95,12 +101,12 @@ def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
     start = grammar.initial_weights(words, "random", seed=3)
     alpha = {"rules": torch.full(start["rules"].shape, 0.3) if constant else 0.1 + torch.rand(start["rules"].shape)}
     found = []
-    for sweeps in (grammar.sweeps(words), Sweeps(grammar, words)):
-        log_z, first, own = sweeps.expect(start)
-        field = Field(sweeps.total(own), alpha)
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        log_z, first, own = sweeps.expected_counts(start)
+        field = CorpusCounts(sweeps.total(own), alpha)
         for batch_size in (1, 3, 8):
             entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([5, 3, 0, 4, 2, 1]), batch_size)
-        found.append((log_z, first, entropies, field.counts, sweeps.of_sentences(own, torch.arange(6))))
+        found.append((log_z, first, entropies, field.counts, sweeps.dense_counts(own, torch.arange(6))))
     tolerance = 1e-5 if single else 1e-10
     for mine, expected in zip(*found, strict=True):
         torch.testing.assert_close(mine, expected, rtol=tolerance, atol=tolerance)
@@ -113,9 +119,9 @@ def test_no_memory_of_an_earlier_sweep_is_read(both) -> None:
     order = torch.arange(3)
     found = []
     for spare in (None, {"values": torch.full((compiled.layout.size,), 7.0)}):
-        _, _, own = compiled.expect(weights)
-        field = Field(compiled.total(own), concentration)
-        found.append(compiled.collapsed_vb(field, own, order, 1, spare=spare)[1]["values"])
+        _, _, own = compiled.expected_counts(weights)
+        field = CorpusCounts(compiled.total(own), concentration)
+        found.append(compiled.collapsed_vb(field, own, order, 1, buffer=spare)[1]["values"])
     torch.testing.assert_close(found[0], found[1])
 
 
@@ -132,8 +138,8 @@ def test_extreme_weights_go_through_logs(both) -> None:
             tiny[events[:, :1]] = 0.0
         if len(rhs) == 2:
             tiny[events[:, 0]] = 1e-200
-    log_z, _, own = compiled.expect({"rules": tiny})
-    expected, _, plain_own = plain.expect({"rules": tiny})
+    log_z, _, own = compiled.expected_counts({"rules": tiny})
+    expected, _, plain_own = plain.expected_counts({"rules": tiny})
     torch.testing.assert_close(log_z, expected)
     torch.testing.assert_close(compiled.total(own), plain.total(plain_own))
 
@@ -150,9 +156,9 @@ def test_extreme_concentrations_go_through_logs(both) -> None:
         if len(rhs) == 2:
             alpha[grammar.events(r)[:, 0]] = 1e-300
     found = []
-    for sweeps in (grammar.sweeps(trees[2:]), Sweeps(grammar, trees[2:])):
-        _, _, own = sweeps.expect(weights)
-        field = Field(sweeps.total(own), {"rules": alpha})
+    for sweeps in (grammar.collapsed_updates(trees[2:]), CollapsedUpdates(grammar, trees[2:])):
+        _, _, own = sweeps.expected_counts(weights)
+        field = CorpusCounts(sweeps.total(own), {"rules": alpha})
         entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([0]), 1)
         found.append((entropies, field.counts, sweeps.total(own)))
     for mine, expected in zip(*found, strict=True):

@@ -10,7 +10,7 @@ from oracle import all_trees, events
 
 from pyrogram import DMV
 from pyrogram.charts import dmv_rows, projective
-from pyrogram.grammar import SentenceRows
+from pyrogram.grammar import SentenceMultinomials
 
 GRAMMARS = [DMV(3), DMV(3, valence_attach=True)]
 both = pytest.mark.parametrize("grammar", GRAMMARS, ids=repr)
@@ -100,14 +100,14 @@ def assert_same(found, expected, **tolerance):
         torch.testing.assert_close(found[1][name], value, **tolerance)
 
 
-def failures(rows, log_rows):
+def failures(rows, log_weights):
     """How many sentences are left to log space."""
-    return len(dmv_rows.expected_counts(*rows._tables(log_rows), rows._starts, rows._pairs, rows.words)[2])
+    return len(dmv_rows.expected_counts(*rows._tables(log_weights), rows._starts, rows._pairs, rows.words)[2])
 
 
 @both
 def test_the_rows_are_the_heads_that_occur(grammar):
-    rows = grammar.rows(torch.tensor([[2, 0, 2], [1, -1, -1]]))
+    rows = grammar.sentence_multinomials(torch.tensor([[2, 0, 2], [1, -1, -1]]))
     assert rows.sentence["root"].tolist() == [0, 1]
     assert rows.multinomial["root"].tolist() == [0, 0]
     per_head = {"attach": 4 if grammar.valence_attach else 2, "stop": 4}
@@ -121,7 +121,7 @@ def test_the_rows_are_the_heads_that_occur(grammar):
 def test_enumeration(grammar, kind):
     for _ in range(3):
         dense = dense_weights(grammar, len(SHORT), kind)
-        rows = grammar.rows(SHORT)
+        rows = grammar.sentence_multinomials(SHORT)
         log_z, counts = rows.expected_counts(pick(rows, dense))
         full = put(rows, grammar, counts)
         for b, row in enumerate(SHORT.tolist()):
@@ -136,11 +136,11 @@ def test_enumeration(grammar, kind):
 def test_extreme_weights_by_enumeration(grammar):
     """Within a sentence weights differ by hundreds of nats: real space underflows, which must not go unnoticed."""
     words = sentences(3, [2] * 120 + [3] * 120 + [4] * 20)
-    rows = grammar.rows(words)
+    rows = grammar.sentence_multinomials(words)
     dense = {name: 150 * torch.randn(w.shape) for name, w in dense_weights(grammar, len(words)).items()}
-    log_rows = pick(rows, dense)
-    assert 0 < failures(rows, log_rows) < len(words)
-    log_z, counts = rows.expected_counts(log_rows)
+    log_weights = pick(rows, dense)
+    assert 0 < failures(rows, log_weights) < len(words)
+    log_z, counts = rows.expected_counts(log_weights)
     full = put(rows, grammar, counts)
     for b, row in enumerate(words.tolist()):
         expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, [w for w in row if w >= 0])
@@ -154,7 +154,7 @@ def test_extreme_weights_by_enumeration(grammar):
 def test_dense_weights_give_the_same(grammar, kind):
     words = sentences(3, [*range(1, 26), 60, 60, 41, 12, 13, 14])
     dense = dense_weights(grammar, len(words), kind)
-    rows = grammar.rows(words)
+    rows = grammar.sentence_multinomials(words)
     log_z, counts = rows.expected_counts(pick(rows, dense))
     assert_same((log_z, put(rows, grammar, counts)), batched(grammar, dense, words), rtol=1e-9, atol=1e-10)
 
@@ -164,10 +164,10 @@ def test_long_sentences_in_log_space(grammar):
     words = sentences(3, [60, 60, 33, 60, 3])
     dense = {name: 60 * w for name, w in dense_weights(grammar, len(words)).items()}
     dense["stop"][0] *= 10
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense)
-    assert failures(rows, log_rows) > 0
-    log_z, counts = rows.expected_counts(log_rows)
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense)
+    assert failures(rows, log_weights) > 0
+    log_z, counts = rows.expected_counts(log_weights)
     assert log_z.isfinite().all()
     assert_same((log_z, put(rows, grammar, counts)), batched(grammar, dense, words), rtol=1e-8, atol=1e-8)
     for b, length in enumerate((words >= 0).sum(1).tolist()):  # every word is chosen once and stops twice
@@ -181,13 +181,13 @@ def test_long_sentences_in_log_space(grammar):
 def test_small_weights_scale_out(grammar):
     """exp(-800) is no number in float64; a factor common to all events of a block counts once for each event."""
     words = sentences(3, [60, 1, 7, 18])
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense_weights(grammar, len(words)))
-    log_z, counts = rows.expected_counts(log_rows)
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense_weights(grammar, len(words)))
+    log_z, counts = rows.expected_counts(log_weights)
     lengths = (words >= 0).sum(1)
     events_of = {"root": 1 + 0 * lengths, "attach": lengths - 1, "stop": 3 * lengths - 1}
     for name, number in events_of.items():
-        shifted = {**log_rows, name: log_rows[name] - 800}
+        shifted = {**log_weights, name: log_weights[name] - 800}
         assert failures(rows, shifted) == 3  # all but the sentence of one word: arcs and the wall's are too far apart
         expected = log_z - 800 * number, counts
         assert_same(rows.expected_counts(shifted), expected, rtol=1e-9, atol=1e-9)
@@ -196,29 +196,29 @@ def test_small_weights_scale_out(grammar):
 @both
 def test_some_sentences(grammar):
     words = sentences(3, [3, 1, 14, 5, 8, 2, 9, 30, 4, 4, 4])
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense_weights(grammar, len(words)))
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense_weights(grammar, len(words)))
     hostile = rows.sentence["stop"] == 7
-    log_rows["stop"][hostile] = 500 * torch.randn(int(hostile.sum()), 2)
-    log_z, counts = rows.expected_counts(log_rows)
+    log_weights["stop"][hostile] = 500 * torch.randn(int(hostile.sum()), 2)
+    log_z, counts = rows.expected_counts(log_weights)
     for wanted in ([0, 2, 3, 7, 10], [7], [1, 5], []):
         wanted = torch.tensor(wanted, dtype=torch.long)
         chosen = torch.zeros(len(words)).index_fill(0, wanted, 1.0)
         own = {name: c * chosen[rows.sentence[name]][:, None] for name, c in counts.items()}
-        assert_same(rows.expected_counts(log_rows, wanted), (log_z * chosen, own), rtol=1e-10, atol=1e-10)
+        assert_same(rows.expected_counts(log_weights, wanted), (log_z * chosen, own), rtol=1e-10, atol=1e-10)
 
 
 @both
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_counts_of_an_earlier_call_are_written_over(grammar, dtype):
     words = sentences(3, [3, 1, 14, 5, 8, 2])
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense_weights(grammar, len(words), "forbidden"))
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense_weights(grammar, len(words), "forbidden"))
     other = pick(rows, dense_weights(grammar, len(words)))
-    wanted, old, new = torch.tensor([0, 2, 5]), rows.expected_counts(other)[1], rows.expected_counts(log_rows)
-    for compute in (rows.expected_counts, lambda *given: SentenceRows.expected_counts(rows, *given)):
+    wanted, old, new = torch.tensor([0, 2, 5]), rows.expected_counts(other)[1], rows.expected_counts(log_weights)
+    for compute in (rows.expected_counts, lambda *given: SentenceMultinomials.expected_counts(rows, *given)):
         out = {name: c.to(dtype, copy=True) for name, c in old.items()}
-        log_z, counts = compute(log_rows, wanted, out)
+        log_z, counts = compute(log_weights, wanted, out)
         torch.testing.assert_close(log_z[wanted], new[0][wanted])
         assert log_z[[1, 3, 4]].tolist() == [0, 0, 0]
         for name, c in counts.items():
@@ -227,22 +227,22 @@ def test_counts_of_an_earlier_call_are_written_over(grammar, dtype):
             tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {}
             torch.testing.assert_close(c.double(), torch.where(chosen, new[1][name], old[name]), **tolerance)
     with pytest.raises(ValueError, match=r"out\['root'\] must be contiguous and have shape \(6, 3\), but is \(5, 3\)"):
-        rows.expected_counts(log_rows, wanted, {**old, "root": old["root"][1:]})
+        rows.expected_counts(log_weights, wanted, {**old, "root": old["root"][1:]})
     with pytest.raises(ValueError, match=r"out\['root'\] must be contiguous"):
-        rows.expected_counts(log_rows, wanted, {**old, "root": old["root"].repeat(1, 2)[:, ::2]})
+        rows.expected_counts(log_weights, wanted, {**old, "root": old["root"].repeat(1, 2)[:, ::2]})
 
 
 @both
 def test_the_same_on_any_number_of_threads(grammar):
     words = sentences(3, torch.randint(1, 25, (1500,)).tolist())
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense_weights(grammar, len(words), "forbidden"))
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense_weights(grammar, len(words), "forbidden"))
     threads = torch.get_num_threads()
     results = []
     try:
         for number in (1, 2, 3):
             torch.set_num_threads(number)
-            results.append(rows.expected_counts(log_rows))
+            results.append(rows.expected_counts(log_weights))
     finally:
         torch.set_num_threads(threads)
     for log_z, counts in results[1:]:
@@ -255,7 +255,7 @@ def test_one_tag(valence_attach):
     grammar = DMV(1, valence_attach=valence_attach)
     words = torch.tensor([[0, 0, 0], [0, -1, -1]])
     dense = dense_weights(grammar, 2)
-    rows = grammar.rows(words)
+    rows = grammar.sentence_multinomials(words)
     log_z, counts = rows.expected_counts(pick(rows, dense))
     for b, own in enumerate(([0, 0, 0], [0])):
         expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, own)
@@ -268,15 +268,15 @@ def test_memory_is_linear_in_what_occurs():
     """Of 3,000 tags each sentence has two: dense weights would take 7 TB. One sentence is left to log space."""
     grammar = DMV(3000)
     words = torch.stack([torch.arange(0, 100), torch.arange(1000, 1100), torch.arange(0, 100)], -1)
-    rows = grammar.rows(words)
+    rows = grammar.sentence_multinomials(words)
     assert {name: len(own) for name, own in rows.sentence.items()} == {"root": 100, "attach": 400, "stop": 800}
-    log_rows = {name: torch.randn(len(own), grammar.blocks[name].shape[-1]) for name, own in rows.sentence.items()}
-    log_rows["root"][3] = -torch.inf
-    log_z, counts = rows.expected_counts(log_rows)
+    log_weights = {name: torch.randn(len(own), grammar.blocks[name].shape[-1]) for name, own in rows.sentence.items()}
+    log_weights["root"][3] = -torch.inf
+    log_z, counts = rows.expected_counts(log_weights)
     assert log_z.isfinite().tolist() == [b != 3 for b in range(100)]
     small = DMV(2).rows(torch.tensor([[0, 1, 0]] * 100))
     own = torch.stack([torch.arange(0, 100), torch.arange(1000, 1100)], -1)  # the two tags by their own names
-    few = {n: t.gather(1, own[small.sentence[n]]) if n != "stop" else t for n, t in log_rows.items()}
+    few = {n: t.gather(1, own[small.sentence[n]]) if n != "stop" else t for n, t in log_weights.items()}
     expected_log_z, expected = small.expected_counts(few)
     torch.testing.assert_close(log_z, expected_log_z)
     for name, value in expected.items():
@@ -289,32 +289,32 @@ def test_memory_is_linear_in_what_occurs():
 def test_every_way_gives_the_same(grammar, monkeypatch):
     """Dense weights, scores from rows, and the compiled pass; a few sentences at a time; with the torch engine."""
     words = sentences(3, [3, 1, 6, 5, 4, 2])
-    rows, all_rows = grammar.rows(words), SentenceRows(grammar, words)
+    rows, all_rows = grammar.sentence_multinomials(words), SentenceMultinomials(grammar, words)
     dense = dense_weights(grammar, len(words), "forbidden")
-    log_rows = pick(rows, dense)
-    compiled = rows.expected_counts(log_rows)
+    log_weights = pick(rows, dense)
+    compiled = rows.expected_counts(log_weights)
     full = compiled[0], put(rows, grammar, compiled[1])
     for chunk in (2**22, 1000, 1):
-        monkeypatch.setattr(SentenceRows, "CHUNK", chunk)
-        assert_same(SentenceRows.expected_counts(rows, log_rows), compiled)
+        monkeypatch.setattr(SentenceMultinomials, "CHUNK", chunk)
+        assert_same(SentenceMultinomials.expected_counts(rows, log_weights), compiled)
         log_z, counts = all_rows.expected_counts(pick(all_rows, dense))
         assert_same((log_z, put(all_rows, grammar, counts)), full)
         some = torch.tensor([1, 2, 5])
-        log_z, counts = rows.expected_counts(log_rows, some)
-        assert_same(SentenceRows.expected_counts(rows, log_rows, some), (log_z, counts))
+        log_z, counts = rows.expected_counts(log_weights, some)
+        assert_same(SentenceMultinomials.expected_counts(rows, log_weights, some), (log_z, counts))
         dense_log_z, dense_counts = all_rows.expected_counts(pick(all_rows, dense), some)
         assert_same((dense_log_z, put(all_rows, grammar, dense_counts)), (log_z, put(rows, grammar, counts)))
     monkeypatch.setattr(projective, "choose_engine", lambda *_: "torch")
-    assert_same(rows.expected_counts(log_rows), compiled)
+    assert_same(rows.expected_counts(log_weights), compiled)
 
 
 @both
 def test_dtypes_gradients_and_inputs(grammar):
     words = sentences(3, [3, 12, 6])
-    rows = grammar.rows(words.int())
-    log_rows = pick(rows, dense_weights(grammar, len(words)))
-    exact = rows.expected_counts(log_rows)
-    singles = {name: t.float().requires_grad_() for name, t in log_rows.items()}
+    rows = grammar.sentence_multinomials(words.int())
+    log_weights = pick(rows, dense_weights(grammar, len(words)))
+    exact = rows.expected_counts(log_weights)
+    singles = {name: t.float().requires_grad_() for name, t in log_weights.items()}
     singles["root"].data[1] = -torch.inf
     before = {name: t.detach().clone() for name, t in singles.items()}
     log_z, counts = rows.expected_counts(singles)
@@ -331,11 +331,11 @@ def test_dtypes_gradients_and_inputs(grammar):
 @both
 def test_no_number_stays_with_its_sentence(grammar):
     words = sentences(3, [4, 5, 6])
-    rows = grammar.rows(words)
-    log_rows = pick(rows, dense_weights(grammar, 3))
-    exact = rows.expected_counts(log_rows)
-    log_rows["root"][1] = torch.nan
-    log_z, counts = rows.expected_counts(log_rows)
+    rows = grammar.sentence_multinomials(words)
+    log_weights = pick(rows, dense_weights(grammar, 3))
+    exact = rows.expected_counts(log_weights)
+    log_weights["root"][1] = torch.nan
+    log_z, counts = rows.expected_counts(log_weights)
     assert log_z.isnan().tolist() == [False, True, False]
     torch.testing.assert_close(log_z[[0, 2]], exact[0][[0, 2]])
     for name, c in counts.items():
@@ -354,19 +354,19 @@ def test_no_sentences():
 def test_errors():
     grammar = DMV(2)
     words = torch.tensor([[0, 1], [1, -1]])
-    rows = grammar.rows(words)
-    log_rows = {name: torch.zeros(len(own), 2) for name, own in rows.sentence.items()}
-    with pytest.raises(ValueError, match=r"log_rows lacks block 'stop' of shape \(12, 2\)"):
-        rows.expected_counts({name: t for name, t in log_rows.items() if name != "stop"})
-    with pytest.raises(ValueError, match=r"log_rows\['attach'\] must have shape \(6, 2\), not \(5, 2\)"):
-        rows.expected_counts({**log_rows, "attach": log_rows["attach"][1:]})
+    rows = grammar.sentence_multinomials(words)
+    log_weights = {name: torch.zeros(len(own), 2) for name, own in rows.sentence.items()}
+    with pytest.raises(ValueError, match=r"log_weights lacks block 'stop' of shape \(12, 2\)"):
+        rows.expected_counts({name: t for name, t in log_weights.items() if name != "stop"})
+    with pytest.raises(ValueError, match=r"log_weights\['attach'\] must have shape \(6, 2\), not \(5, 2\)"):
+        rows.expected_counts({**log_weights, "attach": log_weights["attach"][1:]})
     for wrong in ([0, 2], [-1], [1, 0], [1, 1]):
         with pytest.raises(ValueError, match=r"sentences must be increasing indices in 0\.\.1, not"):
-            rows.expected_counts(log_rows, torch.tensor(wrong))
+            rows.expected_counts(log_weights, torch.tensor(wrong))
     with pytest.raises(ValueError, match=r"but sentence 1 is \[-1, -1\]"):
-        grammar.rows(torch.tensor([[0, 1], [-1, -1]]))
+        grammar.sentence_multinomials(torch.tensor([[0, 1], [-1, -1]]))
     with pytest.raises(ValueError, match=r"words must be one or more of 0\.\.1"):
-        grammar.rows(torch.tensor([[0, 2]]))
-    for make in (grammar.rows, lambda w: SentenceRows(grammar, w)):
+        grammar.sentence_multinomials(torch.tensor([[0, 2]]))
+    for make in (grammar.rows, lambda w: SentenceMultinomials(grammar, w)):
         with pytest.raises(ValueError, match=r"words must have shape \(N, n\), one row for each sentence, not \(2,\)"):
             make(words[0])

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise, LexicalParser
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 
 S, W = 3, 5
@@ -29,7 +29,7 @@ def padded(seed: int, size: int) -> Tensor:
 SENTENCES = padded(8, S), padded(1, W), padded(2, 4)
 
 
-def franchises(paths: str = "minimal") -> dict[str, Franchise]:
+def predictors(paths: str = "minimal") -> dict[str, PitmanYorPredictor]:
     """Some random trees of other sentences."""
     generator = torch.Generator().manual_seed(3)
     tags, words, cases = (torch.randint(size, (40, 4), generator=generator) for size in (S, W, 4))
@@ -41,13 +41,13 @@ def franchises(paths: str = "minimal") -> dict[str, Franchise]:
         alpha, epsilon = torch.full((levels,), 0.7), torch.full((levels,), 0.3)
         made = Restaurants(levels, GRAMMAR.num_values[site], paths)  # type: ignore[arg-type]
         made.add(events.keys, events.values, alpha, epsilon, generator)
-        found[site] = Franchise(made, alpha, epsilon)
+        found[site] = PitmanYorPredictor(made, alpha, epsilon)
     return found
 
 
 @pytest.mark.parametrize("paths", ["minimal", "maximal", "exact"])
 def test_parses_against_all_trees(paths: str) -> None:
-    predict = franchises(paths)
+    predict = predictors(paths)
     parses = LexicalParser(GRAMMAR, predict).parse(*SENTENCES)
     for i, n in enumerate(LENGTHS):
         if n == 0:
@@ -71,7 +71,7 @@ def test_parses_against_all_trees(paths: str) -> None:
 
 
 def test_samples_are_from_the_chart() -> None:
-    predict = franchises()
+    predict = predictors()
     parser = LexicalParser(GRAMMAR, predict)
     drawn = parser.sample(*SENTENCES, 4000, torch.Generator().manual_seed(0))
     trees = projective_trees(3)
@@ -83,7 +83,7 @@ def test_samples_are_from_the_chart() -> None:
 
 
 def test_bad_arguments_of_the_parser() -> None:
-    parser = LexicalParser(GRAMMAR, franchises())
+    parser = LexicalParser(GRAMMAR, predictors())
     tags, words, cases = SENTENCES
     for decoders in (("foo",), "mbr"):
         with pytest.raises(ValueError, match="expected decoders from viterbi, mbr, in a list, actual"):
@@ -96,7 +96,7 @@ def test_bad_arguments_of_the_parser() -> None:
 
 
 def test_tensors_that_are_too_small_for_scores_are_not_written() -> None:
-    predict = franchises()
+    predict = predictors()
     sentence = [t[0, :2] for t in SENTENCES]
     right = ((3, 3), (3, 3, 3), (3, 2, 3))
     for wrong in (((2, 3), *right[1:]), (right[0], (3, 3, 2), right[2]), (*right[:2], (3, 1, 3)), ((3,), *right[1:])):

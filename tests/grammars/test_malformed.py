@@ -29,7 +29,7 @@ def logs(weights):
 
 
 def rows(grammar, weights, words):
-    rows = grammar.rows(words)
+    rows = grammar.sentence_multinomials(words)
     log_w = {n: w.log().reshape(-1, w.shape[-1]) for n, w in weights.items()}
     return rows.expected_counts({n: log_w[n][rows.multinomial[n]] for n in log_w})
 
@@ -41,7 +41,7 @@ USES = {
     "expected_counts": lambda g, w, x: g.expected_counts(logs(w), x),
     "derivation": lambda g, w, x: g.derivation(w, x).sample((2,)),
     "rows": rows,
-    "sweeps": lambda g, w, x: g.sweeps(x).expect(w),
+    "sweeps": lambda g, w, x: g.collapsed_updates(x).expected_counts(w),
 }
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from small_grammars import GRAMMARS
 
-from pyrogram.sweeps import Field, Sweeps
-from pyrogram.sweeps_second_order import SecondOrderSweeps
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.collapsed_second_order import SecondOrderUpdates
 
-KINDS = {"compiled": lambda g, x: g.sweeps(x), "plain": Sweeps}
+KINDS = {"compiled": lambda g, x: g.collapsed_updates(x), "plain": CollapsedUpdates}
 
 
 def setting(kind, make=KINDS["compiled"]):
@@ -18,7 +18,7 @@ def setting(kind, make=KINDS["compiled"]):
     trees = sweeps.draw({n: w.log() for n, w in weights.items()})
     counts = sweeps.counts(trees)
     alpha = {n: torch.full(tuple(c.shape), 0.5) for n, c in counts.items()}
-    return sweeps, weights, trees, Field(counts, alpha)
+    return sweeps, weights, trees, CorpusCounts(counts, alpha)
 
 
 ORDERS = {
@@ -38,7 +38,7 @@ ORDERS = {
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_order_and_batch_size(kind, make):
     sweeps, weights, trees, field = setting(kind, KINDS[make])
-    own = sweeps.expect(weights)[2]
+    own = sweeps.expected_counts(weights)[2]
     right = torch.arange(2)
     for order in ORDERS.values():
         with pytest.raises(ValueError, match="^order must .*"):
@@ -64,13 +64,13 @@ def test_order_and_batch_size(kind, make):
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_tables_of_another_shape(kind, make):
     sweeps, weights, trees, field = setting(kind, KINDS[make])
-    own, order = sweeps.expect(weights)[2], torch.arange(2)
+    own, order = sweeps.expected_counts(weights)[2], torch.arange(2)
     for name in field.counts:
         for table in ("counts", "alpha"):
             full = getattr(field, table)
             for wrong in (full[name][..., :1], full[name].sum(), None):
                 tables = {n: t for n, t in {**full, name: wrong}.items() if t is not None}
-                given = Field(**{"counts": field.counts, "alpha": field.alpha, table: tables})
+                given = CorpusCounts(**{"counts": field.counts, "alpha": field.concentration, table: tables})
                 for use in (
                     lambda given=given: sweeps.collapsed_vb(given, own, order, 1),
                     lambda given=given: sweeps.hastings(given, trees, order, 1),
@@ -78,9 +78,9 @@ def test_tables_of_another_shape(kind, make):
                     with pytest.raises(ValueError, match=r"must have (shape|a concentration)") as error:
                         use()
                     assert repr(name) in str(error.value)
-        both = Field(field.counts, field.alpha, {name: weights[name]})
+        both = CorpusCounts(field.counts, field.concentration, {name: weights[name]})
         with pytest.raises(
-            ValueError, match=f"block '{name}' must have a concentration in field.alpha or else weights"
+            ValueError, match=f"block '{name}' must have a concentration in field.concentration or else weights"
         ):
             sweeps.collapsed_vb(both, own, order, 1)
 
@@ -88,21 +88,21 @@ def test_tables_of_another_shape(kind, make):
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_counts_of_other_sentences(kind):
     sweeps, weights, _, field = setting(kind)
-    own, order = sweeps.expect(weights)[2], torch.arange(2)
+    own, order = sweeps.expected_counts(weights)[2], torch.arange(2)
     values = own["values"]
     wrong = [values[:-1], values[:0], values.to(torch.float16), torch.stack([values, values], 1)[:, 0], values[None]]
     for bad in [{"values": v} for v in wrong] + [{}]:
         for use in (
             lambda bad=bad: sweeps.collapsed_vb(field, bad, order, 1),
-            lambda bad=bad: sweeps.collapsed_vb(field, own, order, 1, spare=bad),
+            lambda bad=bad: sweeps.collapsed_vb(field, own, order, 1, buffer=bad),
             lambda bad=bad: sweeps.total(bad),
-            lambda bad=bad: sweeps.of_sentences(bad, order),
+            lambda bad=bad: sweeps.dense_counts(bad, order),
         ):
-            with pytest.raises(ValueError, match="own counts of these sentences have values of"):
+            with pytest.raises(ValueError, match="sentence counts of these sentences have values of"):
                 use()
     for sentences in (torch.tensor([2]), torch.tensor([-1]), torch.tensor([2**40]), torch.tensor([0.0])):
         with pytest.raises(ValueError, match="^sentences must be"):
-            sweeps.of_sentences(own, sentences)
+            sweeps.dense_counts(own, sentences)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GRAMMARS if kind != "LatentAnnotations"])
@@ -122,13 +122,13 @@ def test_trees_that_are_none(kind):
 @pytest.mark.parametrize("kind", ["HMM", "CFG"])
 def test_second_order(kind):
     grammar, weights, words = GRAMMARS[kind]()
-    sweeps = SecondOrderSweeps(grammar, words)
-    own = sweeps.expect(weights)[2]
-    field = Field(sweeps.total(own), {n: torch.ones_like(w) for n, w in weights.items()})
+    sweeps = SecondOrderUpdates(grammar, words)
+    own = sweeps.expected_counts(weights)[2]
+    field = CorpusCounts(sweeps.total(own), {n: torch.ones_like(w) for n, w in weights.items()})
     for order in ORDERS.values():
         with pytest.raises(ValueError, match="^order must .*"):
             sweeps.collapsed_vb(field, own, order, 1)
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         sweeps.collapsed_vb(field, own, torch.arange(2), 0)
     with pytest.raises(ValueError, match="weights must be non-negative and finite"):
-        sweeps.expect({n: -w for n, w in weights.items()})
+        sweeps.expected_counts({n: -w for n, w in weights.items()})

@@ -60,9 +60,9 @@ def test_what_is_tied(tied: str, covariance: bool, valence_attach: bool) -> None
     values = numbered(structure)
     for block in ("attach", "stop"):
         torch.testing.assert_close(
-            structure.mix(block, values), expected_mixture(values, block, groups, covariance), rtol=0, atol=1e-9
+            structure.average(block, values), expected_mixture(values, block, groups, covariance), rtol=0, atol=1e-9
         )
-    assert torch.equal(structure.mix("root", values), values["root"])
+    assert torch.equal(structure.average("root", values), values["root"])
 
 
 def test_shapes_of_shared_experts() -> None:
@@ -109,7 +109,7 @@ def test_tied_start_keeps_the_grammar(covariance: bool, valence_attach: bool) ->
     start = structure.tied_start(untied, start_covariances(structure, TAGS))
     locs = {name: g.loc for name, g in start.items()}
     for name in grammar.blocks:
-        torch.testing.assert_close(structure.mix(name, locs), untied[name].loc)
+        torch.testing.assert_close(structure.average(name, locs), untied[name].loc)
     if not covariance:
         torch.testing.assert_close(locs["attach.verb"], untied["attach"].loc[[0, 2]].mean(0))
     for name, gaussian in start.items():

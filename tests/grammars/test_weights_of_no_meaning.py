@@ -71,7 +71,7 @@ def test_sweeps_refuse_such_weights(kind, bad):
         spoilt = {n: w.clone() for n, w in weights.items()}
         spoilt[name].view(-1)[0] = bad
         with pytest.raises(ValueError, match=f"weights must be non-negative and finite, but some of block '{name}'"):
-            grammar.sweeps(words).expect(spoilt)
+            grammar.collapsed_updates(words).expected_counts(spoilt)
 
 
 @pytest.mark.parametrize("shift", [700.0, -700.0, 800.0, -800.0])

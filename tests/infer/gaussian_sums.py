@@ -87,7 +87,7 @@ def bound(
     total = torch.zeros(())
     logs = {}
     for block in structure.blocks:
-        u, w = structure.mix(block, means), structure.mix(block, variances, variances=True)
+        u, w = structure.average(block, means), structure.average(block, variances, variances=True)
         logs[block] = log_weighted(u, w)
     for l, sentence in enumerate(corpus):
         own = {block: table[l if len(table) > 1 else 0] for block, table in logs.items()}

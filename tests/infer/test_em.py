@@ -173,7 +173,7 @@ def test_sentence_after_sentence_and_repeated_by_a_plate() -> None:
         expected, counts = likelihood_and_counts(sentences, {n: w.numpy() for n, w in start.items()})
         assert em.step() == pytest.approx(expected, rel=1e-12)
         assert objective == pytest.approx(expected, rel=1e-12)
-        site = next(iter(em._need_problem().reading.sentences)).name
+        site = next(iter(em._need_problem().traced.sentences)).name
         assert_close(em.weights(site), {n: normalized(counts[n], start[n].numpy()) for n in counts})
 
 

@@ -15,7 +15,7 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from pyrogram.charts.gaussians import experts
 from pyrogram.charts.gaussians import linear_algebra as lane_algebra
-from pyrogram.charts.gaussians.experts import ExpertRows, Priors
+from pyrogram.charts.gaussians.experts import ExpertLayout, Priors
 from pyrogram.charts.runtime.lanes import load, store
 
 Array = Any
@@ -49,7 +49,7 @@ class Problem:
             root = generator.normal(size=(length, length))
             sigma = root @ root.T / length + 0.3 * np.eye(length)
             self.covariances.append(spread * (sigma if flag else np.diag(np.diag(sigma))))
-        self.priors = priors_of(self.mus, self.covariances, flags)
+        self.priors = evaluate_priors(self.mus, self.covariances, flags)
         row_group, sizes, expert_group, expert, counts = [], [], [], [], []
         att_row, att_coord, att_scale = [], [], []
         for g, (rows, members) in enumerate(groups):
@@ -65,7 +65,7 @@ class Problem:
                     att_row.append(base + row)
                     att_coord.append(coord)
                     att_scale.append(1 / parts[row])
-        self.rows = ExpertRows(
+        self.rows = ExpertLayout(
             row_group=np.array(row_group),
             row_start=starts(sizes),
             expert_group=np.array(expert_group),
@@ -80,7 +80,7 @@ class Problem:
         self.f = generator.gamma(0.5, size, size=sum(sizes))
         total = sum(lengths[n] for n in expert)
         self.m, self.v = generator.normal(size=total), generator.gamma(2.0, 0.5, size=total)
-        self.u, self.w = experts.mixtures(self.rows, self.m, self.v)
+        self.u, self.w = experts.averages(self.rows, self.m, self.v)
 
     def update(self, *groups: int, **options: Any) -> None:
         chosen = np.array(groups) if groups else np.arange(len(self.groups))
@@ -141,7 +141,7 @@ def starts(sizes: Sequence[int]) -> Array:
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))])
 
 
-def priors_of(mus: list[Array], covariances: list[Array], full: Sequence[bool]) -> Priors:
+def evaluate_priors(mus: list[Array], covariances: list[Array], full: Sequence[bool]) -> Priors:
     precisions = [np.linalg.inv(sigma) for sigma in covariances]
     lengths = [len(mu) for mu in mus]
     return Priors(
@@ -224,7 +224,7 @@ def test_never_lowers_the_bound(layout: str, full: bool, size: float, spread: fl
     problem = Problem(*LAYOUTS[layout], full=full, seed=3, size=size, spread=spread)
     problem.m *= 5
     problem.v *= np.exp(5 * np.random.default_rng(4).normal(size=len(problem.v)))
-    problem.u, problem.w = experts.mixtures(problem.rows, problem.m, problem.v)
+    problem.u, problem.w = experts.averages(problem.rows, problem.m, problem.v)
     problem.f[::7] = 0
     before = problem.value()
     for _ in range(12):
@@ -269,7 +269,7 @@ def at_prior(problem: Problem) -> None:
         [np.arange(problem.priors.start[n], problem.priors.start[n + 1]) for n in problem.rows.expert]
     )
     problem.m[:], problem.v[:] = problem.priors.mu[picks], 1 / problem.priors.precision_diag[picks]
-    problem.u[:], problem.w[:] = experts.mixtures(problem.rows, problem.m, problem.v)
+    problem.u[:], problem.w[:] = experts.averages(problem.rows, problem.m, problem.v)
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -294,7 +294,7 @@ def test_mixtures_follow(layout: str) -> None:
     problem = Problem(*LAYOUTS[layout], seed=7)
     for _ in range(30):
         problem.update(steps=2, tolerance=0.0)
-    u, w = experts.mixtures(problem.rows, problem.m, problem.v)
+    u, w = experts.averages(problem.rows, problem.m, problem.v)
     np.testing.assert_allclose(problem.u, u, atol=1e-13)
     np.testing.assert_allclose(problem.w, w, atol=1e-13)
 
@@ -331,7 +331,7 @@ def test_nothing_depends_on_threads() -> None:
             experts.log_weights(problem.rows, problem.u, problem.w, np.arange(len(problem.groups)), psi)
             found += [problem.m, problem.v, problem.u, problem.w, psi]
             found += [*experts.moments(problem.rows, problem.priors, problem.m, problem.v)]
-            found += [experts.negkl(problem.rows, problem.priors, problem.m, problem.v)]
+            found += [experts.negative_kl(problem.rows, problem.priors, problem.m, problem.v)]
         results.append(found)
     for others in results[1:]:
         for one, other in zip(results[0], others, strict=True):
@@ -344,7 +344,7 @@ def test_log_weights_and_divergences(layout: str) -> None:
     lengths, groups = LAYOUTS[layout]
     problem = Problem(lengths, groups, full=[n % 2 == 0 for n in range(len(lengths))], seed=10)
     problem.v[:2], problem.v[-1] = 1e-200, 1e5
-    problem.u, problem.w = experts.mixtures(problem.rows, problem.m, problem.v)
+    problem.u, problem.w = experts.averages(problem.rows, problem.m, problem.v)
     rows = problem.rows
     psi = np.full_like(problem.u, 7.0)
     experts.log_weights(rows, problem.u, problem.w, np.array([0]), psi)
@@ -360,7 +360,7 @@ def test_log_weights_and_divergences(layout: str) -> None:
         full = MultivariateNormal(q.loc, scale_tril=q.scale.diag())
         prior = MultivariateNormal(torch.from_numpy(problem.mus[n]), torch.from_numpy(problem.covariances[n]))
         expected[rows.expert_group[e]] -= kl_divergence(full, prior).item()
-    np.testing.assert_allclose(experts.negkl(rows, problem.priors, problem.m, problem.v), expected, rtol=1e-10)
+    np.testing.assert_allclose(experts.negative_kl(rows, problem.priors, problem.m, problem.v), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -437,9 +437,9 @@ ONE_ROW: dict[str, Any] = {
     ],
 )
 def test_layouts_that_do_not_fit(name: str, value: list[Any]) -> None:
-    ExpertRows(**ONE_ROW)
+    ExpertLayout(**ONE_ROW)
     with pytest.raises(ValueError, match=name):
-        ExpertRows(**{**ONE_ROW, name: value})
+        ExpertLayout(**{**ONE_ROW, name: value})
 
 
 def test_arguments_that_do_not_fit() -> None:
@@ -449,13 +449,13 @@ def test_arguments_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="groups must ascend"):
         problem.update(3, 20)
     with pytest.raises(ValueError, match="m must be"):
-        experts.mixtures(problem.rows, problem.m[:-1], problem.v)
+        experts.averages(problem.rows, problem.m[:-1], problem.v)
     with pytest.raises(ValueError, match="f must be"):
         problem.f = problem.f.astype(np.float32)
         problem.update()
     other = Problem([3, 2], [([3], [(0, [(0, 0)])])])
     with pytest.raises(ValueError, match="as there are so many priors"):
-        experts.negkl(problem.rows, other.priors, problem.m, problem.v)
+        experts.negative_kl(problem.rows, other.priors, problem.m, problem.v)
     other = Problem([3, 2, 4], [([3], [(0, [(0, 0)])])])
     with pytest.raises(ValueError, match="other lengths"):
         experts.moments(problem.rows, other.priors, problem.m, problem.v)
@@ -479,7 +479,7 @@ def test_experts_that_begin_elsewhere_are_refused() -> None:
             Priors(**{name: np.array(x) for name, x in (two | change).items()})
     for name in ("expert", "row_group", "group_ptr", "att_row"):
         with pytest.raises(ValueError, match=f"^{name} must have one dimension"):
-            ExpertRows(**{**ONE_ROW, name: [ONE_ROW[name]]})
+            ExpertLayout(**{**ONE_ROW, name: [ONE_ROW[name]]})
 
 
 def test_logarithm_in_lanes() -> None:

@@ -76,7 +76,7 @@ def priors(loop: VariationalEM) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Means and spreads by Gaussian site at the parameters' present values."""
     problem, _ = loop._present()
     locs, spreads = {}, {}
-    for name, prior in problem.prior(problem.reading.parameter_values()).items():
+    for name, prior in problem.prior(problem.traced.parameter_values()).items():
         if isinstance(prior, Gaussian):
             locs[name] = prior.loc.clone()
             spread = prior.variance if prior.covariance is None else prior.covariance

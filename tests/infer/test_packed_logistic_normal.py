@@ -219,7 +219,7 @@ def test_initial_weights_set_q_and_the_means() -> None:
     loop = VariationalEM(
         partial(ln_model, start=initial_experts(WORDS, GRAMMAR, diagonal=True)), initial_weights={"rules": weights}
     )
-    loop._prepared(loop._read((WORDS, GRAMMAR), {}), loop._priors(loop._need_reading()))
+    loop._prepared(loop._read((WORDS, GRAMMAR), {}), loop._priors(loop._require_traced()))
     torch.testing.assert_close(loop.weights()["rules"], weights, rtol=1e-3, atol=0)
 
 

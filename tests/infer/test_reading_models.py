@@ -22,7 +22,7 @@ from pyrogram import DMV
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer import EM, ModelError, VariationalEM
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.tracing import trace_model
 
 WORDS = torch.tensor([[0, 1, -1], [1, 0, 1], [0, -1, -1]])
 GRAMMAR = DMV(2)
@@ -361,7 +361,7 @@ def test_parameters_of_modules(local: bool) -> None:
         assert EM(module).step() == pytest.approx(em.step(), rel=1e-12)
         prior = LearntPrior()
         vb = VariationalEM(prior).run(num_steps=3, progress=False)
-        assert float(prior.alpha.detach()) == pytest.approx(float(vb._priors(vb._need_reading())["root"][0])) != 1.5
+        assert float(prior.alpha.detach()) == pytest.approx(float(vb._priors(vb._require_traced())["root"][0])) != 1.5
 
 
 def test_reading_leaves_the_random_numbers_alone() -> None:
@@ -395,15 +395,15 @@ def test_the_model_is_run_once() -> None:
 
 
 def test_what_a_reading_says() -> None:
-    reading = read_model(dirichlet, "EM", WORDS, GRAMMAR, learn=True)
-    (site,) = reading.sentences
+    traced = trace_model(dirichlet, "EM", WORDS, GRAMMAR, learn=True)
+    (site,) = traced.sentences
     assert (site.name, site.grammar) == ("words", GRAMMAR)
-    assert site.sources == {"root": "root", "attach": "attach", "stop": "stop"}
-    assert set(reading.hyperparameters) == {"concentration.root", "concentration.attach", "concentration.stop"}
-    assert all(source.learns_prior for source in reading.sources.values())
-    assert float(reading.hyperparameters["concentration.root"].detach()) == pytest.approx(math.log(0.25))
-    fixed = read_model(dirichlet, "EM", WORDS, GRAMMAR)
-    assert not any(source.learns_prior for source in fixed.sources.values())
+    assert site.source_of_block == {"root": "root", "attach": "attach", "stop": "stop"}
+    assert set(traced.unconstrained) == {"concentration.root", "concentration.attach", "concentration.stop"}
+    assert all(source.learns_prior for source in traced.weight_sources.values())
+    assert float(traced.unconstrained["concentration.root"].detach()) == pytest.approx(math.log(0.25))
+    fixed = trace_model(dirichlet, "EM", WORDS, GRAMMAR)
+    assert not any(source.learns_prior for source in fixed.weight_sources.values())
 
 
 # ---------------------------------------------------------------------- initial weights

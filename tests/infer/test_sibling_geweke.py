@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.trials import Trials
+from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise
+from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.infer.lexical.hastings import SiblingHastings
 from pyrogram.infer.samplers.slice_sampling import slice_sweep
 
@@ -176,15 +176,15 @@ def seated(site: str, seen: list[tuple[Features, int, list[int]]], alpha: Tensor
     names = CONTEXTS[site][-1]
     keys = GRAMMAR.keys(site, {name: torch.tensor([features[name] for features, *_ in seen]) for name in names})
     notes = np.array([notes for *_, notes in seen], np.int32)
-    Trials(found, alpha, epsilon).put_back(keys, torch.tensor([value for _, value, _ in seen]), notes)
+    TrialSeating(found, alpha, epsilon).put_back(keys, torch.tensor([value for _, value, _ in seen]), notes)
     return found
 
 
 def move(state: State, generator: torch.Generator) -> None:
     """Trees by Metropolis-Hastings, seats by Gibbs sampling, hyperparameters of a site by slice sampling."""
-    franchises = {s: Franchise(state.restaurants[s], *state.alpha_epsilon(s)) for s in SITES}
+    predictors = {s: PitmanYorPredictor(state.restaurants[s], *state.alpha_epsilon(s)) for s in SITES}
     seed = int(torch.randint(2**31, (), generator=generator))
-    sampler = SiblingHastings(GRAMMAR, franchises, together=True, seated=True, seed=seed)
+    sampler = SiblingHastings(GRAMMAR, predictors, together=True, seated=True, seed=seed)
     *sentences, heads = state.columns
     state.columns[3] = sampler.run(*sentences, heads=heads, num_steps=2, progress=False).heads
     for site in ("tags", "words"):

@@ -19,10 +19,10 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.trials import Trials
+from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise
+from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.lexical.hastings import SiblingHastings
 
@@ -44,7 +44,7 @@ GRAMMAR = LexicalDependencies(S, W, CONTEXTS, num_cases=C)
 SENTENCE = ([0, 0, 0], [1, 0, 1], [0, 1, 0])
 
 
-def ours(paths: Any, seed: int = 0) -> dict[str, Franchise]:
+def ours(paths: Any, seed: int = 0) -> dict[str, PitmanYorPredictor]:
     """The training sentences, seated."""
     generator = torch.Generator().manual_seed(seed)
     found = {}
@@ -54,7 +54,7 @@ def ours(paths: Any, seed: int = 0) -> dict[str, Franchise]:
         for sentence in TRAINING:
             events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
             made.add(events.keys, events.values, alpha, epsilon, generator)
-        found[site] = Franchise(made, alpha, epsilon)
+        found[site] = PitmanYorPredictor(made, alpha, epsilon)
     return found
 
 
@@ -66,7 +66,7 @@ def naive(paths: str) -> Seats:
     return seats
 
 
-def with_one_table_each() -> tuple[dict[str, Franchise], Seats]:
+def with_one_table_each() -> tuple[dict[str, PitmanYorPredictor], Seats]:
     """Exact seats that are known: a training sentence of one word, all of whose events are first of their kind."""
     found, seats = {}, Seats(CONTEXTS, GRAMMAR.num_values, PARAMETERS, "exact")
     sentence = ([1], [0], [1], [0])
@@ -75,7 +75,7 @@ def with_one_table_each() -> tuple[dict[str, Franchise], Seats]:
         made = Restaurants(len(CONTEXTS[site]), GRAMMAR.num_values[site], "exact")
         events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
         made.add(events.keys, events.values, alpha, epsilon)
-        found[site] = Franchise(made, alpha, epsilon)
+        found[site] = PitmanYorPredictor(made, alpha, epsilon)
     ((share, _),) = list(seats.seatings(sentence_events(*sentence)))
     assert share == 1.0  # there is but one way to sit
     seats.paths = "maximal"
@@ -158,7 +158,7 @@ def test_exact_seats_belong_to_the_state() -> None:
     """From exact draws of trees and seats, one step leads to the same distribution over both."""
     sentence = ([1, 1], [0, 1], [1, 1])
     trees = projective_trees(2)
-    franchises, seats = with_one_table_each()
+    predictors, seats = with_one_table_each()
     states: dict[tuple[int, float], float] = {}
     for i, heads in enumerate(trees.tolist()):
         for share, p in seats.seatings(sentence_events(*sentence, heads)):
@@ -169,7 +169,7 @@ def test_exact_seats_belong_to_the_state() -> None:
     number = 10000
     start = torch.multinomial(weights, number, replacement=True)
     heads = trees[torch.tensor([keys[k][0] for k in start])]
-    sampler = SiblingHastings(GRAMMAR, franchises, seed=1)
+    sampler = SiblingHastings(GRAMMAR, predictors, seed=1)
     sampler.run(*copies(sentence, heads), heads=heads, num_steps=0, progress=False)
     log_p = torch.tensor([keys[k][1] for k in start.tolist()])
     state = sampler._need_state()
@@ -200,10 +200,10 @@ def test_tags_are_sampled_with_trees() -> None:
     assert p_value(after.bincount(minlength=len(states)), pi / pi.sum()) > 1e-4
 
 
-def state_of(franchises: Mapping[str, Franchise]) -> list[Any]:
+def state_of(predictors: Mapping[str, PitmanYorPredictor]) -> list[Any]:
     """Counts at all levels, and the joint, which depends on the sizes of all tables."""
     found: list[Any] = []
-    for f in franchises.values():
+    for f in predictors.values():
         for level in range(f.restaurants.num_levels):
             rows = torch.stack(list(f.restaurants.table(level)), 1).tolist()
             found.append(sorted(rows))
@@ -213,10 +213,10 @@ def state_of(franchises: Mapping[str, Franchise]) -> list[Any]:
 
 def test_what_is_taken_out_goes_back_to_its_table() -> None:
     generator = torch.Generator().manual_seed(5)
-    franchises = ours("exact")
-    before = state_of(franchises)
-    for site, f in franchises.items():
-        trials = Trials(f.restaurants, f.concentration, f.discount)
+    predictors = ours("exact")
+    before = state_of(predictors)
+    for site, f in predictors.items():
+        trials = TrialSeating(f.restaurants, f.concentration, f.discount)
         for seed in range(30):
             sentence = TRAINING[seed % 2]
             events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
@@ -226,24 +226,24 @@ def test_what_is_taken_out_goes_back_to_its_table() -> None:
             assert log_p < 0 and again < 0
             trials.take_back(other.keys, other.values, places)
             trials.put_back(events.keys, events.values, notes)
-    assert state_of(franchises) == before
+    assert state_of(predictors) == before
 
 
 def test_what_is_not_there_cannot_be_taken_out() -> None:
-    franchises = ours("exact")
-    before = state_of(franchises)
-    f = franchises["words"]
+    predictors = ours("exact")
+    before = state_of(predictors)
+    f = predictors["words"]
     events = GRAMMAR.events(*map(torch.tensor, (*SENTENCE, [2, 0, 2])))["words"]
     with pytest.raises(ValueError, match="cannot be removed"):
         often = [k.repeat(9) for k in events.keys], events.values.repeat(9)
-        Trials(f.restaurants, f.concentration, f.discount).take_out(*often)
-    assert state_of(franchises) == before
+        TrialSeating(f.restaurants, f.concentration, f.discount).take_out(*often)
+    assert state_of(predictors) == before
 
 
 def test_where_groups_begin_and_notes_of_others() -> None:
     """Compiled code would follow both out of its arrays."""
     f = ours("exact")["words"]
-    trials = Trials(f.restaurants, f.concentration, f.discount)
+    trials = TrialSeating(f.restaurants, f.concentration, f.discount)
     events = GRAMMAR.events(*map(torch.tensor, TRAINING[0]))["words"]
     M = len(events)
     starts = [[0, 99], [0, 2**40], [-5, M], [0, M - 1], [M, 0, M], [], [[0, M]], [0.0, M]]
@@ -260,14 +260,14 @@ def test_where_groups_begin_and_notes_of_others() -> None:
 
 
 def test_sentences_that_are_judged_together_leave_the_tables_with_their_chain() -> None:
-    franchises = ours("exact")
-    before = {site: f.restaurants.num_observations for site, f in franchises.items()}
-    sampler = SiblingHastings(GRAMMAR, franchises, together=True, seed=4)
+    predictors = ours("exact")
+    before = {site: f.restaurants.num_observations for site, f in predictors.items()}
+    sampler = SiblingHastings(GRAMMAR, predictors, together=True, seed=4)
     sampler.run(*copies(SENTENCE, torch.zeros(2, 3)), num_steps=3, progress=False)
-    assert franchises["tags"].restaurants.num_observations == before["tags"] + 18
+    assert predictors["tags"].restaurants.num_observations == before["tags"] + 18
     assert bool(sampler.log_probs.isfinite().all())
     sampler.run(*copies(([1], [0], [1]), torch.zeros(1, 1)), num_steps=1, progress=False)
-    after = {site: f.restaurants.num_observations for site, f in franchises.items()}
+    after = {site: f.restaurants.num_observations for site, f in predictors.items()}
     assert after == {"tags": before["tags"] + 3, "words": before["words"] + 1, "cases": before["cases"] + 1}
 
 

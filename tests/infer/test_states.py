@@ -13,7 +13,9 @@ import pyro
 import pytest
 import torch
 from infer.gaussian_sums import dense
-from pyrogram.models import dirichlet, logistic_normal, maximum_likelihood
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
 from safetensors.torch import save
 from torch import Tensor
 

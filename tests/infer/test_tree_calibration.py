@@ -10,11 +10,11 @@ import pytest
 import torch
 from infer.tree_calibration import Draws, exact_draws, geweke, mean_p_value, posterior_samples, rank_p_value
 
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammars import DMV
 from pyrogram.infer import TreeGibbs, TreeHastings
 from pyrogram.infer.samplers import base, tree_gibbs
 from pyrogram.infer.samplers.problem import TreeProblem
-from pyrogram.sweeps import Sweeps
 
 pytestmark = pytest.mark.slow
 LEAST = 1e-4  # p-value
@@ -67,7 +67,7 @@ def test_counts_of_the_sweep_before_are_seen(few):
 
 
 def test_proposals_that_are_always_accepted_are_seen(few):
-    class AcceptsAll(Sweeps):
+    class AcceptsAll(CollapsedUpdates):
         def _log_predictive(self, field, tree):
             return 0.0
 
@@ -75,7 +75,7 @@ def test_proposals_that_are_always_accepted_are_seen(few):
             return torch.zeros(len(counts["root"]), dtype=torch.float64)
 
     class Grammar(DMV):
-        def sweeps(self, words):
+        def collapsed_updates(self, words):
             return AcceptsAll(self, words)
 
     assert mean_p_value(few, geweke(TreeHastings, few, grammar=Grammar(2))) < LEAST

@@ -17,11 +17,11 @@ from testing.toy import Chain
 from torch.distributions import constraints
 
 from pyrogram import models
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
-from pyrogram.sweeps import Field, Sweeps
 
 # Trees that repeat an event, so that acceptance is below one.
 REPEATS = [[0, 0, 0], [0, 0], [0, 1]]
@@ -69,8 +69,8 @@ def test_the_chain_is_right(name, temperature):
 @pytest.mark.parametrize(("batch_size", "temperature"), [(1, 1.0), (2, 1.0), (8, 1.0), (2, 2.0)])
 def test_one_sweep_has_the_exact_transition_probabilities(name, plain, batch_size, temperature):
     corpus = tiny(name)
-    sweeps = Sweeps(corpus.grammar, corpus.words) if plain else corpus.grammar.sweeps(corpus.words)
-    if not plain and type(sweeps) is Sweeps:
+    sweeps = CollapsedUpdates(corpus.grammar, corpus.words) if plain else corpus.grammar.collapsed_updates(corpus.words)
+    if not plain and type(sweeps) is CollapsedUpdates:
         pytest.skip("no compiled sweeps")
     matrix = corpus.sweep([0, 1, 2], batch_size, temperature)
     alpha, generator = tensors(corpus.alpha), torch.Generator().manual_seed(1)
@@ -80,7 +80,7 @@ def test_one_sweep_has_the_exact_transition_probabilities(name, plain, batch_siz
         counts = sweeps.counts(corpus.as_trees(corpus.states[start]))
         for _ in range(repeats):
             trees = corpus.as_trees(corpus.states[start])
-            field = Field({n: f.clone() for n, f in counts.items()}, alpha)
+            field = CorpusCounts({n: f.clone() for n, f in counts.items()}, alpha)
             sweeps.hastings(field, trees, torch.arange(3), batch_size, generator=generator, temperature=temperature)
             observed[corpus.number[corpus.as_state(trees)]] += 1
         assert_close(field.counts, {n: f.numpy() for n, f in sweeps.counts(trees).items()})
@@ -110,11 +110,11 @@ def test_averages_are_those_of_the_posterior(sampler):
     chain = sampler(models.dirichlet, seed=3, initial_weights="random", order="shuffled")
     kwargs = {"concentration": tensors(corpus.alpha)}
     chain.run(corpus.words, corpus.grammar, num_steps=2500, burn_in=100, progress=False, **kwargs)
-    for name, mean in corpus.mean_weights().items():
+    for name, mean in corpus.posterior_mean().items():
         np.testing.assert_allclose(chain.weights()[name].numpy(), mean, atol=0.05)
     log_evidence, means = collapsed(REPEATS, corpus.alpha)
     assert log_evidence == pytest.approx(corpus.evidence)
-    assert_close(corpus.mean_weights(), means)
+    assert_close(corpus.posterior_mean(), means)
     arcs = np.zeros((3, 4, 4))
     for share, s in zip(corpus.posterior, corpus.states, strict=True):
         for i, k in enumerate(s):
@@ -137,7 +137,7 @@ def test_parts_average_to_marginals(name):
     trees = [corpus.as_trees(s) for s in corpus.states]
     shares = torch.stack([given.log_prob(t).sum().exp() for t in trees])
     assert float(shares.sum()) == pytest.approx(1)
-    sweeps, mean = Sweeps(corpus.grammar, corpus.words), 0
+    sweeps, mean = CollapsedUpdates(corpus.grammar, corpus.words), 0
     for share, t in zip(shares, trees, strict=True):
         mean = mean + share * sweeps.parts(t)
     torch.testing.assert_close(mean, given.marginals())
@@ -159,13 +159,13 @@ def test_long_sentences_do_not_underflow():
     words = torch.randint(0, 2, (3, 90))
     alpha = {n: torch.full(b.shape, 0.5) for n, b in grammar.blocks.items()}
     alpha["attach"] = torch.tensor([1e-12, 1.0]).expand(2, 2, 2).clone()
-    sweeps, trees = grammar.sweeps(words), None
+    sweeps, trees = grammar.collapsed_updates(words), None
     uniform = {n: b.uniform(torch.ones(())).log() for n, b in grammar.blocks.items()}
     trees = sweeps.draw(uniform, torch.Generator().manual_seed(0))
-    field = Field(sweeps.counts(trees), alpha)
+    field = CorpusCounts(sweeps.counts(trees), alpha)
     for _ in range(3):
         sweeps.hastings(field, trees, torch.arange(3), 8, generator=torch.Generator().manual_seed(1))
-    assert_close(field.counts, {n: f.numpy() for n, f in Sweeps(grammar, words).counts(trees).items()})
+    assert_close(field.counts, {n: f.numpy() for n, f in CollapsedUpdates(grammar, words).counts(trees).items()})
 
 
 @pytest.mark.parametrize("options", [{}, {"order": "shuffled"}, {"annealing": (5.0, 10)}])

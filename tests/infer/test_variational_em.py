@@ -331,7 +331,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
         else:
             found = np.array(sum(s.sum() for s in slopes.values()))
         np.testing.assert_allclose(found, 0, atol=2e-4)
-    learnt = {n for n, source in vb._need_problem().reading.sources.items() if source.learns_prior}
+    learnt = {n for n, source in vb._need_problem().traced.weight_sources.items() if source.learns_prior}
     assert learnt == ({"attach"} if concentrations is only_attach else {"root", "attach", "stop"})
 
 

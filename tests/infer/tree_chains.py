@@ -110,7 +110,7 @@ class TinyCorpus:
             found.append(self.trees[i].index(tuple(row[: len(self.trees[i][0])])))
         return tuple(found)
 
-    def mean_weights(self):
+    def posterior_mean(self):
         """The posterior means of the weights."""
         mean = {n: np.zeros(a.shape) for n, a in self.alpha.items()}
         for share, s in zip(self.posterior, self.states, strict=True):

@@ -192,7 +192,7 @@ def test_shared_logistic_normal_starts_at_the_weights() -> None:
     shared_logistic_normal(WORDS, GRAMMAR, structure, start=start)
     locs = {name: pyro.param(f"loc.experts.{name}").detach() for name in structure.experts}
     for name, w in weights.items():
-        torch.testing.assert_close(softmax(structure.mix(name, locs)), w.clamp_min(1e-4), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(softmax(structure.average(name, locs)), w.clamp_min(1e-4), rtol=1e-3, atol=1e-3)
     for name, matrix in matrices.items():
         found = pyro.param(f"covariance.experts.{name}").detach()
         torch.testing.assert_close(found, matrix.expand(found.shape))
@@ -209,7 +209,7 @@ def test_first_without_tying_then_with_it() -> None:
     shared_logistic_normal(WORDS, GRAMMAR, structure, start=start)
     locs = {name: pyro.param(f"loc.experts.{name}").detach() for name in structure.experts}
     for name in GRAMMAR.blocks:
-        torch.testing.assert_close(structure.mix(name, locs), pyro.param(f"loc.{name}").detach())
+        torch.testing.assert_close(structure.average(name, locs), pyro.param(f"loc.{name}").detach())
 
 
 def test_untied_structure_is_the_logistic_normal() -> None:

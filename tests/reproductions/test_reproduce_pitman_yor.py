@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import torch
-from pyrogram.models import observed
+from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from safetensors.torch import load_file
 
@@ -18,7 +18,7 @@ from pyrogram.cli import main
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import CASES, LexicalCorpus
 from pyrogram.grammars import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise, LexicalParser
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from reproductions.pitman_yor.experiment import PitmanYorTable, read_experiment
 from reproductions.pitman_yor.pictures import all_pictures
@@ -110,11 +110,13 @@ def test_rows_are_those_of_the_library(run, banks, row, double):
     train, test = corpora(banks)
     prior, _, paths = row.rpartition("-")
     grammar = LexicalDependencies(len(train.tag_vocab), len(train.lexicon))
-    events = observed(grammar.events(train.tags, train.words, train.cases, train.heads))
+    events = observed_events(grammar.events(train.tags, train.words, train.cases, train.heads))
     for start in (1,) if row in ONE else (1, 2):
         chain = PitmanYorSampler(partial(pitman_yor_dependency, prior=prior, paths=paths), seed=SEED + start)
         chain.run(*events, grammar.num_values, num_steps=1 if row in ONE else STEPS, progress=False)
-        predict = {s: Franchise(chain.restaurants[s], chain.concentration[s], chain.discount[s]) for s in events[0]}
+        predict = {
+            s: PitmanYorPredictor(chain.restaurants[s], chain.concentration[s], chain.discount[s]) for s in events[0]
+        }
         parser, sentences = LexicalParser(grammar, predict), (test.tags, test.words, test.cases)
         parsed = parser.parse(*sentences)
         sampled = parser.sample(*sentences, 10, torch.Generator().manual_seed(SEED + start))

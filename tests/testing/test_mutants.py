@@ -371,22 +371,22 @@ class Remembers(DMV):
 
 
 class OneRowForAll(DMV):
-    def rows(self, words):
+    def sentence_multinomials(self, words):
         rows = super().rows(words)
         compute = rows.expected_counts
 
-        def expected_counts(log_rows, sentences=None):
-            return compute({name: t.mean(0).expand(t.shape).clone() for name, t in log_rows.items()}, sentences)
+        def expected_counts(log_weights, sentences=None):
+            return compute({name: t.mean(0).expand(t.shape).clone() for name, t in log_weights.items()}, sentences)
 
         rows.expected_counts = expected_counts
         return rows
 
 
 class CountsUnwantedSentences(DMV):
-    def rows(self, words):
+    def sentence_multinomials(self, words):
         rows = super().rows(words)
         compute = rows.expected_counts
-        rows.expected_counts = lambda log_rows, sentences=None: compute(log_rows)
+        rows.expected_counts = lambda log_weights, sentences=None: compute(log_weights)
         return rows
 
 

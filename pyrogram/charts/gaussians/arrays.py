@@ -8,7 +8,7 @@ from pyrogram.charts.runtime.arrays import Array
 
 
 class LayoutArrays(NamedTuple):
-    """The arrays of :class:`.layout.ExpertRows` that compiled code reads."""
+    """The arrays of :class:`.layout.ExpertLayout` that compiled code reads."""
 
     row_ptr: Array
     row_start: Array
@@ -29,7 +29,7 @@ class LayoutArrays(NamedTuple):
 
 
 class PriorArrays(NamedTuple):
-    """The arrays of :class:`.layout.Priors` that compiled code reads."""
+    """The arrays of :class:`.layout.ExpertPriors` that compiled code reads."""
 
     mu: Array
     start: Array

@@ -25,7 +25,7 @@ from pyrogram.charts.runtime.threads import take
 from .arrays import LayoutArrays, PriorArrays, State
 from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, TIMES, Cells
 from .linear_algebra import WIDTH
-from .newton import climb
+from .newton import maximise
 
 
 class Scratch(NamedTuple):
@@ -143,7 +143,7 @@ def _newton_steps(
         k = table[: x.att_ptr[e + 1] - x.att_ptr[e]]
         batch = own[begin : begin + count]
         _read(scratch, k, x, prior, state, batch, length, diagonal)
-        left = climb(mem, c, k, length, diagonal, steps, tolerance)
+        left = maximise(mem, c, k, length, diagonal, steps, tolerance)
         _write(scratch, k, x, state, batch, length)
         store(mem, c.alpha, left)
         for lane in range(count):

@@ -8,7 +8,7 @@ Figure 3, with Lambda = Sigma^-1 where the appendix prints Sigma). For a multino
 
     u_k = sum of m / |J_k|      w_k = sum of v / |J_k|^2      psi_k = u_k - log sum_i exp(u_ki + w_ki / 2)
 
-and a group's bound is log Z(exp psi) + negkl. Only what occurs in a group is stored; arrays of numbers are flat,
+and a group's bound is log Z(exp psi) + negative_kl. Only what occurs in a group is stored; arrays of numbers are flat,
 row behind row, and belong to the caller.
 """
 
@@ -23,74 +23,74 @@ from . import sums
 from .arrays import State
 from .batches import Scratch, update_blocks
 from .direction import make_cells
-from .layout import ExpertRows, Priors
+from .layout import ExpertLayout, ExpertPriors
 
-__all__ = ["ExpertRows", "Priors", "log_weights", "mixtures", "moments", "negkl", "update"]
+__all__ = ["ExpertLayout", "ExpertPriors", "log_weights", "averages", "moments", "negative_kl", "update"]
 
 
-def mixtures(rows: ExpertRows, m: Array, v: Array) -> tuple[Array, Array]:
+def averages(layout: ExpertLayout, m: Array, v: Array) -> tuple[Array, Array]:
     """Mixed means u and mixed variances w of all multinomial rows."""
-    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
-    u, w = np.zeros(rows.row_start[-1]), np.zeros(rows.row_start[-1])
-    sums.mix(rows.arrays, m, v, u, w)
+    _check_arrays(m=(m, layout.expert_start), v=(v, layout.expert_start))
+    u, w = np.zeros(layout.row_start[-1]), np.zeros(layout.row_start[-1])
+    sums.average(layout.arrays, m, v, u, w)
     return u, w
 
 
-def log_weights(rows: ExpertRows, u: Array, w: Array, groups: Array, psi: Array) -> None:
+def log_weights(layout: ExpertLayout, u: Array, w: Array, groups: Array, psi: Array) -> None:
     """psi = u - log sum exp(u + w/2) of the multinomial rows of the listed groups, in place."""
-    _check_arrays(u=(u, rows.row_start), w=(w, rows.row_start), psi=(psi, rows.row_start))
-    groups = _check_groups(rows, groups)
-    start = rows.row_start[rows.row_ptr]
+    _check_arrays(u=(u, layout.row_start), w=(w, layout.row_start), psi=(psi, layout.row_start))
+    groups = _check_groups(layout, groups)
+    start = layout.row_start[layout.row_ptr]
     sizes = np.diff(start)[groups]
 
     def work(turns: Array) -> None:
         mem = np.zeros(int(sizes.max(initial=0)) + sums.WIDTH)
-        sums.log_weights(rows.arrays, u, w, groups, turns, mem, psi)
+        sums.log_weights(layout.arrays, u, w, groups, turns, mem, psi)
 
     run_workers(work, cost=20.0 * sizes.sum())
 
 
-def negkl(rows: ExpertRows, priors: Priors, m: Array, v: Array, groups: Array | None = None) -> Array:
+def negative_kl(layout: ExpertLayout, priors: ExpertPriors, m: Array, v: Array, groups: Array | None = None) -> Array:
     """(G,): minus the Kullback-Leibler divergence from q to the prior, summed over the expert rows of each group.
 
     :param groups: those wanted, zero for others; None: all.
     """
-    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
-    _check_priors(rows, priors)
-    out = np.zeros(rows.num_groups)
-    groups = np.arange(rows.num_groups) if groups is None else _check_groups(rows, groups)
-    share = len(groups) / max(rows.num_groups, 1)
+    _check_arrays(m=(m, layout.expert_start), v=(v, layout.expert_start))
+    _check_priors(layout, priors)
+    out = np.zeros(layout.num_groups)
+    groups = np.arange(layout.num_groups) if groups is None else _check_groups(layout, groups)
+    share = len(groups) / max(layout.num_groups, 1)
 
     def work(turns: Array) -> None:
-        d, y = np.zeros((2, int(rows.length.max(initial=0))))
-        sums.negkl(rows.arrays, priors.arrays, m, v, groups, turns, d, y, out)
+        d, y = np.zeros((2, int(layout.length.max(initial=0))))
+        sums.negative_kl(layout.arrays, priors.arrays, m, v, groups, turns, d, y, out)
 
-    run_workers(work, cost=share * _cost(rows, priors, 10.0, 2))
+    run_workers(work, cost=share * _cost(layout, priors, 10.0, 2))
     return out
 
 
-def moments(rows: ExpertRows, priors: Priors, m: Array, v: Array) -> tuple[Array, Array, Array]:
+def moments(layout: ExpertLayout, priors: ExpertPriors, m: Array, v: Array) -> tuple[Array, Array, Array]:
     """What the M-step needs of each expert, summed over its rows.
 
     :returns: the number of rows (N,); sum of m - mu, flat like ``priors.mu``; sum of (m - mu)(m - mu)' + diag(v), flat
         like ``priors.precision``: only the diagonal of it where the covariance is diagonal.
     """
-    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
-    _check_priors(rows, priors)
+    _check_arrays(m=(m, layout.expert_start), v=(v, layout.expert_start))
+    _check_priors(layout, priors)
     first = np.zeros((sums.PARTS, len(priors.mu)))
     second = np.zeros((sums.PARTS, len(priors.precision)))
 
     def work(turns: Array) -> None:
-        d = np.zeros(int(rows.length.max(initial=0)))
-        sums.moments(rows.arrays, priors.arrays, m, v, turns, d, first, second)
+        d = np.zeros(int(layout.length.max(initial=0)))
+        sums.moments(layout.arrays, priors.arrays, m, v, turns, d, first, second)
 
-    run_workers(work, cost=_cost(rows, priors, 4.0, 2))
-    return np.bincount(rows.expert, minlength=len(priors.length)), first.sum(0), second.sum(0)
+    run_workers(work, cost=_cost(layout, priors, 4.0, 2))
+    return np.bincount(layout.expert, minlength=len(priors.length)), first.sum(0), second.sum(0)
 
 
 def update(
-    rows: ExpertRows,
-    priors: Priors,
+    layout: ExpertLayout,
+    priors: ExpertPriors,
     f: Array,
     m: Array,
     v: Array,
@@ -106,34 +106,40 @@ def update(
     An expert that shares no multinomial with another climbs alone, those that do take turns. No step lowers the bound.
 
     :param f: expected counts, flat like u.
-    :param u, w: what :func:`mixtures` returns for m and v; kept so.
+    :param u, w: what :func:`averages` returns for m and v; kept so.
     :param groups: distinct, ascending.
     :param steps: at most so many Newton steps for each expert row.
     :param tolerance: in nats: an expert is done (the experts of a group that take turns are done) when the last step
         was taken with no more than this to gain.
     :raises ValueError: if arrays have another size or dtype than the rows say.
     """
-    _check_arrays(m=(m, rows.expert_start), v=(v, rows.expert_start))
-    _check_arrays(f=(f, rows.row_start), u=(u, rows.row_start), w=(w, rows.row_start))
-    _check_priors(rows, priors)
-    order, block_ptr = rows.blocks(_check_groups(rows, groups))
-    x, prior, state = rows.arrays, priors.arrays, State(f, m, v, u, w)
-    gain = np.zeros(rows.num_groups)
-    most = int(np.diff(rows.att_ptr).max(initial=0))
-    sizes = int(rows.length.max(initial=0)), rows.most_coordinates, rows.most_slots, most, not priors.diagonal.all()
+    _check_arrays(m=(m, layout.expert_start), v=(v, layout.expert_start))
+    _check_arrays(f=(f, layout.row_start), u=(u, layout.row_start), w=(w, layout.row_start))
+    _check_priors(layout, priors)
+    order, block_ptr = layout.blocks(_check_groups(layout, groups))
+    x, prior, state = layout.arrays, priors.arrays, State(f, m, v, u, w)
+    gain = np.zeros(layout.num_groups)
+    most = int(np.diff(layout.att_ptr).max(initial=0))
+    sizes = (
+        int(layout.length.max(initial=0)),
+        layout.most_coordinates,
+        layout.most_slots,
+        most,
+        not priors.diagonal.all(),
+    )
 
     def work(turns: Array) -> None:
         mem, cells = make_cells(*sizes)
         scratch = Scratch(mem, cells, np.zeros((most, 6), np.int64), np.zeros((3, 8), np.int64))
         update_blocks(scratch, x, prior, state, order, block_ptr, turns, (steps, tolerance), gain)
 
-    run_workers(work, cost=steps * _cost(rows, priors, 100.0, 3) * len(order) / max(len(rows.expert), 1))
+    run_workers(work, cost=steps * _cost(layout, priors, 100.0, 3) * len(order) / max(len(layout.expert), 1))
 
 
-def _cost(rows: ExpertRows, priors: Priors, per_coordinate: float, power: int) -> float:
+def _cost(layout: ExpertLayout, priors: ExpertPriors, per_coordinate: float, power: int) -> float:
     """Rough number of operations of all expert rows: so many per coordinate, and length**power if full."""
-    length = rows.length.astype(np.float64)
-    return float((per_coordinate * length + np.where(priors.diagonal[rows.expert], 0, length**power)).sum())
+    length = layout.length.astype(np.float64)
+    return float((per_coordinate * length + np.where(priors.diagonal[layout.expert], 0, length**power)).sum())
 
 
 def _check_arrays(**arrays: tuple[Array, Array]) -> None:
@@ -143,15 +149,15 @@ def _check_arrays(**arrays: tuple[Array, Array]) -> None:
             raise ValueError(f"{name} must be a contiguous float64 array of shape ({start[-1]},), but is {found}")
 
 
-def _check_groups(rows: ExpertRows, groups: Array) -> Array:
+def _check_groups(layout: ExpertLayout, groups: Array) -> Array:
     groups = np.ascontiguousarray(groups, np.int64)
-    if len(groups) and (groups[0] < 0 or groups[-1] >= rows.num_groups or (np.diff(groups) <= 0).any()):
-        raise ValueError(f"groups must ascend strictly within 0..{rows.num_groups - 1}, but are {groups}")
+    if len(groups) and (groups[0] < 0 or groups[-1] >= layout.num_groups or (np.diff(groups) <= 0).any()):
+        raise ValueError(f"groups must ascend strictly within 0..{layout.num_groups - 1}, but are {groups}")
     return groups
 
 
-def _check_priors(rows: ExpertRows, priors: Priors) -> None:
-    if len(rows.expert) and (rows.expert.min() < 0 or rows.expert.max() >= len(priors.length)):
+def _check_priors(layout: ExpertLayout, priors: ExpertPriors) -> None:
+    if len(layout.expert) and (layout.expert.min() < 0 or layout.expert.max() >= len(priors.length)):
         raise ValueError(f"expert must be in 0..{len(priors.length) - 1}, as there are so many priors")
-    if (priors.length[rows.expert] != rows.length).any():
+    if (priors.length[layout.expert] != layout.length).any():
         raise ValueError("expert_start gives experts other lengths than their priors have")

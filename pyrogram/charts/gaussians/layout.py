@@ -21,7 +21,7 @@ BLOCK = 64
 
 
 @dataclass(eq=False)
-class ExpertRows:
+class ExpertLayout:
     """Which multinomials and experts occur in which group, and how they belong together.
 
     A *multinomial row* is a multinomial in a group, an *expert row* an expert in a group; each expert once. All
@@ -30,7 +30,7 @@ class ExpertRows:
     :param row_group: (R,), the group of each multinomial row, ascending.
     :param row_start: (R+1,), row r has the coordinates ``row_start[r]:row_start[r+1]`` of f, u, w and psi.
     :param expert_group: (E,), the group of each expert row, ascending.
-    :param expert: (E,), the expert of each expert row: its number in :class:`Priors`.
+    :param expert: (E,), the expert of each expert row: its number in :class:`ExpertPriors`.
     :param expert_start: (E+1,), expert row e has the coordinates ``expert_start[e]:expert_start[e+1]`` of m and v.
     :param group_ptr: (G+1,), the expert rows of group g are ``group_ptr[g]:group_ptr[g+1]``.
     :param att_ptr: (E+1,), the attachments of expert row e are ``att_ptr[e]:att_ptr[e+1]``.
@@ -164,7 +164,7 @@ class ExpertRows:
 
 
 @dataclass(eq=False)
-class Priors:
+class ExpertPriors:
     """The Gaussian of each expert: N experts of any lengths, their numbers one behind the other.
 
     :param mu: flat means.

@@ -44,7 +44,7 @@ FAIR = 0.25  # of what the slope promises must be gained: half of it near the op
 
 
 @njit(nogil=True, forceinline=True)
-def climb(mem: Array, c: Cells, k: Array, length: int, diagonal: bool, steps: int, tolerance: float) -> Lanes:
+def maximise(mem: Array, c: Cells, k: Array, length: int, diagonal: bool, steps: int, tolerance: float) -> Lanes:
     """Newton steps until no lane has more than ``tolerance`` to gain; what the last directions promised to gain.
 
     :param k: the table of attachments.

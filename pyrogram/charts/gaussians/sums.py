@@ -22,7 +22,7 @@ PARTS = 8
 
 
 @kernel
-def mix(x: LayoutArrays, m: Array, v: Array, u: Array, w: Array) -> None:
+def average(x: LayoutArrays, m: Array, v: Array, u: Array, w: Array) -> None:
     """Add the segments of all expert rows to u and w."""
     for e in range(len(x.expert_start) - 1):
         for a in range(x.att_ptr[e], x.att_ptr[e + 1]):
@@ -71,7 +71,7 @@ def _log_weights(starts: Array, u: Array, w: Array, mem: Array, psi: Array) -> N
 
 
 @kernel
-def negkl(
+def negative_kl(
     x: LayoutArrays,
     prior: PriorArrays,
     m: Array,

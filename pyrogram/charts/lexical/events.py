@@ -83,7 +83,7 @@ def tree_events(tags: Array, words: Array, cases: Array, heads: Array, wall: Arr
     starts[tags.shape[0]] = k
 
 
-def rows_of_trees(
+def tree_features(
     tags: np.ndarray, words: np.ndarray, cases: np.ndarray, heads: np.ndarray, wall: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (3 times the number of words, 8) and where each sentence's begin (N + 1,); every tree has one root."""
@@ -97,7 +97,7 @@ def rows_of_trees(
     return out, starts
 
 
-def rows_of_words(tags: np.ndarray, words: np.ndarray, cases: np.ndarray) -> np.ndarray:
+def word_features(tags: np.ndarray, words: np.ndarray, cases: np.ndarray) -> np.ndarray:
     """A row for every word in the order of the sentences, without anything of heads."""
     inside = tags >= 0
     out = np.zeros((int(inside.sum()), NUM_COLUMNS), np.int64)

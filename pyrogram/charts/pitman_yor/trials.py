@@ -228,7 +228,7 @@ def _return_all(a: Arrays, contexts: Array, values: Array, notes: Array) -> None
 # ---------------------------------------------------------------------- of restaurants
 
 
-class Trials:
+class TrialSeating:
     """Trial observations at restaurants, which are as before when it is over but for room that was made.
 
     :param restaurants: their arrays grow; a table's customers, and their probabilities, stay as they are.
@@ -237,7 +237,7 @@ class Trials:
 
     def __init__(self, restaurants: Restaurants, concentration: Tensor, discount: Tensor) -> None:
         self.restaurants = restaurants
-        self._alpha, self._epsilon = parameters(concentration, discount, restaurants.num_levels)
+        self._concentration, self._discount = parameters(concentration, discount, restaurants.num_levels)
         self._paths = PATHS.index(restaurants.paths)
 
     def weigh(
@@ -262,22 +262,24 @@ class Trials:
         state, at = self.restaurants.stream(generator), 0
         while at != DONE:
             arrays = self.restaurants.with_room(longest)
-            at = weigh(arrays, contexts, what, begins, self._alpha, self._epsilon, self._paths, state, at, total)
+            at = weigh(
+                arrays, contexts, what, begins, self._concentration, self._discount, self._paths, state, at, total
+            )
         return torch.from_numpy(total)
 
-    def take_out(
+    def unseat_drawn(
         self, keys: Sequence[Tensor], values: Tensor, generator: torch.Generator | None = None
     ) -> tuple[float, Any]:
         """Unseat observations, from tables drawn in proportion to their sizes; ``exact`` only.
 
-        :returns: their log probability one after the other, given what stays, and notes for :meth:`put_back`.
+        :returns: their log probability one after the other, given what stays, and notes for :meth:`undo_unseat`.
         :raises ValueError: if they are not there; then all stay.
         """
         contexts, what = self.restaurants.prepared(keys, values, present=True)
         notes = np.zeros((len(what), self.restaurants.num_levels), np.int32)
         return self._unseat(contexts, what, notes, True, self.restaurants.stream(generator)), notes
 
-    def take_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
+    def undo_seat(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
         """Unseat observations that :meth:`seat` has seated last."""
         contexts, what = self.restaurants.prepared(keys, values, present=True)
         self._check_notes(notes, what)
@@ -286,15 +288,15 @@ class Trials:
     def seat(
         self, keys: Sequence[Tensor], values: Tensor, generator: torch.Generator | None = None
     ) -> tuple[float, Any]:
-        """Seat observations; returns their log probability one after the other, and notes for :meth:`take_back`."""
+        """Seat observations; returns their log probability one after the other, and notes for :meth:`undo_seat`."""
         contexts, what = self.restaurants.prepared(keys, values)
         notes = np.zeros((len(what), self.restaurants.num_levels), np.int32)
         arrays, state = self.restaurants.with_room(len(what)), self.restaurants.stream(generator)
-        log_p = float(_seat_all(arrays, contexts, what, self._alpha, self._epsilon, state, notes))
+        log_p = float(_seat_all(arrays, contexts, what, self._concentration, self._discount, state, notes))
         return log_p, notes
 
-    def put_back(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
-        """Seat observations where :meth:`take_out` found them."""
+    def undo_unseat(self, keys: Sequence[Tensor], values: Tensor, notes: Any) -> None:
+        """Seat observations where :meth:`unseat_drawn` found them."""
         contexts, what = self.restaurants.prepared(keys, values)
         self._check_notes(notes, what)
         _return_all(self.restaurants.with_room(len(what)), contexts, what, notes)
@@ -306,4 +308,4 @@ class Trials:
 
     def _unseat(self, contexts: Any, values: Any, notes: Any, draw: bool, state: Any) -> float:
         arrays = self.restaurants.with_room(len(values))
-        return float(_unseat_all(arrays, contexts, values, self._alpha, self._epsilon, state, notes, draw))
+        return float(_unseat_all(arrays, contexts, values, self._concentration, self._discount, state, notes, draw))

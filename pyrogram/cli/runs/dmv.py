@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
 from pyrogram.cli.io.files import as_written
 from pyrogram.cli.io.trees import dependency_text
-from pyrogram.cli.runs.evaluation import parse, smoothed
+from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
 from pyrogram.cli.runs.folder import CONFIG, read_weights, tags_and_smoothing, write_weights
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
@@ -76,7 +76,7 @@ class DMVRun(Run):
             note_unknown(corpus, file)
             with double_precision():
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
-                heads, _ = parse(self.grammar, weights, corpus.words, [options.decoder])
+                heads, _ = parse_corpus(self.grammar, weights, corpus.words, [options.decoder])
             trees = rows_of_heads(heads[options.decoder], corpus.lengths)
         return dependency_text(file, options.format, records, heads_with_punctuation(records, trees))
 

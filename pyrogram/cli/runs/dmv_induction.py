@@ -20,9 +20,17 @@ from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
-from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
+from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
-from pyrogram.cli.runs.starts import OBJECTIVE, Start, StartWork, best_start, double_precision, plain_start, run_starts
+from pyrogram.cli.runs.starts import (
+    OBJECTIVE,
+    Start,
+    StartWork,
+    best_start,
+    double_precision,
+    noiseless_start,
+    run_starts,
+)
 from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus
 from pyrogram.data.records import Alphabet
@@ -55,7 +63,7 @@ class Outcome:
     report: Report
     best: Start
     evaluation: Evaluation
-    rows: tuple[Row, ...]
+    rows: tuple[EvaluatedSystem, ...]
 
 
 def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: int = 1) -> Outcome:
@@ -78,16 +86,16 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.tags), settings.smoothing)
         if out is not None:
             run_folder.write_config(out, settings, run, None)
-        plain = None if settings.init == "random" else plain_start(settings, grammar, train.words, train.heads)
+        plain = None if settings.init == "random" else noiseless_start(settings, grammar, train.words, train.heads)
         judge = partial(evaluate, grammar, corpus=corpora.evaluation)
         held_out = None if dev is None else dev.words
         done = run_starts(StartWork(settings, grammar, train.words, held_out, plain, judge, out), jobs)
         starts = [start for start, _ in done]
-        rows = [Row("start", f"start {start.number}", found, start.number) for start, found in done]
+        rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
         best = best_start(starts)
         found = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
-        chosen = Row("selected", f"{settings.method}{of}", found, best.number)
+        chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
         others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
         notes = _notes(settings, corpora, train, starts, rows, best)
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
@@ -109,7 +117,12 @@ def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
 
 
 def _notes(
-    settings: Settings, corpora: Corpora, train: Corpus, starts: Sequence[Start], rows: Sequence[Row], best: Start
+    settings: Settings,
+    corpora: Corpora,
+    train: Corpus,
+    starts: Sequence[Start],
+    rows: Sequence[EvaluatedSystem],
+    best: Start,
 ) -> list[str]:
     """What a reader of the table must know."""
     objective = OBJECTIVE[settings.method]
@@ -132,7 +145,7 @@ def _notes(
     return notes
 
 
-def _warning(starts: Sequence[Start], rows: Sequence[Row], chosen_by: str) -> str:
+def _warning(starts: Sequence[Start], rows: Sequence[EvaluatedSystem], chosen_by: str) -> str:
     """That likelihood does not pick the accurate start, with what was measured here."""
     text = "a better likelihood does not mean a more accurate grammar"
     if len(starts) < FEWEST_STARTS:
@@ -149,7 +162,7 @@ def _warning(starts: Sequence[Start], rows: Sequence[Row], chosen_by: str) -> st
     )
 
 
-def parses_text(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
+def parses_to_conllu(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
     """CoNLL-U with predicted heads, and a comment that says how they were predicted."""
     from pyrogram import __version__
 
@@ -163,7 +176,7 @@ def _write(
 ) -> None:
     best, corpus = outcome.best, corpora.evaluation
     texts = {
-        "parses.conllu": parses_text(corpus, outcome.evaluation.heads["mbr"], "mbr"),
+        "parses.conllu": parses_to_conllu(corpus, outcome.evaluation.heads["mbr"], "mbr"),
         "curve.csv": curve_csv(starts),
         "results.csv": csv_text(outcome.rows, corpus),
         "results.md": markdown(outcome.report),

@@ -43,7 +43,7 @@ def smoothed(grammar: Grammar, weights: Weights, smoothing: float) -> Weights:
     return mixed
 
 
-def parse(
+def parse_corpus(
     grammar: DMV, weights: Weights, words: Tensor, decoders: Sequence[str] = DECODERS
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Heads by decoder and log-likelihoods of sentences of any length.
@@ -67,7 +67,7 @@ def parse(
 
 def evaluate(grammar: DMV, weights: Weights, corpus: Corpus) -> Evaluation:
     """Parse a corpus with both decoders and score what comes out."""
-    heads, log_z = parse(grammar, weights, corpus.words)
+    heads, log_z = parse_corpus(grammar, weights, corpus.words)
     scores = {}
     if corpus.heads is not None:
         scores = {name: accuracy_by_length(h, corpus.heads, BINS) for name, h in heads.items()}
@@ -79,7 +79,7 @@ def evaluate(grammar: DMV, weights: Weights, corpus: Corpus) -> Evaluation:
     return Evaluation(heads, scores, tuple(likelihood))
 
 
-def of_heads(heads: Tensor, corpus: Corpus) -> Evaluation:
+def baseline_evaluation(heads: Tensor, corpus: Corpus) -> Evaluation:
     """A baseline that has one tree per sentence, whatever the decoder."""
     assert corpus.heads is not None
     scores = accuracy_by_length(heads, corpus.heads, BINS)

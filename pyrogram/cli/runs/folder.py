@@ -52,7 +52,7 @@ OUTPUTS = (
 )
 
 
-class Told(Protocol):
+class AnySettings(Protocol):
     """Settings of any command."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Told(Protocol):
         """What another run's settings have otherwise, in words."""
 
 
-def open_folder(path: Path, settings: Told, resume: bool) -> int:
+def open_folder(path: Path, settings: AnySettings, resume: bool) -> int:
     """Make the folder, or check that this run may go on in it.
 
     :param resume: False removes the files of an earlier run.
@@ -102,7 +102,7 @@ def checkpoint_path(path: Path, number: int) -> Path:
     return path / STARTS / f"{number:03d}.safetensors"
 
 
-def write_config(path: Path, settings: Told, run: Run, selected: dict[str, Any] | None) -> None:
+def write_config(path: Path, settings: AnySettings, run: Run, selected: dict[str, Any] | None) -> None:
     """Write ``config.json``: without a selection when a run begins, with one as the last thing it does."""
     from pyrogram import __version__
 

@@ -35,7 +35,7 @@ from pyrogram.data import Corpus, LexicalCorpus, Lexicon, Vocabulary
 from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.records import MISSING, SentenceRecord
 from pyrogram.grammars import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Decoder, Franchise, LexicalParser
+from pyrogram.grammars.lexical_parser import Decoder, LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 
@@ -74,7 +74,7 @@ class LexicalRun(Run):
     """
 
     grammar: LexicalDependencies
-    franchises: dict[str, Franchise]
+    predictors: dict[str, PitmanYorPredictor]
     lexicon: Lexicon
     tag_vocab: Vocabulary
     tagger: LexicalTagger
@@ -99,17 +99,17 @@ class LexicalRun(Run):
                 raise ValueError("an entry does not fit the others")
         tensors = read_safetensors(path / WEIGHTS)
         with as_written(path / WEIGHTS):
-            franchises = {site: _franchise(site, grammar, paths, tensors) for site in grammar.contexts}
+            predictors = {site: _predictor(site, grammar, paths, tensors) for site in grammar.contexts}
             tagger = LexicalTagger.from_tensors(
                 {name: tensors[f"tagger.{name}"] for name in ("triples", "moves")}, grammar.num_words, grammar.num_cases
             )
             if tagger.num_tags != grammar.num_tags:
                 raise ValueError("the tagger has other tags")
-        return cls(grammar, franchises, lexicon, tag_vocab, tagger, tags, paths)
+        return cls(grammar, predictors, lexicon, tag_vocab, tagger, tags, paths)
 
     def write(self, path: Path) -> None:
         tensors: dict[str, Tensor] = {f"tagger.{name}": t for name, t in self.tagger.tensors().items()}
-        for site, f in self.franchises.items():
+        for site, f in self.predictors.items():
             tensors |= {f"{site}.concentration": f.concentration, f"{site}.discount": f.discount}
             tensors |= {f"{site}.seats.{name}": t for name, t in f.restaurants.state_dict().items()}
         write_file(path / WEIGHTS, safetensors_bytes(tensors, {"format": FORMAT}))
@@ -133,7 +133,7 @@ class LexicalRun(Run):
         with double_precision():
             corpus = self._corpus(file, options)
             assert corpus.tags is not None
-            parser = LexicalParser(self.grammar, self.franchises)
+            parser = LexicalParser(self.grammar, self.predictors)
             decoder = cast(Decoder, options.decoder)
             heads = parser.parse(corpus.tags, corpus.words, corpus.cases, [decoder]).heads[decoder]
         return dependency_text(file, options.format, corpus.corpus, rows_of_heads(heads, corpus.lengths))
@@ -188,7 +188,9 @@ def _tags(record: SentenceRecord, kind: str, file: Path, format: str) -> Sequenc
     return record.xpos if format_of(file, format) != "conllu" else found
 
 
-def _franchise(site: str, grammar: LexicalDependencies, paths: Any, tensors: Mapping[str, Tensor]) -> Franchise:
+def _predictor(
+    site: str, grammar: LexicalDependencies, paths: Any, tensors: Mapping[str, Tensor]
+) -> PitmanYorPredictor:
     levels, own = len(grammar.contexts[site]), f"{site}.seats."
     seats = {name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)}
     concentration, discount = tensors[f"{site}.concentration"], tensors[f"{site}.discount"]
@@ -198,4 +200,4 @@ def _franchise(site: str, grammar: LexicalDependencies, paths: Any, tensors: Map
         restaurants.load_state_dict(seats)
     except ValueError as error:
         raise ValueError(f"of {site}, {error}") from None
-    return Franchise(restaurants, concentration, discount)
+    return PitmanYorPredictor(restaurants, concentration, discount)

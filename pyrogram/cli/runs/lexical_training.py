@@ -24,17 +24,17 @@ from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_svg
 from pyrogram.cli.runs.evaluation import BINS, Evaluation
 from pyrogram.cli.runs.lexical import LexicalRun, TrainSettings
-from pyrogram.cli.runs.report import SUPERVISED, Report, Row, baselines, csv_text, make_report, markdown
+from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.data.lexical import Unseen
 from pyrogram.grammars import DMV, LexicalDependencies
 from pyrogram.grammars.lexical_dependencies import SITES
-from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, Parses
+from pyrogram.grammars.lexical_parser import LexicalParser, Parses, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import accuracy_by_length
-from pyrogram.models import observed
+from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
@@ -97,7 +97,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
             run_folder.write_config(out, settings, run, None)
         evaluated = [part for name, part in parts.items() if name != "train"]
         with Bar(settings.steps + sum(len(part.lexical) for part in evaluated) // 100) as bar:
-            values, contexts = observed(events)
+            values, contexts = observed_events(events)
             with pyro.get_param_store().scope():
                 sampler.run(
                     values,
@@ -108,7 +108,7 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
                     callback=partial(_stepped, bar),
                     checkpoint=checkpoint,
                 )
-            run.franchises.update(franchises(sampler))
+            run.predictors.update(predictors(sampler))
             parses = [_parse(run, part.lexical, bar) for part in evaluated]
         reports, rows = [], []
         for part, parsed in zip(evaluated, parses, strict=True):
@@ -128,9 +128,9 @@ def model_of(prior: str, paths: str) -> Callable[..., None]:
     return partial(pitman_yor_dependency, prior=prior, paths=paths)
 
 
-def franchises(sampler: PitmanYorSampler) -> dict[str, Franchise]:
+def predictors(sampler: PitmanYorSampler) -> dict[str, PitmanYorPredictor]:
     """What a sampler has come to, for parsing."""
-    return {s: Franchise(sampler.restaurants[s], sampler.concentration[s], sampler.discount[s]) for s in SITES}
+    return {s: PitmanYorPredictor(sampler.restaurants[s], sampler.concentration[s], sampler.discount[s]) for s in SITES}
 
 
 def _tagger(corpus: LexicalCorpus, grammar: LexicalDependencies) -> LexicalTagger:
@@ -142,7 +142,7 @@ def _tagger(corpus: LexicalCorpus, grammar: LexicalDependencies) -> LexicalTagge
 
 def _parse(run: LexicalRun, corpus: LexicalCorpus, bar: Bar) -> Parses:
     assert corpus.tags is not None
-    parser = LexicalParser(run.grammar, run.franchises)
+    parser = LexicalParser(run.grammar, run.predictors)
     before = bar.done
 
     def parsed(sentences: int) -> None:
@@ -164,11 +164,11 @@ def evaluation_of(parsed: Parses, corpus: LexicalCorpus) -> Evaluation:
     return Evaluation(dict(parsed.heads), scores, tuple(likelihood))
 
 
-def _rows(settings: TrainSettings, train: Part, part: Part, parsed: Parses) -> list[Row]:
+def _rows(settings: TrainSettings, train: Part, part: Part, parsed: Parses) -> list[EvaluatedSystem]:
     kind, _, how = settings.prior.rpartition("-")
     label = f"{'Pitman-Yor' if kind == 'pitman-yor' else 'Dirichlet'}, {how}, {settings.paths}"
     others = baselines(DMV(len(train.plain.vocab)), train.plain, part.plain, SMOOTHING)
-    return [*others, Row("selected", label, evaluation_of(parsed, part.lexical))]
+    return [*others, EvaluatedSystem("selected", label, evaluation_of(parsed, part.lexical))]
 
 
 def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> list[str]:
@@ -204,7 +204,7 @@ def trace_csv(sampler: PitmanYorSampler) -> str:
     return file.getvalue()
 
 
-def lexical_text(corpus: LexicalCorpus, heads: torch.Tensor, decoder: str, tags: str) -> str:
+def lexical_parses_to_conllu(corpus: LexicalCorpus, heads: torch.Tensor, decoder: str, tags: str) -> str:
     """CoNLL-U with predicted heads, punctuation included, and a comment that says how they were predicted."""
     from pyrogram import __version__
 
@@ -216,12 +216,14 @@ def _write_files(
     sampler: PitmanYorSampler,
     evaluated: list[Part],
     parses: list[Parses],
-    rows: list[list[Row]],
+    rows: list[list[EvaluatedSystem]],
     reports: list[Report],
 ) -> None:
     texts = {"trace.csv": trace_csv(sampler)}
     if evaluated:  # of the last, the test file if there is one
-        texts["parses.conllu"] = lexical_text(evaluated[-1].lexical, parses[-1].heads["mbr"], "mbr", "gold tags")
+        texts["parses.conllu"] = lexical_parses_to_conllu(
+            evaluated[-1].lexical, parses[-1].heads["mbr"], "mbr", "gold tags"
+        )
         texts["results.csv"] = csv_text(rows[-1], evaluated[-1].plain)
         texts["results.md"] = "\n".join(markdown(report) for report in reports)
     for name, text in texts.items():

@@ -48,7 +48,7 @@ from pyrogram.printable import quoted
 
 
 @dataclass(frozen=True)
-class Texts:
+class EncodedCorpora:
     """Sentences of a grammar's words, shape ``(N, n)``: to learn from, held out (or None), to evaluate on."""
 
     train: Tensor
@@ -58,7 +58,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Score:
+class PcfgScore:
     """How probable the evaluation sentences are: log-likelihood in nats, and how many words and sentences there are.
 
     The end of a sentence counts as a word in the perplexity.
@@ -81,23 +81,23 @@ class PcfgOutcome:
 
     starts: tuple[Start, ...]
     best: Start
-    scores: tuple[Score, ...]
+    scores: tuple[PcfgScore, ...]
     trees: tuple[Any, ...]
 
 
 def read_texts(
     settings: Settings, grammar: CFG, train: Path, dev: Path | None, test: Path | None, format: str
-) -> Texts:
+) -> EncodedCorpora:
     """The sentences of files that are short enough, in words of the grammar; those to evaluate on of any length."""
     whole = read_sentences(train, settings.tags, format, grammar)
     held_out = None if dev is None else read_sentences(dev, settings.tags, format, grammar)
     short = _short(whole, settings.max_length, train, grammar)
     others = None if dev is None or held_out is None else _short(held_out, settings.max_length, dev, grammar)
     if test is not None:
-        return Texts(short, others, read_sentences(test, settings.tags, format, grammar), name_of(test))
+        return EncodedCorpora(short, others, read_sentences(test, settings.tags, format, grammar), name_of(test))
     if dev is not None and held_out is not None:
-        return Texts(short, others, held_out, name_of(dev))
-    return Texts(short, None, whole, name_of(train))
+        return EncodedCorpora(short, others, held_out, name_of(dev))
+    return EncodedCorpora(short, None, whole, name_of(train))
 
 
 def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
@@ -131,7 +131,7 @@ def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | No
     return grammar.initial_weights(words, "uniform")
 
 
-def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None, jobs: int = 1) -> PcfgOutcome:
+def run_pcfg(settings: Settings, grammar: CFG, texts: EncodedCorpora, out: Path | None, jobs: int = 1) -> PcfgOutcome:
     """Run all starts, and write the folder of the run unless ``out`` is None.
 
     :param jobs: number of processes that learn from starts side by side; it changes no number.
@@ -153,13 +153,13 @@ def run_pcfg(settings: Settings, grammar: CFG, texts: Texts, out: Path | None, j
     return outcome
 
 
-def score(grammar: CFG, weights: Weights, words: Tensor) -> Score:
+def score(grammar: CFG, weights: Weights, words: Tensor) -> PcfgScore:
     """How probable sentences are; -inf if one is impossible."""
     log_z = Sentence(grammar, weights).log_prob(words)
-    return Score(float(log_z.sum()), int((words >= 0).sum()), len(words))
+    return PcfgScore(float(log_z.sum()), int((words >= 0).sum()), len(words))
 
 
-def _write(out: Path, settings: Settings, run: PCFGRun, texts: Texts, outcome: PcfgOutcome) -> None:
+def _write(out: Path, settings: Settings, run: PCFGRun, texts: EncodedCorpora, outcome: PcfgOutcome) -> None:
     best = outcome.best
     files = {
         "parses.mrg": "".join(one_line(tree) + "\n" for tree in outcome.trees),
@@ -205,7 +205,7 @@ def results_csv(outcome: PcfgOutcome) -> str:
     return file.getvalue()
 
 
-def report(settings: Settings, texts: Texts, outcome: PcfgOutcome) -> Sequence[RenderableType]:
+def report(settings: Settings, texts: EncodedCorpora, outcome: PcfgOutcome) -> Sequence[RenderableType]:
     """What to print."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("")

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyrogram.cli.io.baselines import below_baselines
-from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, evaluate, of_heads, smoothed
+from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, baseline_evaluation, evaluate, smoothed
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
 from pyrogram.metrics import attach_left, attach_right
@@ -28,7 +28,7 @@ SUPERVISED = (
 
 
 @dataclass(frozen=True)
-class Row:
+class EvaluatedSystem:
     """One system: how the files name it, how the table does, and its evaluation.
 
     :param start: number of the start, None for other systems.
@@ -71,7 +71,7 @@ class Report:
         return ["" if v is None else f"{v:.{self.digits}f}" for v in values]
 
 
-def baselines(grammar: DMV, train: Corpus, corpus: Corpus, smoothing: float) -> list[Row]:
+def baselines(grammar: DMV, train: Corpus, corpus: Corpus, smoothing: float) -> list[EvaluatedSystem]:
     """The rows that every table of heads has beside the model's: attachment to the neighbours, the supervised DMV.
 
     :param train: the sentences that the model has learnt from; without heads there is no supervised DMV.
@@ -79,16 +79,29 @@ def baselines(grammar: DMV, train: Corpus, corpus: Corpus, smoothing: float) -> 
     """
     rows = []
     if corpus.heads is not None:
-        rows.append(Row("attach-left", "attach-left", of_heads(attach_left(corpus.lengths), corpus)))
-        rows.append(Row("attach-right", "attach-right", of_heads(attach_right(corpus.lengths), corpus)))
+        rows.append(
+            EvaluatedSystem("attach-left", "attach-left", baseline_evaluation(attach_left(corpus.lengths), corpus))
+        )
+        rows.append(
+            EvaluatedSystem("attach-right", "attach-right", baseline_evaluation(attach_right(corpus.lengths), corpus))
+        )
     if train.heads is not None:
         gold = grammar.initial_weights(train.words, "supervised", heads=train.heads)
-        rows.append(Row("supervised", "supervised DMV", evaluate(grammar, smoothed(grammar, gold, smoothing), corpus)))
+        rows.append(
+            EvaluatedSystem(
+                "supervised", "supervised DMV", evaluate(grammar, smoothed(grammar, gold, smoothing), corpus)
+            )
+        )
     return rows
 
 
 def make_report(
-    corpus: Corpus, name: str, baselines: Sequence[Row], starts: Sequence[Row], best: Row, notes: Sequence[str]
+    corpus: Corpus,
+    name: str,
+    baselines: Sequence[EvaluatedSystem],
+    starts: Sequence[EvaluatedSystem],
+    best: EvaluatedSystem,
+    notes: Sequence[str],
 ) -> Report:
     """Directed accuracy in percent or, without gold heads, log-likelihood per word.
 
@@ -144,7 +157,7 @@ def markdown(report: Report) -> str:
     return "\n".join([report.title, "", *rows, "", *notes]) + "\n"
 
 
-def csv_text(rows: Sequence[Row], corpus: Corpus) -> str:
+def csv_text(rows: Sequence[EvaluatedSystem], corpus: Corpus) -> str:
     """All numbers of all systems; fractions, and nats. What does not apply is empty."""
     file = io.StringIO()
     out = csv.writer(file, lineterminator="\n")
@@ -163,7 +176,7 @@ def csv_text(rows: Sequence[Row], corpus: Corpus) -> str:
     return file.getvalue()
 
 
-def _below(baselines: Sequence[Row], best: Row, starts: Sequence[Row]) -> list[str]:
+def _below(baselines: Sequence[EvaluatedSystem], best: EvaluatedSystem, starts: Sequence[EvaluatedSystem]) -> list[str]:
     """What the table must say of a model that is no better than attachment to a neighbour; MBR, all lengths."""
     others = {row.name: _directed(row) for row in baselines if row.name in ("attach-left", "attach-right")}
     told = below_baselines(best.label, _directed(best), others)
@@ -175,7 +188,7 @@ def _below(baselines: Sequence[Row], best: Row, starts: Sequence[Row]) -> list[s
     return told
 
 
-def _directed(row: Row) -> float | None:
+def _directed(row: EvaluatedSystem) -> float | None:
     scores = row.evaluation.scores.get("mbr")
     return None if scores is None else scores[-1].directed
 
@@ -186,7 +199,7 @@ def _shown_bins(corpus: Corpus) -> list[int]:
     return [b for b, size in enumerate(sizes) if BINS[b] is None or 0 < size < len(corpus)]
 
 
-def _values(row: Row, bins: Sequence[int], gold: bool) -> tuple[float | None, ...]:
+def _values(row: EvaluatedSystem, bins: Sequence[int], gold: bool) -> tuple[float | None, ...]:
     if not gold:
         return tuple(row.evaluation.likelihood[b] for b in bins)
     fractions = [row.evaluation.scores[decoder][b].directed for b in bins for decoder in DECODERS]

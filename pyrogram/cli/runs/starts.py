@@ -167,7 +167,7 @@ def _sampled(
     return Start(number, weights, list(sampler.history), likelihoods, f"{settings.steps} sweeps, the second half kept")
 
 
-def plain_start(settings: Settings, grammar: Grammar, words: Tensor, heads: Tensor | None) -> Weights:
+def noiseless_start(settings: Settings, grammar: Grammar, words: Tensor, heads: Tensor | None) -> Weights:
     """The initialiser as it is, without noise."""
     options: dict[str, Any] = {}
     if settings.init == "harmonic":

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import projective
-from pyrogram.infer.samplers.chain import begins_anew
+from pyrogram.infer.samplers.chain import averages_restart
 
 
 class Averages:
@@ -29,8 +29,8 @@ class Averages:
         self._arcs = torch.zeros(int(sizes.sum()), dtype=torch.int32)
 
     def beginning(self, burn_in: int, done: int) -> Averages:
-        """These, or none yet if ``burn_in`` leaves out all of the ``done`` steps; see :func:`.chain.begins_anew`."""
-        return Averages(self.lengths, self.longest) if begins_anew(burn_in, done, self.kept) else self
+        """These, or none yet if ``burn_in`` leaves out all of the ``done`` steps; see :func:`averages_restart`."""
+        return Averages(self.lengths, self.longest) if averages_restart(burn_in, done, self.kept) else self
 
     def add(self, heads: Tensor, accepted: Tensor, moved: Tensor) -> None:
         """One step: trees of shape (N, n), padded with -1; which were accepted; how many words changed their tag."""

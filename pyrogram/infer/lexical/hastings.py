@@ -18,7 +18,7 @@ from torch import Tensor
 from typing_extensions import Self, Unpack
 
 from pyrogram.grammars.lexical_dependencies import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise
+from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
 from pyrogram.infer.running.state import at_state, copied, flatten, ragged, unflatten
@@ -26,7 +26,7 @@ from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.infer.samplers.kernel import Kernel
 
 from .averages import Averages
-from .moves import Alone, Sentences, Together, tensors_of
+from .moves import ChainState, IndependentMoves, JointMoves, tensors_of
 
 #: Proposals of a tree that are drawn from one chart.
 _BLOCK = 16
@@ -40,7 +40,7 @@ class ProposedState:
     :param block: heads, log_p and log_q of proposals, and the log_q of the present trees, ``old``; or nothing.
     """
 
-    now: Sentences
+    now: ChainState
     generator: Tensor
     block: dict[str, Tensor] = ragged()
 
@@ -56,7 +56,7 @@ class SiblingHastings(Resumable, Kernel):
     given all the others, so that they learn from one another.
 
     :param grammar: which events a tree has.
-    :param franchises: restaurants of the training data with their parameters, by "tags", "words", "cases". They are
+    :param predictors: restaurants of the training data with their parameters, by "tags", "words", "cases". They are
         left as they are, but with ``together`` the sentences are seated there.
     :param tagger: proposes another tag for each word between the moves of trees; None: tags stay.
     :param together: whether sentences learn from one another.
@@ -68,7 +68,7 @@ class SiblingHastings(Resumable, Kernel):
     def __init__(
         self,
         grammar: LexicalDependencies,
-        franchises: Mapping[str, Franchise],
+        predictors: Mapping[str, PitmanYorPredictor],
         *,
         tagger: LexicalTagger | None = None,
         together: bool = False,
@@ -81,7 +81,9 @@ class SiblingHastings(Resumable, Kernel):
             raise ValueError("expected together=True with seated=True: otherwise no sentence is at the tables.")
         super().__init__()  # the history is of the sum of log P(tags, words, cases, tree | D) after each step
         self.grammar, self.tagger, self.seed = grammar, tagger, seed
-        self.moves: Alone | Together = Together(grammar, franchises, seated) if together else Alone(grammar, franchises)
+        self.moves: IndependentMoves | JointMoves = (
+            JointMoves(grammar, predictors, seated) if together else IndependentMoves(grammar, predictors)
+        )
         self._clear()
 
     def _clear(self) -> None:
@@ -121,7 +123,7 @@ class SiblingHastings(Resumable, Kernel):
         """
         if burn_in < 0:
             raise ValueError(f"expected burn_in of at least 0, actual {burn_in}.")
-        if options.get("checkpoint") is not None and isinstance(self.moves, Together):
+        if options.get("checkpoint") is not None and isinstance(self.moves, JointMoves):
             raise ValueError("expected no checkpoint with together=True, whose seats are not saved, actual one.")
         self._begin(tags, words, cases, heads)
         return self._run(num_steps, ready=partial(self._leave_out, burn_in), **options)
@@ -176,7 +178,7 @@ class SiblingHastings(Resumable, Kernel):
         return self.history[-1]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that is needed to go on, as plain tensors; not with ``together``, whose seats are the franchises'."""
+        """All that is needed to go on, as plain tensors; not with ``together``, whose seats are the predictors'."""
         averages = {f"averages.{name}": t for name, t in self._averages.state_dict().items()}
         return with_history(copied({**flatten(self._need_state()), **averages}), history=self.history)
 
@@ -241,11 +243,11 @@ class SiblingHastings(Resumable, Kernel):
         self._end()
         begun = heads
         if heads is None:
-            if isinstance(self.moves, Together) and self.moves.seated:
+            if isinstance(self.moves, JointMoves) and self.moves.seated:
                 raise ValueError("expected heads of sentences that are at the tables already, actual None.")
             heads = self.moves.parser.sample(tags, words, cases, 1, self._generator)[0]
-        start = Sentences(tags, words, cases, heads, torch.zeros(len(heads), dtype=torch.float64))
-        if isinstance(self.moves, Together):
+        start = ChainState(tags, words, cases, heads, torch.zeros(len(heads), dtype=torch.float64))
+        if isinstance(self.moves, JointMoves):
             self.moves.begin(start, self._generator)
         start = replace(start, log_p=self.moves.log_p(start, self._generator))
         self._state = ProposedState(start, self._generator.get_state(), {})
@@ -261,7 +263,7 @@ class SiblingHastings(Resumable, Kernel):
 
     def _end(self) -> None:
         """No chain, and no sentences of the last one at the tables."""
-        if self._state is not None and isinstance(self.moves, Together):
+        if self._state is not None and isinstance(self.moves, JointMoves):
             self.moves.end(self._state.now, at_state(self._state.generator))
         self._clear()
 
@@ -269,7 +271,7 @@ class SiblingHastings(Resumable, Kernel):
         """The next state; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
         now, block, generator = state.now, state.block, at_state(state.generator)
         moved = torch.zeros(len(now.lengths), dtype=torch.float64)
-        if isinstance(self.moves, Together):
+        if isinstance(self.moves, JointMoves):
             now, accepted = self.moves.sweep(now, generator)
         else:
             now, block, accepted = self._judged(self.moves, now, block, generator)
@@ -280,8 +282,8 @@ class SiblingHastings(Resumable, Kernel):
         return ProposedState(now, generator.get_state(), block), accepted, moved
 
     def _judged(
-        self, moves: Alone, now: Sentences, block: dict[str, Tensor], generator: torch.Generator
-    ) -> tuple[Sentences, dict[str, Tensor], Tensor]:
+        self, moves: IndependentMoves, now: ChainState, block: dict[str, Tensor], generator: torch.Generator
+    ) -> tuple[ChainState, dict[str, Tensor], Tensor]:
         """Judge the next of proposals that depend on nothing but tags; the sentences, and the proposals left."""
         if not block:
             number = _BLOCK if self.tagger is None else 1
@@ -301,7 +303,7 @@ class SiblingHastings(Resumable, Kernel):
         digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts}".encode())
         now = self._need_state().now
         tensors = [now.words, now.cases]
-        for f in self.moves.franchises.values():
+        for f in self.moves.predictors.values():
             digest.update(f"{f.restaurants.num_values} {f.restaurants.paths}".encode())
             tensors += tensors_of(f)
         if self.tagger is None:

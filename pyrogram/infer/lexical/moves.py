@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.trials import Trials
+from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies
-from pyrogram.grammars.lexical_parser import Franchise, LexicalParser, draw_trees
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor, draw_trees
 
 
 @dataclass(frozen=True)
-class Sentences:
+class ChainState:
     """N sentences with their present tags and trees, tensors of shape (N, n) padded with -1.
 
     :param log_p: log P(tags, words, cases, tree | D) of each, in nats, shape (N,), float64.
@@ -39,7 +39,7 @@ class Sentences:
         """Shape (N,)."""
         return (self.words >= 0).sum(-1)
 
-    def where(self, chosen: Tensor, other: Sentences) -> Sentences:
+    def where(self, chosen: Tensor, other: ChainState) -> ChainState:
         """Tags, trees and probabilities of ``other`` for the sentences chosen, bool (N,), and these for the others."""
         wide = chosen[:, None]
         return replace(
@@ -50,20 +50,22 @@ class Sentences:
         )
 
 
-class Alone:
+class IndependentMoves:
     """Each sentence for itself, given training data that stay as they are; all sentences are moved at once.
 
     :param grammar: which events a tree has.
-    :param franchises: the training data, by "tags", "words", "cases"; they are copied.
+    :param predictors: the training data, by "tags", "words", "cases"; they are copied.
     """
 
-    def __init__(self, grammar: LexicalDependencies, franchises: Mapping[str, Franchise]):
+    def __init__(self, grammar: LexicalDependencies, predictors: Mapping[str, PitmanYorPredictor]):
         self.grammar = grammar
-        self.franchises = {site: franchises[site].copy() for site in SITES}
-        self.parser = LexicalParser(grammar, self.franchises)
-        self._trials = {site: Trials(f.restaurants, f.concentration, f.discount) for site, f in self.franchises.items()}
+        self.predictors = {site: predictors[site].copy() for site in SITES}
+        self.parser = LexicalParser(grammar, self.predictors)
+        self._trials = {
+            site: TrialSeating(f.restaurants, f.concentration, f.discount) for site, f in self.predictors.items()
+        }
 
-    def log_p(self, given: Sentences, generator: torch.Generator) -> Tensor:
+    def log_p(self, given: ChainState, generator: torch.Generator) -> Tensor:
         """log P(tags, words, cases, tree | D) of each sentence; with exact seats, along seats that are drawn."""
         events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
         total = torch.zeros(len(given.tags), dtype=torch.float64)
@@ -71,12 +73,12 @@ class Alone:
             total += self._trials[site].weigh(e.keys, e.values, e.starts, generator)
         return total
 
-    def log_q(self, given: Sentences) -> Tensor:
+    def log_q(self, given: ChainState) -> Tensor:
         """The log probability of each tree under Eq. 10, up to a constant of the sentence."""
         events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
-        return sum((_each(self.franchises[site], events[site]) for site in ("tags", "words")), torch.zeros(()))
+        return sum((_each(self.predictors[site], events[site]) for site in ("tags", "words")), torch.zeros(()))
 
-    def propose(self, given: Sentences, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def propose(self, given: ChainState, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Independent proposals of trees: heads (number, N, n), and log P and log q of each, (number, N)."""
         N, n = given.tags.shape
         heads = torch.full((number, N, n), -1)
@@ -86,14 +88,14 @@ class Alone:
             drawn = draw_trees(scores, lengths, number, generator)
             heads[:, which, :longest] = drawn
             part = [t[which, :longest].repeat(number, 1) for t in (given.tags, given.words, given.cases)]
-            many = Sentences(part[0], part[1], part[2], drawn.flatten(0, 1), log_p)
+            many = ChainState(part[0], part[1], part[2], drawn.flatten(0, 1), log_p)
             log_p[:, which] = self.log_p(many, generator).reshape(number, -1)
             log_q[:, which] = self.log_q(many).reshape(number, -1)
         return heads, log_p, log_q
 
     def retag(
-        self, given: Sentences, position: int, posterior: Tensor, generator: torch.Generator
-    ) -> tuple[Sentences, Tensor]:
+        self, given: ChainState, position: int, posterior: Tensor, generator: torch.Generator
+    ) -> tuple[ChainState, Tensor]:
         """Propose another tag for one word of every sentence that is long enough, and judge it.
 
         :param position: of the word, from 0.
@@ -102,7 +104,7 @@ class Alone:
         """
         long = given.lengths > position
         rows = long.nonzero()[:, 0]
-        part = Sentences(*(t[rows] for t in (given.tags, given.words, given.cases, given.heads, given.log_p)))
+        part = ChainState(*(t[rows] for t in (given.tags, given.words, given.cases, given.heads, given.log_p)))
         share = posterior[rows, position]
         tags, old = part.tags.clone(), part.tags[:, position]
         new = torch.multinomial(share, 1, generator=generator)[:, 0]
@@ -119,49 +121,51 @@ class Alone:
         return replace(given, tags=all_tags, log_p=log_p), moved
 
 
-class Together:
+class JointMoves:
     """All sentences in one state with the training data: each is judged given all the others; exact seats only.
 
-    :param franchises: the training data, which sentences are added to, with exact seats; they are not copied.
+    :param predictors: the training data, which sentences are added to, with exact seats; they are not copied.
     :param seated: whether the sentences that moves begin with are at the tables already.
     """
 
-    def __init__(self, grammar: LexicalDependencies, franchises: Mapping[str, Franchise], seated: bool):
+    def __init__(self, grammar: LexicalDependencies, predictors: Mapping[str, PitmanYorPredictor], seated: bool):
         for site in SITES:
-            if franchises[site].restaurants.paths != "exact":
-                paths = franchises[site].restaurants.paths
+            if predictors[site].restaurants.paths != "exact":
+                paths = predictors[site].restaurants.paths
                 raise ValueError(
                     f"expected exact seats for sentences that are judged together, actual paths={paths!r}: with "
                     "others, the probability of a corpus depends on the order of its sentences."
                 )
-        self.grammar, self.franchises, self.seated = grammar, dict(franchises), seated
-        self.parser = LexicalParser(grammar, self.franchises)
-        self._trials = {site: Trials(f.restaurants, f.concentration, f.discount) for site, f in self.franchises.items()}
+        self.grammar, self.predictors, self.seated = grammar, dict(predictors), seated
+        self.parser = LexicalParser(grammar, self.predictors)
+        self._trials = {
+            site: TrialSeating(f.restaurants, f.concentration, f.discount) for site, f in self.predictors.items()
+        }
 
-    def begin(self, given: Sentences, generator: torch.Generator) -> None:
+    def begin(self, given: ChainState, generator: torch.Generator) -> None:
         """Seat all sentences, unless they are."""
         if not self.seated:
             for site, e in self._events(given).items():
                 self._trials[site].seat(e.keys, e.values, generator)
         self.seated = True
 
-    def end(self, given: Sentences, generator: torch.Generator) -> None:
+    def end(self, given: ChainState, generator: torch.Generator) -> None:
         """Unseat all sentences."""
         for site, e in self._events(given).items():
-            self._trials[site].take_out(e.keys, e.values, generator)
+            self._trials[site].unseat_drawn(e.keys, e.values, generator)
         self.seated = False
 
-    def _events(self, given: Sentences) -> dict[str, Events]:
+    def _events(self, given: ChainState) -> dict[str, Events]:
         return self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
 
-    def sweep(self, given: Sentences, generator: torch.Generator) -> tuple[Sentences, Tensor]:
+    def sweep(self, given: ChainState, generator: torch.Generator) -> tuple[ChainState, Tensor]:
         """Propose a tree for every sentence in turn, given all others; which were accepted, bool (N,)."""
         heads, log_p = given.heads.clone(), given.log_p.clone()
         accepted = torch.zeros(len(heads), dtype=torch.bool)
         for i, n in enumerate(given.lengths.tolist()):
             one = (given.tags[i, :n], given.words[i, :n], given.cases[i, :n])
             old = self.grammar.events(*one, heads[i, :n])
-            out = {site: self._trials[site].take_out(old[site].keys, old[site].values, generator) for site in SITES}
+            out = {site: self._trials[site].unseat_drawn(old[site].keys, old[site].values, generator) for site in SITES}
             drawn = self.parser.sample(one[0][None], one[1][None], one[2][None], 1, generator)[0, 0]
             new = self.grammar.events(*one, drawn)
             back = self._log_q(old) - self._log_q(new)
@@ -173,31 +177,31 @@ class Together:
                 heads[i, :n] = drawn
                 continue
             for site in SITES:
-                self._trials[site].take_back(new[site].keys, new[site].values, put[site][1])
-                self._trials[site].put_back(old[site].keys, old[site].values, out[site][1])
+                self._trials[site].undo_seat(new[site].keys, new[site].values, put[site][1])
+                self._trials[site].undo_unseat(old[site].keys, old[site].values, out[site][1])
         return replace(given, heads=heads, log_p=log_p), accepted
 
     def _log_q(self, events: Mapping[str, Events]) -> float:
         return sum(
-            float(self.franchises[site](events[site].keys, events[site].values).log().sum())
+            float(self.predictors[site](events[site].keys, events[site].values).log().sum())
             for site in ("tags", "words")
         )
 
-    def log_p(self, given: Sentences, generator: torch.Generator) -> Tensor:
+    def log_p(self, given: ChainState, generator: torch.Generator) -> Tensor:
         """Of each sentence given all others is known only after a sweep: NaN."""
         return torch.full((len(given.tags),), float("nan"), dtype=torch.float64)
 
 
-def tensors_of(franchise: Franchise) -> list[Tensor]:
+def tensors_of(predictor: PitmanYorPredictor) -> list[Tensor]:
     """What predictive probabilities follow from: parameters, base measure, and the counts of all levels."""
-    made = franchise.restaurants
+    made = predictor.restaurants
     counts = [column for level in range(made.num_levels) for column in made.table(level)]
-    return [franchise.concentration, franchise.discount, made.base, *counts]
+    return [predictor.concentration, predictor.discount, made.base, *counts]
 
 
-def _each(franchise: Franchise, events: Events) -> Tensor:
+def _each(predictor: PitmanYorPredictor, events: Events) -> Tensor:
     """The sum of log predictive probabilities of each sentence's events, (N,)."""
-    log_p = franchise(events.keys, events.values).log()
+    log_p = predictor(events.keys, events.values).log()
     owner = torch.repeat_interleave(events.starts.diff())
     return torch.zeros(len(events.starts) - 1, dtype=torch.float64).index_add_(0, owner, log_p)
 

@@ -14,69 +14,74 @@ from torch import Tensor
 
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
-from pyrogram.grammar import SentenceRows, Weights
-from pyrogram.infer.model.expected_counts import check_possible, site_counts
+from pyrogram.grammar import SentenceMultinomials, Weights
+from pyrogram.infer.model.expected_counts import check_derivable, site_counts
 from pyrogram.infer.model.priors import Priors
-from pyrogram.infer.model.structure import ModelError, Reading, SentenceSite, Source
+from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel, WeightSource
 
-from .empirical_bayes import Roles, write
+from .empirical_bayes import MStepPlan, write
 from .posterior import ExpertPosterior, Moments
 
 # What initial weights of zero, of which there are no logarithms, are mixed with.
 _UNIFORM_SHARE = 1e-4
 
 
-class ExpertPosteriors:
+class LogisticNormalPosterior:
     """q of all normal experts of a model, and the expected counts that go with it.
 
     Experts that are drawn together (by one call of ``logistic_normal`` or ``shared_logistic_normal``) make one
     :class:`ExpertPosterior`; its key is the name of its first Gaussian site.
     """
 
-    def __init__(self, reading: Reading, tolerance: float):
+    def __init__(self, traced: TracedModel, tolerance: float):
         self.tolerance = tolerance
-        self.rows: dict[str, SentenceRows] = {}  # by Sentence site, where some weights are per sentence
+        self.sentence_multinomials: dict[
+            str, SentenceMultinomials
+        ] = {}  # by Sentence site, where some weights are per sentence
         self.posteriors: dict[str, ExpertPosterior] = {}
         self.sites: dict[str, Mapping[str, str]] = {}  # by key, family to Gaussian site
         self.corpus: set[str] = set()  # keys of what is drawn once
         self._keys: dict[str, str] = {}  # source to key
         self._blocks: dict[str, str] = {}  # source to its block of the structure
         self._like: dict[str, Tensor] = {}  # source to its weights, for dtype and device
-        self._shapes = {name: source.block.shape for name, source in reading.sources.items()}
-        for name, source in reading.sources.items():
-            if source.mixture is not None:
-                key = min(source.mixture.sites.values())
-                self._keys[name], self._blocks[name], self._like[name] = key, source.mixture.block, source.value
-                self.sites[key] = source.mixture.sites
+        self._shapes = {name: source.block.shape for name, source in traced.weight_sources.items()}
+        for name, source in traced.weight_sources.items():
+            if source.logistic_normal is not None:
+                key = min(source.logistic_normal.sites.values())
+                self._keys[name], self._blocks[name], self._like[name] = key, source.logistic_normal.block, source.value
+                self.sites[key] = source.logistic_normal.sites
         for key in self.sites:
-            self.posteriors[key] = self._posterior(reading, key)
+            self.posteriors[key] = self._posterior(traced, key)
 
-    def _posterior(self, reading: Reading, key: str) -> ExpertPosterior:
+    def _posterior(self, traced: TracedModel, key: str) -> ExpertPosterior:
         """The posterior of the blocks that share experts."""
-        members = [reading.sources[name] for name, k in self._keys.items() if k == key]
-        assert members[0].mixture is not None
-        structure = members[0].mixture.structure
+        members = [traced.weight_sources[name] for name, k in self._keys.items() if k == key]
+        assert members[0].logistic_normal is not None
+        structure = members[0].logistic_normal.structure
         rows: dict[str, tuple[Any, Any]] = {}
         num_groups = 1
         if not members[0].per_sentence:
             self.corpus.add(key)
         for source in members:
-            assert source.mixture is not None
+            assert source.logistic_normal is not None
             if source.per_sentence != members[0].per_sentence:
                 raise ModelError(
                     f"VariationalEM needs {source.name!r} and {members[0].name!r}, which share experts, to serve "
                     "sentences in the same way"
                 )
             if source.per_sentence:
-                site, block = _place(reading, source)
-                found = self.rows.setdefault(site.name, site.grammar.rows(site.words))
-                rows[source.mixture.block] = found.sentence[block].cpu().numpy(), found.multinomial[block].cpu().numpy()
+                site, block = _place(traced, source)
+                found = self.sentence_multinomials.setdefault(site.name, site.grammar.sentence_multinomials(site.words))
+                rows[source.logistic_normal.block] = (
+                    found.sentence[block].cpu().numpy(),
+                    found.multinomial[block].cpu().numpy(),
+                )
                 num_groups = len(site.words)
             else:
                 K = source.block.shape[:-1].numel()
-                rows[source.mixture.block] = np.zeros(K, np.int64), np.arange(K)
+                rows[source.logistic_normal.block] = np.zeros(K, np.int64), np.arange(K)
         sites = self.sites[key]
-        diagonal = {f for f, site in sites.items() if reading.gaussians[site].gaussian.covariance is None}
+        diagonal = {f for f, site in sites.items() if traced.gaussians[site].gaussian.covariance is None}
         return ExpertPosterior(structure, rows, num_groups, diagonal)
 
     # ------------------------------------------------------------------ priors and start
@@ -92,17 +97,19 @@ class ExpertPosteriors:
             given = self._given(key, weights)
             q.start(_start_means(q.structure, self._gaussians(key, priors), given) if given else None)
 
-    def write_start(self, reading: Reading, roles: Roles, priors: Priors, weights: Mapping[str, Tensor]) -> None:
+    def write_start(self, traced: TracedModel, plan: MStepPlan, priors: Priors, weights: Mapping[str, Tensor]) -> None:
         """Let means that are ``pyro.param``s start at the same weights as q."""
         for key, q in self.posteriors.items():
-            given = self._given(key, {n: w for n, w in weights.items() if reading.sources[n].mixture is not None})
+            given = self._given(
+                key, {n: w for n, w in weights.items() if traced.weight_sources[n].logistic_normal is not None}
+            )
             if not given:
                 continue
             means = _start_means(q.structure, self._gaussians(key, priors), given)
             for family, site in self.sites[key].items():
-                for name, sites in roles.locs.items():
+                for name, sites in plan.means.items():
                     if site in sites:
-                        write(reading.parameters[name], means[family])
+                        write(traced.hyperparameters[name], means[family])
 
     def _given(self, key: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Weights by block of the structure."""
@@ -137,32 +144,32 @@ class ExpertPosteriors:
         :param log_weights: by source, of all that sentences share.
         :param rounds: most rounds of trees and experts.
         """
-        if site.name not in self.rows:
+        if site.name not in self.sentence_multinomials:
             return site_counts(site, log_weights)
         return self._by_sentence(site, log_weights, rounds)
 
     def _by_sentence(self, site: SentenceSite, tables: Mapping[str, Tensor], rounds: int) -> tuple[Tensor, Weights]:
         """log Z of each sentence at the end, and the counts of its shared blocks."""
-        rows, grammar = self.rows[site.name], site.grammar
-        own = {block: name for block, name in site.sources.items() if name not in tables}
+        rows, grammar = self.sentence_multinomials[site.name], site.grammar
+        own = {block: name for block, name in site.source_of_block.items() if name not in tables}
         keys = list(dict.fromkeys(self._keys[name] for name in own.values()))
-        log_rows: Weights = {}
+        log_weights: Weights = {}
         counts: Weights | None = None
-        for block, name in site.sources.items():
+        for block, name in site.source_of_block.items():
             if block not in own:
                 table = tables[name].to(torch.float64)
-                log_rows[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
+                log_weights[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
         log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
         active = np.arange(len(rows.words))
         for turn in range(rounds):
             for block, name in own.items():
                 table = self.posteriors[self._keys[name]].log_weights()[self._blocks[name]]
-                log_rows[block] = table.to(self._like[name].device)
+                log_weights[block] = table.to(self._like[name].device)
             chosen = None if len(active) == len(bound) else torch.from_numpy(active).to(rows.words.device)
-            value, counts = rows.expected_counts(log_rows, chosen, counts)
-            check_possible(site, value)
+            value, counts = rows.expected_counts(log_weights, chosen, counts)
+            check_derivable(site, value)
             log_z[active] = value.to("cpu", torch.float64)[active]
-            now = log_z.numpy()[active] + sum(self.posteriors[k].negative_divergence(active)[active] for k in keys)
+            now = log_z.numpy()[active] + sum(self.posteriors[k].negative_kl(active)[active] for k in keys)
             gained = now - bound[active] > self.tolerance
             bound[active] = now
             active = active[gained]
@@ -173,7 +180,7 @@ class ExpertPosteriors:
                 self.posteriors[key].update(by_block, active)
         assert counts is not None
         shared = {}
-        for block, name in site.sources.items():
+        for block, name in site.source_of_block.items():
             if block not in own:
                 table = torch.zeros_like(tables[name], dtype=torch.float64).reshape(-1, tables[name].shape[-1])
                 table.index_add_(0, rows.multinomial[block], counts[block])
@@ -188,9 +195,9 @@ class ExpertPosteriors:
             }
             self.posteriors[key].update(by_block, np.arange(1), steps=50)
 
-    def negative_divergence(self) -> float:
+    def negative_kl(self) -> float:
         """-KL(q || prior) of all experts, in nats."""
-        return sum(float(q.negative_divergence().sum()) + q.absent_divergence() for q in self.posteriors.values())
+        return sum(float(q.negative_kl().sum()) + q.absent_negative_kl() for q in self.posteriors.values())
 
     def moments(self, absent: bool) -> dict[str, Moments]:
         """By Gaussian site, those of experts that two plates share not yet added up."""
@@ -232,10 +239,10 @@ class ExpertPosteriors:
             q.refresh()
 
 
-def _place(reading: Reading, source: Source) -> tuple[SentenceSite, str]:
+def _place(traced: TracedModel, source: WeightSource) -> tuple[SentenceSite, str]:
     """The Sentence site, and its block, that a source of weights per sentence serves."""
-    for site in reading.sentences:
-        for block, name in site.sources.items():
+    for site in traced.sentences:
+        for block, name in site.source_of_block.items():
             if name == source.name:
                 return site, block
     raise KeyError(source.name)
@@ -255,7 +262,7 @@ def _start_means(
     for block, w in weights.items():
         w = w.to("cpu", torch.float64)
         target = ((1 - _UNIFORM_SHARE) * w + _UNIFORM_SHARE * structure.blocks[block].uniform(w)).log()
-        rest = (target - structure.mix(block, means)) * structure.sizes(block)[..., None]
+        rest = (target - structure.average(block, means)) * structure.sizes(block)[..., None]
         for link in structure.links[block]:
             if bool((link.index >= 0).all()) and len(link.index.unique()) == link.index.numel():
                 experts = structure.experts[link.experts]

@@ -17,9 +17,16 @@ from torch import Tensor
 from torch.distributions import transform_to
 
 from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.infer.model.priors import Priors, climb, expected_log_dirichlet, mapped, present_priors, priors_of
-from pyrogram.infer.model.structure import Hyperparameter, Reading
-from pyrogram.infer.model.tracing import depends
+from pyrogram.infer.model.priors import (
+    Priors,
+    evaluate_priors,
+    expected_log_dirichlet,
+    map_gaussian,
+    maximise,
+    present_priors,
+)
+from pyrogram.infer.model.structure import Hyperparameter, TracedModel
+from pyrogram.infer.model.tracing import depends_on
 
 from .posterior import Moments
 
@@ -27,84 +34,85 @@ _LEAST_VARIANCE = 1e-8
 
 
 @dataclass
-class Roles:
-    """Which parameter is learnt how; ``locs`` and ``spreads`` map a parameter to the Gaussian sites that have it."""
+class MStepPlan:
+    """Which parameter is learnt how; ``means`` and ``covariances`` map a parameter to its Gaussian sites."""
 
-    locs: dict[str, list[str]] = field(default_factory=dict)
-    spreads: dict[str, list[str]] = field(default_factory=dict)
-    rest: list[str] = field(default_factory=list)
+    means: dict[str, list[str]] = field(default_factory=dict)
+    covariances: dict[str, list[str]] = field(default_factory=dict)
+    numerical: list[str] = field(default_factory=list)
 
 
-def roles_of(reading: Reading) -> Roles:
-    """Sort the parameters; those of ``locs`` and ``spreads`` have a closed form."""
-    roles = Roles()
-    for name, parameter in reading.parameters.items():
-        users = [(s, k, t) for s, k, t in reading.prior_tensors() if depends(t, parameter.unconstrained)]
+def plan_m_step(traced: TracedModel) -> MStepPlan:
+    """Sort the parameters; those of ``means`` and ``covariances`` have a closed form."""
+    plan = MStepPlan()
+    for name, parameter in traced.hyperparameters.items():
+        users = [(s, k, t) for s, k, t in traced.prior_tensors() if depends_on(t, parameter.unconstrained)]
         same = all(t is parameter.value for _, _, t in users)
         sites = [s for s, _, _ in users]
         kinds = {k for _, k, _ in users}
-        if same and kinds == {"loc"} and _mean_is_optimum(reading, sites):
-            roles.locs[name] = sites
-        elif same and kinds and kinds <= {"variance", "covariance"} and _each_has_its_own(reading, sites):
-            roles.spreads[name] = sites
+        if same and kinds == {"loc"} and _mean_is_optimum(traced, sites):
+            plan.means[name] = sites
+        elif same and kinds and kinds <= {"variance", "covariance"} and _covariances_are_own(traced, sites):
+            plan.covariances[name] = sites
         else:
-            roles.rest.append(name)
-    return roles
+            plan.numerical.append(name)
+    return plan
 
 
-def _spread(gaussian: Gaussian) -> Tensor:
+def _covariance_of(gaussian: Gaussian) -> Tensor:
     tensor = gaussian.variance if gaussian.covariance is None else gaussian.covariance
     assert tensor is not None
     return tensor
 
 
-def _mean_is_optimum(reading: Reading, sites: list[str]) -> bool:
+def _mean_is_optimum(traced: TracedModel, sites: list[str]) -> bool:
     """Whether the mean over groups is the optimum: no broadcasting, and one covariance for all sites that share it."""
-    gaussians = [reading.gaussians[s].gaussian for s in sites]
-    full = all(g.loc.shape == _family_shape(reading, s) for g, s in zip(gaussians, sites, strict=True))
-    return full and all(_spread(g) is _spread(gaussians[0]) for g in gaussians)
+    gaussians = [traced.gaussians[s].gaussian for s in sites]
+    full = all(g.loc.shape == _family_shape(traced, s) for g, s in zip(gaussians, sites, strict=True))
+    return full and all(_covariance_of(g) is _covariance_of(gaussians[0]) for g in gaussians)
 
 
-def _each_has_its_own(reading: Reading, sites: list[str]) -> bool:
+def _covariances_are_own(traced: TracedModel, sites: list[str]) -> bool:
     """Whether every expert has a covariance of its own."""
     for s in sites:
-        gaussian, shape = reading.gaussians[s].gaussian, _family_shape(reading, s)
-        if _spread(gaussian).shape != (shape if gaussian.covariance is None else shape + shape[-1:]):
+        gaussian, shape = traced.gaussians[s].gaussian, _family_shape(traced, s)
+        if _covariance_of(gaussian).shape != (shape if gaussian.covariance is None else shape + shape[-1:]):
             return False
     return True
 
 
-def _family_shape(reading: Reading, site: str) -> torch.Size:
-    for source in reading.sources.values():
-        for family, name in source.mixture.sites.items() if source.mixture is not None else ():
+def _family_shape(traced: TracedModel, site: str) -> torch.Size:
+    for source in traced.weight_sources.values():
+        for family, name in source.logistic_normal.sites.items() if source.logistic_normal is not None else ():
             if name == site:
-                assert source.mixture is not None
-                return torch.Size(source.mixture.structure.experts[family].shape)
+                assert source.logistic_normal is not None
+                return torch.Size(source.logistic_normal.structure.experts[family].shape)
     raise KeyError(site)
 
 
-def current_priors(model: Callable[[], Any], reading: Reading, roles: Roles) -> Priors:
+def current_priors(model: Callable[[], Any], traced: TracedModel, plan: MStepPlan) -> Priors:
     """The priors at the parameters' present values, without a graph.
 
     The model need not be run where every parameter *is* a mean or a covariance: checking the latter is slow.
     """
-    if roles.rest:
-        return present_priors(model, reading)
+    if plan.numerical:
+        return present_priors(model, traced)
     values = {
-        id(p.value): transform_to(p.constraint)(p.unconstrained.detach().clone()) for p in reading.parameters.values()
+        id(p.value): transform_to(p.constraint)(p.unconstrained.detach().clone())
+        for p in traced.hyperparameters.values()
     }
 
     def present(tensor: Tensor) -> Tensor:
         found: Tensor = values.get(id(tensor), tensor)
         return found.detach()
 
-    return {n: present(p) if isinstance(p, Tensor) else mapped(p, present) for n, p in reading.priors().items()}
+    return {n: present(p) if isinstance(p, Tensor) else map_gaussian(p, present) for n, p in traced.priors().items()}
 
 
 def learn_priors(
     model: Callable[[], Any],
-    reading: Reading,
-    roles: Roles,
+    traced: TracedModel,
+    plan: MStepPlan,
     old: Priors,
     expected_logs: Mapping[str, Tensor],
     moments: Mapping[str, Moments],
@@ -115,37 +123,39 @@ def learn_priors(
     :param expected_logs: E_q[log w] by Dirichlet site.
     :param moments: by Gaussian site.
     """
-    for name, sites in roles.locs.items():
+    for name, sites in plan.means.items():
         pooled = _pooled([moments[s] for s in sites])
         present = pooled.count[..., None] > 0
         shift = torch.where(present, pooled.first / pooled.count.clamp_min(1)[..., None], 0.0)
-        parameter = reading.parameters[name]
+        parameter = traced.hyperparameters[name]
         write(parameter, _loc(old, sites[0]).detach().to("cpu", torch.float64) + shift)
-    if roles.rest:
-        rest = {name: reading.parameters[name].unconstrained for name in roles.rest}
-        climb(rest, lambda: _expected_log_prior(reading, priors_of(model, reading), old, expected_logs, moments))
-    if roles.spreads:
-        new = current_priors(model, reading, roles)
-        for name, sites in roles.spreads.items():
+    if plan.numerical:
+        rest = {name: traced.hyperparameters[name].unconstrained for name in plan.numerical}
+        maximise(rest, lambda: _expected_log_prior(traced, evaluate_priors(model, traced), old, expected_logs, moments))
+    if plan.covariances:
+        new = current_priors(model, traced, plan)
+        for name, sites in plan.covariances.items():
             parts = [Moments(m.count, m.first, m.about(_shift(new, old, s))) for s in sites for m in [moments[s]]]
             pooled = _pooled(parts)
-            write(reading.parameters[name], _new_spread(pooled, reading.parameters[name].value))
+            write(traced.hyperparameters[name], _new_covariance(pooled, traced.hyperparameters[name].value))
 
 
-def _new_spread(moments: Moments, before: Tensor) -> Tensor:
+def _new_covariance(moments: Moments, before: Tensor) -> Tensor:
     """Mean second moments; positive definite; as before where an expert never occurs."""
     second, diagonal = moments.second, moments.second.dim() == moments.first.dim()
     count = moments.count.reshape(*moments.count.shape, *([1] * (second.dim() - moments.count.dim())))
-    spread = torch.where(count > 0, second / count.clamp_min(1), before.detach().to("cpu", torch.float64))
+    covariance = torch.where(count > 0, second / count.clamp_min(1), before.detach().to("cpu", torch.float64))
     if diagonal:
-        return spread.clamp_min(_LEAST_VARIANCE)
-    singular: Tensor = torch.linalg.cholesky_ex(spread).info > 0
-    ridge: Tensor = (singular * _LEAST_VARIANCE)[..., None, None] * torch.eye(spread.shape[-1], dtype=spread.dtype)
-    return spread + ridge
+        return covariance.clamp_min(_LEAST_VARIANCE)
+    singular: Tensor = torch.linalg.cholesky_ex(covariance).info > 0
+    ridge: Tensor = (singular * _LEAST_VARIANCE)[..., None, None] * torch.eye(
+        covariance.shape[-1], dtype=covariance.dtype
+    )
+    return covariance + ridge
 
 
 def _expected_log_prior(
-    reading: Reading,
+    traced: TracedModel,
     new: Priors,
     old: Priors,
     expected_logs: Mapping[str, Tensor],
@@ -157,17 +167,17 @@ def _expected_log_prior(
         if isinstance(prior, Gaussian):
             total = total + _gaussian_term(prior, _shift(new, old, name), moments[name])
         else:
-            total = total + expected_log_dirichlet(reading.sources[name].block, prior, expected_logs[name])
+            total = total + expected_log_dirichlet(traced.weight_sources[name].block, prior, expected_logs[name])
     return total
 
 
 def _gaussian_term(gaussian: Gaussian, shift: Tensor, moments: Moments) -> Tensor:
     second = moments.about(shift)
-    spread = _spread(gaussian).to("cpu", torch.float64)
+    covariance = _covariance_of(gaussian).to("cpu", torch.float64)
     if gaussian.covariance is None:
-        spread = spread.expand(second.shape)
-        return -0.5 * (moments.count[..., None] * spread.log() + second / spread).sum()
-    cholesky = torch.linalg.cholesky(spread)
+        covariance = covariance.expand(second.shape)
+        return -0.5 * (moments.count[..., None] * covariance.log() + second / covariance).sum()
+    cholesky = torch.linalg.cholesky(covariance)
     log_det = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     trace = torch.cholesky_solve(second, cholesky.expand(second.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
     total: Tensor = -0.5 * (moments.count * log_det + trace).sum()

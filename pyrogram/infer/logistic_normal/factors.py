@@ -15,10 +15,10 @@ from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.priors import Priors
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.model.structure import TracedModel
 
-from .e_step import ExpertPosteriors
-from .empirical_bayes import current_priors, learn_priors, roles_of
+from .e_step import LogisticNormalPosterior
+from .empirical_bayes import current_priors, learn_priors, plan_m_step
 
 
 class LogisticNormalFactors:
@@ -31,25 +31,25 @@ class LogisticNormalFactors:
     :param averaging: see :class:`.VariationalEM`.
     """
 
-    def __init__(self, reading: Reading, model: Callable[[], Any], tolerance: float, averaging: str):
-        self.reading, self.model, self.averaging = reading, model, averaging
-        self.roles = roles_of(reading)
-        self.q = ExpertPosteriors(reading, tolerance)
+    def __init__(self, traced: TracedModel, model: Callable[[], Any], tolerance: float, averaging: str):
+        self.traced, self.model, self.averaging = traced, model, averaging
+        self.roles = plan_m_step(traced)
+        self.q = LogisticNormalPosterior(traced, tolerance)
         self._prior: Priors | None = None
         self._held: Weights | None = None
 
     def prior(self) -> Priors:
         """The priors of all sites of the model, at the present values of its parameters."""
-        return current_priors(self.model, self.reading, self.roles)
+        return current_priors(self.model, self.traced, self.roles)
 
     def start(self, weights: Mapping[str, Tensor]) -> Weights:
         """The first numbers: at the priors' optimum, or around given weights by source.
 
         Means of priors that are ``pyro.param``s are set to start at these weights, too.
         """
-        given = {n: w for n, w in weights.items() if self.reading.sources[n].mixture is not None}
+        given = {n: w for n, w in weights.items() if self.traced.weight_sources[n].logistic_normal is not None}
         if given:
-            self.q.write_start(self.reading, self.roles, self.prior(), given)
+            self.q.write_start(self.traced, self.roles, self.prior(), given)
         self._prior = self.prior()
         self.q.set_priors(self._prior)
         self.q.start(self._prior, given)
@@ -60,7 +60,7 @@ class LogisticNormalFactors:
         self._held = {name: tensor.clone() for name, tensor in self.q.state().items()}
         return self._held
 
-    def at(self, prior: Priors, numbers: Weights) -> ExpertPosteriors:
+    def at(self, prior: Priors, numbers: Weights) -> LogisticNormalPosterior:
         """q with the numbers of a state, which are not to be changed."""
         if prior is not self._prior:
             self.q.set_priors(prior)
@@ -75,26 +75,26 @@ class LogisticNormalFactors:
         q = self.at(prior, numbers)
         self._held = None
         shared = {**log_weights, **q.log_weights()}
-        return expected_counts(self.reading, shared, partial(q.site_counts, rounds=rounds))
+        return expected_counts(self.traced, shared, partial(q.site_counts, rounds=rounds))
 
     def learn(self, prior: Priors, expected_logs: Weights) -> None:
         """Empirical Bayes for all parameters that priors depend on, in place."""
         moments = self.q.moments(absent=self.averaging == "all")
-        learn_priors(self.model, self.reading, self.roles, prior, expected_logs, moments)
+        learn_priors(self.model, self.traced, self.roles, prior, expected_logs, moments)
 
     def mean(self, name: str, prior: Priors, numbers: Weights) -> Tensor:
         """The mixed mean of a source: of μ, or of q where there is one draw."""
-        source = self.reading.sources[name]
-        assert source.mixture is not None
-        structure, block = source.mixture.structure, source.mixture.block
+        source = self.traced.weight_sources[name]
+        assert source.logistic_normal is not None
+        structure, block = source.logistic_normal.structure, source.logistic_normal.block
         if not source.per_sentence:
-            return structure.mix(block, self.at(prior, numbers).corpus_means(name))
+            return structure.average(block, self.at(prior, numbers).corpus_means(name))
         locs = {}
-        for family, site in source.mixture.sites.items():
+        for family, site in source.logistic_normal.sites.items():
             gaussian = prior[site]
             assert isinstance(gaussian, Gaussian)
             locs[family] = gaussian.loc.expand(structure.experts[family].shape)
-        return structure.mix(block, locs)
+        return structure.average(block, locs)
 
     def posterior(self, prior: Priors, numbers: Weights) -> dict[str, dist.TorchDistribution]:
         """q(η) by Gaussian site, of those drawn once for the corpus."""

@@ -94,7 +94,7 @@ def arrange(
     by_expert = np.argsort(inverse, kind="stable")
     expert = unique % num_experts
     lengths = np.concatenate([np.tile(np.asarray(f.parts, np.int64), f.count) for f in families.values()])
-    layout = experts.ExpertRows(
+    layout = experts.ExpertLayout(
         row_group=group[order],
         row_start=row_start,
         expert_group=unique // num_experts,

@@ -98,7 +98,7 @@ class ExpertPosterior:
 
     def refresh(self) -> None:
         """Recompute the mixtures from ``mean`` and ``variance``."""
-        self._u, self._w = experts.mixtures(self.rows, self.mean, self.variance)
+        self._u, self._w = experts.averages(self.rows, self.mean, self.variance)
         experts.log_weights(self.rows, self._u, self._w, np.arange(self.num_groups), self._psi)
 
     def log_weights(self) -> dict[str, Tensor]:
@@ -117,11 +117,11 @@ class ExpertPosterior:
         experts.update(self.rows, self._priors, *arrays, groups, steps=steps, tolerance=tolerance)
         experts.log_weights(self.rows, self._u, self._w, groups, self._psi)
 
-    def negative_divergence(self, groups: Array | None = None) -> Array:
+    def negative_kl(self, groups: Array | None = None) -> Array:
         """-KL(q || prior) of each group, or only of those listed, in nats, of its stored experts: ``(num_groups,)``."""
-        return experts.negkl(self.rows, self._priors, self.mean, self.variance, groups)
+        return experts.negative_kl(self.rows, self._priors, self.mean, self.variance, groups)
 
-    def absent_divergence(self) -> float:
+    def absent_negative_kl(self) -> float:
         """-KL(q || prior) of all experts that are not stored: what mean field loses to their covariance."""
         p = self._priors
         log_precision = np.add.reduceat(np.log(p.precision_diag), p.start[:-1])
@@ -172,7 +172,7 @@ class ExpertPosterior:
         return flat.reshape(-1, self._sizes[block]) if index is None else flat[index]
 
 
-def _priors(gaussians: list[Gaussian], families: list[Family]) -> experts.Priors:
+def _priors(gaussians: list[Gaussian], families: list[Family]) -> experts.ExpertPriors:
     """The flat arrays of the kernels, of families in double precision with expanded means."""
     precisions, diagonals, log_dets = [], [], []
     for g, family in zip(gaussians, families, strict=True):
@@ -194,7 +194,7 @@ def _priors(gaussians: list[Gaussian], families: list[Family]) -> experts.Priors
     lengths = np.concatenate([np.tile(family.parts, family.count) for family in families])
     counts = [family.count * len(family.parts) for family in families]
     flags = np.repeat([g.covariance is None for g in gaussians], counts)
-    return experts.Priors(
+    return experts.ExpertPriors(
         mu=torch.cat([g.loc.reshape(-1) for g in gaussians]).numpy(),
         start=starts_of(lengths),
         diagonal=flags,

@@ -20,7 +20,7 @@ from typing_extensions import Self, TypeVar
 from pyrogram.distributions.ragged import simplex_of
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.start import carried, start_weights
-from pyrogram.infer.model.structure import Problem, Reading
+from pyrogram.infer.model.structure import Problem, TracedModel
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
@@ -170,7 +170,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """
         problem, state = self._present()
         estimate = self._estimate(problem, state)
-        return {block: estimate[source].clone() for block, source in problem.reading.site(site).sources.items()}
+        return {block: estimate[source].clone() for block, source in problem.traced.site(site).source_of_block.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
@@ -199,15 +199,15 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _advance(self, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0) -> float:
         """An iteration, wholly or not at all."""
         problem, state = self._present()
-        reading = problem.reading
-        parameters = reading.parameter_values()
+        traced = problem.traced
+        parameters = traced.parameter_values()
         try:
             new, info = self._update(problem, state)
             likelihood = math.nan
             if held_out is not None:
-                likelihood = held_out_likelihood(reading, self._estimate(problem, new), held_out, smoothing)
+                likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
-            reading.set_parameters(parameters)
+            traced.set_parameters(parameters)
             raise
         self._state = new
         self.history.append(info.objective)
@@ -221,18 +221,18 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """The problem, and the present state of it."""
         problem = self._need_problem()
         if self._state is None:
-            parameters = problem.reading.parameter_values()
+            parameters = problem.traced.parameter_values()
             try:
-                self._state = self._init(problem, {**self._start(problem.reading), **self._carried})
+                self._state = self._init(problem, {**self._start(problem.traced), **self._carried})
             except BaseException:
-                problem.reading.set_parameters(parameters)
+                problem.traced.set_parameters(parameters)
                 raise
         return problem, self._state
 
     def _set_state(self, state: S) -> None:
         """Go on from another state."""
         self._state = state
-        self._need_problem().reading.set_parameters(getattr(state, "parameters", {}))
+        self._need_problem().traced.set_parameters(getattr(state, "parameters", {}))
 
     def _shown(self) -> dict[str, str]:
         return {"objective": f"{self.history[-1]:.4f}"}
@@ -245,19 +245,19 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if old is not None and self._args is not None and same_arguments(self._args, (args, kwargs)):
             return old
         problem = self._prepare(partial(self.model, *args, **kwargs))
-        if old is not None and self._hash(old.reading) != self._hash(problem.reading):
+        if old is not None and self._hash(old.traced) != self._hash(problem.traced):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
-                self._carried = carried(problem.reading, self._estimate(old, self._state))
+                self._carried = carried(problem.traced, self._estimate(old, self._state))
             self._forget()
         self._problem, self._args = problem, (args, kwargs)
         if self._pending is not None:
             self._take_pending(problem)
         return problem
 
-    def _start(self, reading: Reading) -> Weights:
+    def _start(self, traced: TracedModel) -> Weights:
         """Weights by source."""
-        return start_weights(reading, self.initial_weights)
+        return start_weights(traced, self.initial_weights)
 
     def _forget(self) -> None:
         """No state, and no history."""
@@ -274,7 +274,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if self._state is None:
             return
         store = pyro.get_param_store()
-        for name, source in self._need_problem().reading.sources.items():
+        for name, source in self._need_problem().traced.weight_sources.items():
             if source.is_param:
                 # With module_local_params the parameter lives in its module, not in the store.
                 value: Any = store[name] if name in store else source.value
@@ -301,7 +301,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self._best, self.history, self.held_out_history = states[1], history, held_out
 
     def _fingerprint(self) -> str:
-        return self._hash(self._need_problem().reading)
+        return self._hash(self._need_problem().traced)
 
-    def _hash(self, reading: Reading) -> str:
-        return reading.fingerprint(type(self).__name__)
+    def _hash(self, traced: TracedModel) -> str:
+        return traced.fingerprint(type(self).__name__)

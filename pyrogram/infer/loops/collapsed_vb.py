@@ -12,23 +12,23 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from pyrogram.collapsed import SentenceCounts
+from pyrogram.collapsed_second_order import SecondOrderUpdates
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
     CollapsedProblem,
-    Order,
-    concentrations,
-    field_of,
-    log_collapsed,
-    log_joint,
-    mean_weights,
-    refuse_mixtures,
+    SentenceOrder,
+    current_concentrations,
+    log_collapsed_joint,
+    log_dirichlet_multinomial,
+    make_corpus_counts,
+    posterior_mean,
+    refuse_logistic_normals,
 )
-from pyrogram.infer.model.expected_counts import check_possible, most_likely
-from pyrogram.infer.model.priors import climb, priors_of
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.expected_counts import check_derivable, most_likely
+from pyrogram.infer.model.priors import evaluate_priors, maximise
+from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info, at_state, ragged
-from pyrogram.sweeps import Own
-from pyrogram.sweeps_second_order import SecondOrderSweeps
 
 from .base import GrammarLoop
 
@@ -42,7 +42,7 @@ class CollapsedState:
 
     :param weights: of sources that are ``pyro.param``s.
     :param counts: E[f] by source.
-    :param own: the same of each sentence by itself, by site; see :class:`.Sweeps`.
+    :param own: the same of each sentence by itself, by site; see :class:`.CollapsedUpdates`.
     :param parameters: unconstrained, those that concentrations depend on.
     :param entropy: sum of H(Q(t_i)) in nats.
     :param sweep: how many there were before.
@@ -55,24 +55,24 @@ class CollapsedState:
     entropy: Tensor
     sweep: Tensor
     generator: Tensor
-    own: dict[str, Own] = ragged()
+    own: dict[str, SentenceCounts] = ragged()
 
 
 @dataclass
 class _Problem(CollapsedProblem):
     """:param spare: own counts by site that no state has any more, whose memory the next sweep may use again."""
 
-    spare: dict[str, Own] = field(default_factory=dict)
-    _alpha: tuple[Weights, Weights] | None = None
+    spare: dict[str, SentenceCounts] = field(default_factory=dict)
+    _concentration: tuple[Weights, Weights] | None = None
 
     def alpha(self, parameters: Weights) -> Weights:
         """Concentrations by source; computed once for the parameters of a state."""
-        if self._alpha is None or self._alpha[0] is not parameters:
-            self.reading.set_parameters(parameters)
-            self._alpha = parameters, concentrations(self.model, self.reading)
-        return self._alpha[1]
+        if self._concentration is None or self._concentration[0] is not parameters:
+            self.traced.set_parameters(parameters)
+            self._concentration = parameters, current_concentrations(self.model, self.traced)
+        return self._concentration[1]
 
-    def summed(self, own: Mapping[str, Own]) -> Weights:
+    def summed(self, own: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from the sentences' own."""
         return self.by_source(lambda site: self.sweeps[site.name].total(own[site.name]))
 
@@ -132,26 +132,30 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        reading = read_model(model, "CollapsedVB")
-        refuse_mixtures(reading, "CollapsedVB")
+        traced = trace_model(model, "CollapsedVB")
+        refuse_logistic_normals(traced, "CollapsedVB")
         sweeps = {
-            s.name: SecondOrderSweeps(s.grammar, s.words) if self.second_order else s.grammar.sweeps(s.words)
-            for s in reading.sentences
+            s.name: SecondOrderUpdates(s.grammar, s.words)
+            if self.second_order
+            else s.grammar.collapsed_updates(s.words)
+            for s in traced.sentences
         }
-        return _Problem(reading, model, sweeps, {s.name: Order(s.words, self.batch_size) for s in reading.sentences})
+        return _Problem(
+            traced, model, sweeps, {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
+        )
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
         entropy, own = torch.zeros((), dtype=torch.float64), {}
-        for site in problem.reading.sentences:
-            weights = {b: start[s].to(torch.float64) for b, s in site.sources.items()}
-            log_z, entropies, own[site.name] = problem.sweeps[site.name].expect(weights)
-            check_possible(site, log_z)
+        for site in problem.traced.sentences:
+            weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
+            log_z, entropies, own[site.name] = problem.sweeps[site.name].expected_counts(weights)
+            check_derivable(site, log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         return CollapsedState(
             weights=problem.fixed(start),
             counts=problem.summed(own),
-            parameters=problem.reading.parameter_values(),
+            parameters=problem.traced.parameter_values(),
             entropy=entropy,
             sweep=torch.tensor(0),
             generator=torch.Generator().manual_seed(self._seed).get_state(),
@@ -159,22 +163,22 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
 
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
-        reading, alpha, generator = problem.reading, problem.alpha(state.parameters), at_state(state.generator)
-        objective = float(state.entropy) + float(log_joint(reading, state.counts, alpha, state.weights))
+        traced, alpha, generator = problem.traced, problem.alpha(state.parameters), at_state(state.generator)
+        objective = float(state.entropy) + float(log_collapsed_joint(traced, state.counts, alpha, state.weights))
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
         counts = problem.summed(state.own) if again else {name: f.clone() for name, f in state.counts.items()}
         entropy, own = torch.zeros((), dtype=torch.float64), {}
         spare, problem.spare = problem.spare, {}  # an interrupted sweep leaves none
-        for site in reading.sentences:
+        for site in traced.sentences:
             order = problem.order(site, self.order, generator)
-            shared = field_of(site, counts, alpha, state.weights)
+            shared = make_corpus_counts(site, counts, alpha, state.weights)
             entropies, own[site.name] = problem.sweeps[site.name].collapsed_vb(
-                shared, state.own[site.name], order, self.batch_size, spare=spare.get(site.name)
+                shared, state.own[site.name], order, self.batch_size, buffer=spare.get(site.name)
             )
-            check_possible(site, entropies)
+            check_derivable(site, entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         new = CollapsedState(
-            weights=most_likely(reading, counts, state.weights),
+            weights=most_likely(traced, counts, state.weights),
             counts=counts,
             parameters=_learnt(problem, counts, state.parameters),
             entropy=entropy,
@@ -189,16 +193,16 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             problem.spare = old.own
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
-        return mean_weights(problem.reading, state.counts, problem.alpha(state.parameters), state.weights)
+        return posterior_mean(problem.traced, state.counts, problem.alpha(state.parameters), state.weights)
 
     # ------------------------------------------------------------------ states that are loaded
 
     def _like(self, problem: _Problem) -> CollapsedState:
-        sources = problem.reading.sources
+        sources = problem.traced.weight_sources
         return CollapsedState(
             weights=problem.fixed({name: s.value for name, s in sources.items()}),
             counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-            parameters=problem.reading.hyperparameters,
+            parameters=problem.traced.unconstrained,
             entropy=torch.empty((), dtype=torch.float64),
             sweep=torch.tensor(0),
             generator=torch.Generator().get_state(),
@@ -218,21 +222,21 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
 
 def _learnt(problem: _Problem, counts: Weights, old: Weights) -> Weights:
     """The parameters that concentrations depend on, moved up the objective."""
-    reading = problem.reading
+    traced = problem.traced
     if not old:
         return old
-    learned = {n: s.block for n, s in reading.sources.items() if s.learns_prior}
+    learned = {n: s.block for n, s in traced.weight_sources.items() if s.learns_prior}
 
     def evidence() -> Tensor:
-        priors = priors_of(problem.model, reading)
+        priors = evaluate_priors(problem.model, traced)
         total = torch.zeros((), dtype=torch.float64)
         for name, block in learned.items():
             alpha = priors[name]
             assert isinstance(alpha, Tensor)
             alpha = alpha.to(torch.float64).expand(block.shape)
-            total = total + log_collapsed(block, counts[name], alpha).cpu()
+            total = total + log_dirichlet_multinomial(block, counts[name], alpha).cpu()
         return total
 
-    reading.set_parameters(old)
-    climb(reading.hyperparameters, evidence)
-    return reading.parameter_values()
+    traced.set_parameters(old)
+    maximise(traced.unconstrained, evidence)
+    return traced.parameter_values()

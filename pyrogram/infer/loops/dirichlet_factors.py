@@ -14,8 +14,8 @@ from torch.distributions import kl_divergence
 
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.priors import climb, expected_log_dirichlet, priors_of
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.model.priors import evaluate_priors, expected_log_dirichlet, maximise
+from pyrogram.infer.model.structure import TracedModel
 
 
 class DirichletFactors:
@@ -24,9 +24,9 @@ class DirichletFactors:
     A ``prior`` and a ``posterior`` are the concentrations of p and of q by site.
     """
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-        self.blocks = {name: s.block for name, s in reading.sources.items() if s.concentration is not None}
+    def __init__(self, traced: TracedModel) -> None:
+        self.traced = traced
+        self.blocks = {name: s.block for name, s in traced.weight_sources.items() if s.concentration is not None}
 
     def expected_logs(self, posterior: Weights) -> Weights:
         """E_q[log w], which is ψ(q) - ψ(sum q)."""
@@ -54,9 +54,9 @@ class DirichletFactors:
 
         def expected_log_prior() -> Tensor:
             total = torch.zeros((), dtype=torch.float64)
-            for name, prior in priors_of(model, self.reading).items():
+            for name, prior in evaluate_priors(model, self.traced).items():
                 assert isinstance(prior, Tensor)
                 total = total + expected_log_dirichlet(self.blocks[name], prior, expected_logs[name])
             return total
 
-        climb(self.reading.hyperparameters, expected_log_prior)
+        maximise(self.traced.unconstrained, expected_log_prior)

@@ -14,8 +14,8 @@ from torch import Tensor
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.expected_counts import expected_counts
-from pyrogram.infer.model.structure import ModelError, Problem, Reading
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -50,17 +50,17 @@ class EM(GrammarLoop[Problem, EMState]):
     """
 
     def _prepare(self, model: Callable[[], Any]) -> Problem:
-        reading = read_model(model, "EM")
-        _check(reading)
-        return Problem(reading, model)
+        traced = trace_model(model, "EM")
+        _check(traced)
+        return Problem(traced, model)
 
     def _init(self, problem: Problem, start: Weights) -> EMState:
         return EMState(start)
 
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
-        objective, counts = expected_counts(problem.reading, {name: safe_log(w) for name, w in state.weights.items()})
+        objective, counts = expected_counts(problem.traced, {name: safe_log(w) for name, w in state.weights.items()})
         weights = {}
-        for name, source in problem.reading.sources.items():
+        for name, source in problem.traced.weight_sources.items():
             if source.concentration is None:
                 pseudo = counts[name]
             else:
@@ -74,12 +74,12 @@ class EM(GrammarLoop[Problem, EMState]):
         return state.weights
 
     def _like(self, problem: Problem) -> EMState:
-        return EMState({name: source.value for name, source in problem.reading.sources.items()})
+        return EMState({name: source.value for name, source in problem.traced.weight_sources.items()})
 
 
-def _check(reading: Reading) -> None:
-    for source in reading.sources.values():
-        if source.mixture is not None:
+def _check(traced: TracedModel) -> None:
+    for source in traced.weight_sources.values():
+        if source.logistic_normal is not None:
             raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
         if source.concentration is None:
             continue

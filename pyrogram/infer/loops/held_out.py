@@ -11,11 +11,11 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.model.structure import TracedModel
 
 
 def held_out_likelihood(
-    reading: Reading, weights: Weights, held_out: Tensor | Mapping[str, Tensor], smoothing: float
+    traced: TracedModel, weights: Weights, held_out: Tensor | Mapping[str, Tensor], smoothing: float
 ) -> float:
     """The log-likelihood of sentences, in nats, under smoothed weights.
 
@@ -24,12 +24,12 @@ def held_out_likelihood(
     :param smoothing: weight of the uniform distribution that is mixed into every multinomial.
     """
     if isinstance(held_out, Tensor):
-        held_out = {reading.site(None).name: held_out}
+        held_out = {traced.site(None).name: held_out}
     total = 0.0
     for name, words in held_out.items():
-        site = reading.site(name)
+        site = traced.site(name)
         log_weights = {}
-        for block, source in site.sources.items():
+        for block, source in site.source_of_block.items():
             w = weights[source]
             mixed = (1 - smoothing) * w + smoothing * site.grammar.blocks[block].uniform(w)
             log_weights[block] = safe_log(mixed)

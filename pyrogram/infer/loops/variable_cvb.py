@@ -17,9 +17,9 @@ from pyrogram.charts.annotation_numba import Posteriors
 from pyrogram.charts.annotation_sweeps import Layout, make_layout
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
-from pyrogram.infer.model.collapsed import concentrations, log_collapsed, mean_weights
-from pyrogram.infer.model.structure import ModelError, Problem, Reading
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.collapsed import current_concentrations, log_dirichlet_multinomial, posterior_mean
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -95,24 +95,24 @@ class VariableCVB(GrammarLoop[_Problem, NodesState]):
     def posterior(self) -> Tensor:
         """q of every node's subtype, shape ``(N, L, K)`` in the order of the trees' base rules; 0 in the padding."""
         problem, state = self._present()
-        words = problem.reading.sentences[0].words
+        words = problem.traced.sentences[0].words
         out = torch.zeros(*words.shape, state.q.shape[-1], dtype=state.q.dtype)
         out[words >= 0] = state.q[: len(problem.layout.trees.rule)]
         return out
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        reading = read_model(model, "VariableCVB")
-        grammar = _check(reading)
-        (site,) = reading.sentences
+        traced = trace_model(model, "VariableCVB")
+        grammar = _check(traced)
+        (site,) = traced.sentences
         trees = grammar.trees(site.words)
         if (trees.lengths == 0).any():
             raise ValueError(f"row {int((trees.lengths == 0).argmax())} of site {site.name!r} is no tree")
-        source = site.sources["rules"]
-        alpha = concentrations(model, reading)[source].contiguous()
-        return _Problem(reading, model, grammar, make_layout(grammar.rules, trees), source, alpha)
+        source = site.source_of_block["rules"]
+        alpha = current_concentrations(model, traced)[source].contiguous()
+        return _Problem(traced, model, grammar, make_layout(grammar.rules, trees), source, alpha)
 
     def _init(self, problem: _Problem, start: Weights) -> NodesState:
-        (site,), trees = problem.reading.sentences, problem.layout.trees
+        (site,), trees = problem.traced.sentences, problem.layout.trees
         weights = start[problem.source].detach().double().log().numpy()
         found = Posteriors(weights[None], problem.grammar.rules, trees, np.zeros(len(site.words), np.int64))
         if not (found.log_z > -np.inf).all():
@@ -124,36 +124,36 @@ class VariableCVB(GrammarLoop[_Problem, NodesState]):
         return NodesState(q, problem.counts(q))
 
     def _update(self, problem: _Problem, state: NodesState) -> tuple[NodesState, Info]:
-        block, alpha = problem.reading.sources[problem.source].block, problem.alpha
+        block, alpha = problem.traced.weight_sources[problem.source].block, problem.alpha
         # Counts anew in every sweep, lest rounding errors of taking out and putting back add up.
         counts, q = problem.counts(state.q), state.q.clone()
-        objective = chart.entropy(q.numpy()) + float(log_collapsed(block, counts, alpha))
+        objective = chart.entropy(q.numpy()) + float(log_dirichlet_multinomial(block, counts, alpha))
         totals = block.sums(counts + alpha).numpy()
         geometric = self.average == "geometric"
         chart.sweep(problem.layout, counts.numpy(), alpha.numpy(), totals, q.numpy(), geometric)
         return NodesState(q, counts.clamp_min_(0)), Info(objective)
 
     def _estimate(self, problem: _Problem, state: NodesState) -> Weights:
-        return mean_weights(problem.reading, {problem.source: state.counts}, {problem.source: problem.alpha}, {})
+        return posterior_mean(problem.traced, {problem.source: state.counts}, {problem.source: problem.alpha}, {})
 
     def _like(self, problem: _Problem) -> NodesState:
         size = len(problem.layout.trees.rule), max(problem.grammar.num_subtypes.values())
         return NodesState(torch.empty(size, dtype=torch.float64), torch.empty_like(problem.alpha))
 
 
-def _check(reading: Reading) -> LatentAnnotations:
+def _check(traced: TracedModel) -> LatentAnnotations:
     """The grammar of a model that this loop can handle."""
-    grammar = reading.sentences[0].grammar
-    if len(reading.sentences) > 1 or not isinstance(grammar, LatentAnnotations):
+    grammar = traced.sentences[0].grammar
+    if len(traced.sentences) > 1 or not isinstance(grammar, LatentAnnotations):
         raise ModelError(
             "VariableCVB needs one Sentence site, of a LatentAnnotations: the shapes of trees must be known; "
             "CollapsedVB can handle any grammar"
         )
-    for source in reading.sources.values():
+    for source in traced.weight_sources.values():
         if source.concentration is None:
             raise ModelError(f"VariableCVB needs weights {source.name!r} to have a Dirichlet prior; EM needs none")
-    if reading.parameters:
+    if traced.hyperparameters:
         raise ModelError(
-            f"VariableCVB cannot learn {sorted(reading.parameters)}; CollapsedVB re-estimates concentrations"
+            f"VariableCVB cannot learn {sorted(traced.hyperparameters)}; CollapsedVB re-estimates concentrations"
         )
     return grammar

@@ -15,8 +15,8 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import expected_counts, most_likely
 from pyrogram.infer.model.priors import Priors, present_priors
-from pyrogram.infer.model.structure import ModelError, Problem, Reading
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -53,8 +53,8 @@ class _Problem(Problem):
     def prior(self, parameters: Weights) -> Priors:
         """The priors at the parameters of a state; computed once for each."""
         if self._prior is None or self._prior[0] is not parameters:
-            self.reading.set_parameters(parameters)
-            prior = present_priors(self.model, self.reading) if self.normals is None else self.normals.prior()
+            self.traced.set_parameters(parameters)
+            prior = present_priors(self.model, self.traced) if self.normals is None else self.normals.prior()
             self._prior = parameters, prior
         return self._prior[1]
 
@@ -62,13 +62,13 @@ class _Problem(Problem):
         """The M-step: parameters that raise E_q[log p]. The experts are those of the last E-step."""
         if not parameters:
             return parameters
-        self.reading.set_parameters(parameters)
+        self.traced.set_parameters(parameters)
         expected_logs = self.dirichlets.expected_logs(posterior)
         if self.normals is None:
             self.dirichlets.learn(self.model, expected_logs)
         else:
             self.normals.learn(prior, expected_logs)
-        return self.reading.parameter_values()
+        return self.traced.parameter_values()
 
 
 class VariationalEM(GrammarLoop[_Problem, VariationalState]):
@@ -149,44 +149,44 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
         return found
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        reading = read_model(model, "VariationalEM")
-        _check(reading)
+        traced = trace_model(model, "VariationalEM")
+        _check(traced)
         normals = None
-        if reading.gaussians:
+        if traced.gaussians:
             from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
-            normals = LogisticNormalFactors(reading, model, self.e_step_tolerance, self.averaging)
-        return _Problem(reading, model, DirichletFactors(reading), normals)
+            normals = LogisticNormalFactors(traced, model, self.e_step_tolerance, self.averaging)
+        return _Problem(traced, model, DirichletFactors(traced), normals)
 
     def _init(self, problem: _Problem, start: Weights) -> VariationalState:
         """The first q of Dirichlets is that of an E-step under the initial weights."""
-        reading, normals = problem.reading, problem.normals
+        traced, normals = problem.traced, problem.normals
         experts = {} if normals is None else normals.start(start)
-        parameters = reading.parameter_values()
+        parameters = traced.parameter_values()
         prior, posterior = problem.prior(parameters), Weights()
         if problem.dirichlets.blocks:
             log_weights = {name: safe_log(w) for name, w in start.items()}
             if normals is None:
-                _, counts = expected_counts(reading, log_weights)
+                _, counts = expected_counts(traced, log_weights)
             else:
                 _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
             posterior = problem.dirichlets.update(prior, counts)
             if normals is None:
                 parameters = problem.learn(prior, posterior, parameters)
-        weights = {name: start[name] for name, source in reading.sources.items() if source.is_param}
+        weights = {name: start[name] for name, source in traced.weight_sources.items() if source.is_param}
         return VariationalState(weights, posterior, experts, parameters)
 
     def _update(self, problem: _Problem, state: VariationalState) -> tuple[VariationalState, Info]:
-        reading, dirichlets, normals = problem.reading, problem.dirichlets, problem.normals
+        traced, dirichlets, normals = problem.traced, problem.dirichlets, problem.normals
         prior = problem.prior(state.parameters)
         # E-step: derivations under E_q[log w], in turn with the experts of their sentences.
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= dirichlets.expected_logs(state.posterior)
         if normals is None:
-            bound, counts = expected_counts(reading, log_weights)
+            bound, counts = expected_counts(traced, log_weights)
         else:
             bound, counts = normals.e_step(prior, state.experts, log_weights, self.e_step_rounds)
-            bound += normals.q.negative_divergence()
+            bound += normals.q.negative_kl()
         for divergence in dirichlets.divergences(state.posterior, prior):
             bound -= divergence
         # The rest of q, and the M-step.
@@ -195,33 +195,31 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
             normals.q.update_corpus(counts)
         parameters = problem.learn(prior, posterior, state.parameters)
         experts = {} if normals is None else normals.numbers()
-        return VariationalState(most_likely(reading, counts, state.weights), posterior, experts, parameters), Info(
-            bound
-        )
+        return VariationalState(most_likely(traced, counts, state.weights), posterior, experts, parameters), Info(bound)
 
     def _estimate(self, problem: _Problem, state: VariationalState) -> Weights:
         estimate = {**state.weights, **problem.dirichlets.means(state.posterior)}
-        for name, source in problem.reading.sources.items():
-            if source.mixture is not None and problem.normals is not None:
+        for name, source in problem.traced.weight_sources.items():
+            if source.logistic_normal is not None and problem.normals is not None:
                 mean = problem.normals.mean(name, problem.prior(state.parameters), state.experts).to(source.value)
                 estimate[name] = mean.exp() if self.point_estimate == "exp" else source.block.softmax(mean)
         return estimate
 
     def _like(self, problem: _Problem) -> VariationalState:
-        sources, normals = problem.reading.sources, problem.normals
+        sources, normals = problem.traced.weight_sources, problem.normals
         return VariationalState(
             weights={name: s.value for name, s in sources.items() if s.is_param},
             posterior={name: sources[name].value for name in problem.dirichlets.blocks},
             experts={} if normals is None else normals.q.state(),
-            parameters=problem.reading.hyperparameters,
+            parameters=problem.traced.unconstrained,
         )
 
 
-def _check(reading: Reading) -> None:
+def _check(traced: TracedModel) -> None:
     sentences: dict[str, str] = {}
-    for site in reading.sentences:
-        for name in site.sources.values():
-            if reading.sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
+    for site in traced.sentences:
+        for name in site.source_of_block.values():
+            if traced.weight_sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
                 raise ModelError(
                     f"VariationalEM needs the weights {name!r}, which each sentence has of its own, to serve one "
                     f"Sentence site, not both {sentences[name]!r} and {site.name!r}"

@@ -13,65 +13,67 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammar import Block, Weights
-from pyrogram.sweeps import Field, Sweeps
 
 from .priors import present_priors
-from .structure import ModelError, Problem, Reading, SentenceSite
+from .structure import ModelError, Problem, SentenceSite, TracedModel
 
 
-def refuse_mixtures(reading: Reading, loop: str) -> None:
+def refuse_logistic_normals(traced: TracedModel, loop: str) -> None:
     """Collapsing needs weights with Dirichlet priors."""
-    for source in reading.sources.values():
-        if source.mixture is not None:
+    for source in traced.weight_sources.values():
+        if source.logistic_normal is not None:
             raise ModelError(
                 f"{loop} cannot handle the logistic normal {source.name!r}, for only Dirichlet weights can be "
                 "integrated out; use VariationalEM"
             )
 
 
-def concentrations(model: Callable[[], Any], reading: Reading) -> Weights:
+def current_concentrations(model: Callable[[], Any], traced: TracedModel) -> Weights:
     """α by Dirichlet source at the parameters' present values, in the shape of the block, in float64."""
-    found: dict[str, Any] = dict(present_priors(model, reading))
+    found: dict[str, Any] = dict(present_priors(model, traced))
     return {
         name: found[name].to(torch.float64).expand(source.block.shape)
-        for name, source in reading.sources.items()
+        for name, source in traced.weight_sources.items()
         if source.concentration is not None
     }
 
 
-def log_collapsed(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
+def log_dirichlet_multinomial(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
     """log of the product over multinomials of B(f + α) / B(α), in nats."""
     pseudo = counts + alpha
     each = torch.lgamma(pseudo) - torch.lgamma(alpha)
     return each.sum() - (torch.lgamma(block.sums(pseudo)) - torch.lgamma(block.sums(alpha))).sum()
 
 
-def log_joint(reading: Reading, counts: Mapping[str, Tensor], alpha: Mapping[str, Tensor], weights: Weights) -> Tensor:
+def log_collapsed_joint(
+    traced: TracedModel, counts: Mapping[str, Tensor], alpha: Mapping[str, Tensor], weights: Weights
+) -> Tensor:
     """log P(x, t | α, weights) by Eq. 4 from counts, of which only expectations may be known; float64, in nats."""
     total = torch.zeros((), dtype=torch.float64)
-    for name, source in reading.sources.items():
+    for name, source in traced.weight_sources.items():
         if name in alpha:
-            total = total + log_collapsed(source.block, counts[name], alpha[name]).cpu()
+            total = total + log_dirichlet_multinomial(source.block, counts[name], alpha[name]).cpu()
         else:
             f, w = counts[name], weights[name].to(torch.float64)
             total = total + torch.where(f > 0, f * w.log(), 0.0).sum().cpu()
     return total
 
 
-def field_of(site: SentenceSite, counts: Weights, alpha: Weights, weights: Weights) -> Field:
+def make_corpus_counts(site: SentenceSite, counts: Weights, alpha: Weights, weights: Weights) -> CorpusCounts:
     """What the sentences of a site share. The counts are the tensors that are given."""
-    return Field(
-        {block: counts[source] for block, source in site.sources.items()},
-        {block: alpha[source] for block, source in site.sources.items() if source in alpha},
-        {b: weights[source].to(torch.float64) for b, source in site.sources.items() if source not in alpha},
+    return CorpusCounts(
+        {block: counts[source] for block, source in site.source_of_block.items()},
+        {block: alpha[source] for block, source in site.source_of_block.items() if source in alpha},
+        {b: weights[source].to(torch.float64) for b, source in site.source_of_block.items() if source not in alpha},
     )
 
 
-def mean_weights(reading: Reading, counts: Weights, alpha: Weights, weights: Weights) -> Weights:
+def posterior_mean(traced: TracedModel, counts: Weights, alpha: Weights, weights: Weights) -> Weights:
     """The posterior mean (f + α) / sum by Dirichlet source, other weights as they are; in the model's dtype."""
     mean = {}
-    for name, source in reading.sources.items():
+    for name, source in traced.weight_sources.items():
         like = source.value
         found = source.block.normalize(counts[name] + alpha[name]) if name in alpha else weights[name]
         mean[name] = found.to(like.device, like.dtype)
@@ -86,15 +88,15 @@ class CollapsedProblem(Problem):
     :param orders: by Sentence site, how its sentences come in batches.
     """
 
-    sweeps: dict[str, Sweeps]
-    orders: dict[str, Order]
+    sweeps: dict[str, CollapsedUpdates]
+    orders: dict[str, SentenceOrder]
 
     def by_source(self, counts: Callable[[SentenceSite], Weights]) -> Weights:
         """Counts by source, in memory of their own, from those by block of every site."""
         total: Weights = {}
-        for site in self.reading.sentences:
+        for site in self.traced.sentences:
             for block, found in counts(site).items():
-                source = site.sources[block]
+                source = site.source_of_block[block]
                 total[source] = total[source] + found if source in total else found.clone()
         return total
 
@@ -105,10 +107,10 @@ class CollapsedProblem(Problem):
 
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
         """Of weights by source, those of ``pyro.param``s, which are not integrated out."""
-        return {name: weights[name] for name, source in self.reading.sources.items() if source.is_param}
+        return {name: weights[name] for name, source in self.traced.weight_sources.items() if source.is_param}
 
 
-class Order:
+class SentenceOrder:
     """In which order sentences come: those of one length together in batches, so that no chart is mostly padding.
 
     :param words: shape ``(N, n)``.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyrogram.grammar import Weights
 
-from .structure import Reading, SentenceSite
+from .structure import SentenceSite, TracedModel
 
 #: Of a site and log weights by source: log Z of each sentence, and counts by block.
 SiteCounts = Callable[[SentenceSite, Mapping[str, Tensor]], tuple[Tensor, Weights]]
@@ -19,42 +19,42 @@ SiteCounts = Callable[[SentenceSite, Mapping[str, Tensor]], tuple[Tensor, Weight
 
 def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
     """log Z of each sentence of a site, and expected counts by block, from log weights by source."""
-    by_block = {block: log_weights[source] for block, source in site.sources.items()}
+    by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
     log_z, counts = site.grammar.expected_counts(by_block, site.words)
-    check_possible(site, log_z)
+    check_derivable(site, log_z)
     return log_z, counts
 
 
 def expected_counts(
-    reading: Reading, log_weights: Mapping[str, Tensor], of: SiteCounts = site_counts
+    traced: TracedModel, log_weights: Mapping[str, Tensor], of: SiteCounts = site_counts
 ) -> tuple[float, Weights]:
     """The E-step: the log-likelihood of all sentences, and expected counts by source, from log weights by source.
 
     A loop over the data in parts, or in several processes, adds up the results of this function.
     """
     total, counts = 0.0, Weights()
-    for site in reading.sentences:
+    for site in traced.sentences:
         log_z, found = of(site, log_weights)
         total += float(log_z.sum(dtype=torch.float64))
-        for block, source in site.sources.items():
+        for block, source in site.source_of_block.items():
             if block in found:
                 counts[source] = counts[source] + found[block] if source in counts else found[block]
     return total, counts
 
 
-def most_likely(reading: Reading, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
+def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
     """The M-step of weights that are ``pyro.param``s: normalised counts, or as before where there are none.
 
     :param old: the weights by source, of those alone that are parameters.
     """
     weights = {}
     for name, w in old.items():
-        block = reading.sources[name].block
+        block = traced.weight_sources[name].block
         weights[name] = torch.where(block.totals(counts[name]) > 0, block.normalize(counts[name]).to(w), w)
     return weights
 
 
-def check_possible(site: SentenceSite, log_z: Tensor) -> None:
+def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
     """Raise a ValueError that names the first sentence without a derivation."""
     impossible = (log_z == -torch.inf).nonzero()
     if len(impossible):

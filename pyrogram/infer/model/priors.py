@@ -19,43 +19,43 @@ from torch import Tensor
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Block
 
-from .structure import Reading
-from .tracing import mean_of, unwrapped
+from .structure import TracedModel
+from .tracing import base_distribution, expanded_mean
 
 Priors = dict[str, Tensor | Gaussian]
 
 
-def priors_of(model: Callable[[], Any], reading: Reading) -> Priors:
+def evaluate_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
     """Run a model as far as its priors, without drawing from them.
 
     :returns: the concentration of each Dirichlet site and the mean and covariance of each Gaussian site, with a graph.
     """
-    values = {name: s.value for name, s in reading.sources.items() if s.concentration is not None}
-    collector = _Collector(values, set(reading.gaussians))
-    if values or reading.gaussians:
-        with suppress(_Enough), collector:
+    values = {name: s.value for name, s in traced.weight_sources.items() if s.concentration is not None}
+    collector = _PriorMessenger(values, set(traced.gaussians))
+    if values or traced.gaussians:
+        with suppress(_AllPriorsFound), collector:
             model()
     return collector.found
 
 
-def present_priors(model: Callable[[], Any], reading: Reading) -> Priors:
+def present_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
     """The priors at the parameters' present values, without a graph."""
-    if not reading.parameters:
-        return detached(reading.priors())
+    if not traced.hyperparameters:
+        return detached_priors(traced.priors())
     with torch.no_grad():
-        return detached(priors_of(model, reading))
+        return detached_priors(evaluate_priors(model, traced))
 
 
-def detached(priors: Priors) -> Priors:
+def detached_priors(priors: Priors) -> Priors:
     """Copies without a graph: parameters change in place."""
-    return {name: _copied(p) if isinstance(p, Tensor) else mapped(p, _copied) for name, p in priors.items()}
+    return {name: _copied(p) if isinstance(p, Tensor) else map_gaussian(p, _copied) for name, p in priors.items()}
 
 
 def _copied(tensor: Tensor) -> Tensor:
     return tensor.detach().clone()
 
 
-def mapped(gaussian: Gaussian, function: Callable[[Tensor], Tensor]) -> Gaussian:
+def map_gaussian(gaussian: Gaussian, function: Callable[[Tensor], Tensor]) -> Gaussian:
     """A function of each of its tensors."""
     variance = None if gaussian.variance is None else function(gaussian.variance)
     covariance = None if gaussian.covariance is None else function(gaussian.covariance)
@@ -69,7 +69,7 @@ def expected_log_dirichlet(block: Block, prior: Tensor, expected_logs: Tensor) -
     return (normaliser + ((alpha - 1) * expected_logs).sum()).to("cpu", torch.float64)
 
 
-def climb(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> None:
+def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> None:
     """A few steps of L-BFGS up an objective, kept only if it rises.
 
     :param parameters: unconstrained leaves, changed in place.
@@ -101,11 +101,11 @@ def climb(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> 
                 parameter.copy_(value)
 
 
-class _Enough(Exception):
+class _AllPriorsFound(Exception):
     """All priors are known; the rest of the model need not run."""
 
 
-class _Collector(Messenger):
+class _PriorMessenger(Messenger):
     def __init__(self, values: dict[str, Tensor], gaussians: set[str]):
         super().__init__()
         self.values, self.gaussians = values, gaussians
@@ -113,13 +113,13 @@ class _Collector(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] in self.values:
-            self.found[msg["name"]] = unwrapped(msg["fn"]).concentration
+            self.found[msg["name"]] = base_distribution(msg["fn"]).concentration
             msg["value"] = self.values[msg["name"]]
         elif msg["name"] in self.gaussians:
             self.found[msg["name"]] = msg["infer"]["gaussian"]
-            msg["value"] = mean_of(msg)
+            msg["value"] = expanded_mean(msg)
         else:
             return
         msg["done"] = True
         if len(self.found) == len(self.values) + len(self.gaussians):
-            raise _Enough
+            raise _AllPriorsFound

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pyrogram.grammar import Grammar, Weights
 
-from .structure import Reading, SentenceSite
+from .structure import SentenceSite, TracedModel
 
 
-def start_weights(reading: Reading, given: Mapping[str, Tensor] | str | None) -> Weights:
+def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None) -> Weights:
     """Initial weights by source: normalised.
 
     :param given: weights by source or block; or the name of an initialiser; or None: a ``pyro.param`` starts at its
@@ -22,43 +22,43 @@ def start_weights(reading: Reading, given: Mapping[str, Tensor] | str | None) ->
     :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
     """
     if isinstance(given, Mapping):
-        known = set(reading.sources).union(*(site.sources for site in reading.sentences))
+        known = set(traced.weight_sources).union(*(site.source_of_block for site in traced.sentences))
         unknown = set(given) - known
         if unknown:
             raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
     start: Weights = {}
     made: dict[tuple[str, ...], list[tuple[int, Grammar, Weights]]] = {}
-    for name, source in reading.sources.items():
-        users = [site for site in reading.sentences if name in site.sources.values()]
+    for name, source in traced.weight_sources.items():
+        users = [site for site in traced.sentences if name in site.source_of_block.values()]
         block = _block(users[0], name)
         if isinstance(given, Mapping):
-            start[name] = checked(reading, name, block, given.get(name, given.get(block)))
+            start[name] = checked(traced, name, block, given.get(name, given.get(block)))
         elif given is None and source.is_param:
-            start[name] = checked(reading, name, block, source.value)
-        elif given is not None or source.mixture is None:
+            start[name] = checked(traced, name, block, source.value)
+        elif given is not None or source.logistic_normal is None:
             key = tuple(site.name for site in users)
             if key not in made:
                 made[key] = _initialised(users, given)
             terms = [size * found[_block_of(users, grammar, name)] for size, grammar, found in made[key]]
-            start[name] = checked(reading, name, block, torch.stack(terms).sum(0))
+            start[name] = checked(traced, name, block, torch.stack(terms).sum(0))
     return start
 
 
-def carried(reading: Reading, learnt: Weights) -> Weights:
+def carried(traced: TracedModel, learnt: Weights) -> Weights:
     """Learnt weights that another model has a use for; a logistic normal starts at what its parameters have learnt."""
     found = {}
-    for name, source in reading.sources.items():
-        if source.mixture is None and name in learnt and learnt[name].shape == source.block.shape:
+    for name, source in traced.weight_sources.items():
+        if source.logistic_normal is None and name in learnt and learnt[name].shape == source.block.shape:
             found[name] = learnt[name].to(source.value.device, source.value.dtype)
     return found
 
 
-def checked(reading: Reading, source: str, block: str, given: Tensor | None) -> Tensor:
+def checked(traced: TracedModel, source: str, block: str, given: Tensor | None) -> Tensor:
     """Given weights, normalised, in the dtype and on the device of the model's.
 
     :raises ValueError: if there are none, or if they have another shape, or are negative, NaN or infinite.
     """
-    expected = reading.sources[source].block
+    expected = traced.weight_sources[source].block
     if given is None:
         raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
     given = torch.as_tensor(given)
@@ -68,7 +68,7 @@ def checked(reading: Reading, source: str, block: str, given: Tensor | None) -> 
         )
     if not bool(((given >= 0) & (given < torch.inf)).all()):
         raise ValueError(f"initial_weights[{block!r}] must be non-negative and finite")
-    like = reading.sources[source].value
+    like = traced.weight_sources[source].value
     return expected.normalize(given.detach().to(like.device, like.dtype))
 
 
@@ -109,4 +109,4 @@ def _block_of(sites: Sequence[SentenceSite], grammar: Grammar, source: str) -> s
 
 def _block(site: SentenceSite, source: str) -> str:
     """The first block of a site's grammar that has its weights from a source."""
-    return next(block for block, name in site.sources.items() if name == source)
+    return next(block for block, name in site.source_of_block.items() if name == source)

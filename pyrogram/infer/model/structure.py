@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.distributions import Gaussian, Mixture
+from pyrogram.distributions import Gaussian, LogisticNormalWeights
 from pyrogram.grammar import Block, Grammar
 
 
@@ -27,11 +27,11 @@ class SentenceSite:
     name: str
     grammar: Grammar
     words: Tensor
-    sources: dict[str, str]
+    source_of_block: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Source:
+class WeightSource:
     """A site that weights come from: a ``pyro.param``, a Dirichlet (with a concentration), or a logistic normal.
 
     ``per_sentence`` is true of logistic normals inside the plate of sentences: every sentence has its own weights.
@@ -41,13 +41,13 @@ class Source:
     block: Block
     value: Tensor
     concentration: Tensor | None = None
-    mixture: Mixture | None = None
+    logistic_normal: LogisticNormalWeights | None = None
     per_sentence: bool = False
 
     @property
     def is_param(self) -> bool:
         """Whether the weights are a ``pyro.param``, to be estimated themselves."""
-        return self.concentration is None and self.mixture is None
+        return self.concentration is None and self.logistic_normal is None
 
     @property
     def learns_prior(self) -> bool:
@@ -74,28 +74,28 @@ class Hyperparameter:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TracedModel:
     """Sentences, sources of weights, normal experts, and the parameters that priors depend on."""
 
     sentences: list[SentenceSite]
-    sources: dict[str, Source]
+    weight_sources: dict[str, WeightSource]
     gaussians: dict[str, GaussianSite] = field(default_factory=dict)
-    parameters: dict[str, Hyperparameter] = field(default_factory=dict)
+    hyperparameters: dict[str, Hyperparameter] = field(default_factory=dict)
 
     @property
-    def hyperparameters(self) -> dict[str, Tensor]:
+    def unconstrained(self) -> dict[str, Tensor]:
         """The unconstrained parameters that priors depend on."""
-        return {name: parameter.unconstrained for name, parameter in self.parameters.items()}
+        return {name: parameter.unconstrained for name, parameter in self.hyperparameters.items()}
 
     def priors(self) -> dict[str, Tensor | Gaussian]:
         """Concentrations of Dirichlet sites, means and covariances of Gaussian sites, as the model had them."""
         found: dict[str, Tensor | Gaussian] = {n: site.gaussian for n, site in self.gaussians.items()}
-        found.update({n: s.concentration for n, s in self.sources.items() if s.concentration is not None})
+        found.update({n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None})
         return found
 
     def prior_tensors(self) -> Iterator[tuple[str, str, Tensor]]:
         """Every tensor that a prior has: the name of its site, what it is, the tensor."""
-        for name, source in self.sources.items():
+        for name, source in self.weight_sources.items():
             if source.concentration is not None:
                 yield name, "concentration", source.concentration
         for name, site in self.gaussians.items():
@@ -107,14 +107,14 @@ class Reading:
     def fingerprint(self, loop: str) -> str:
         """A hash of weights and parameters by name and shape, priors, grammars and sentences, and of a loop's name."""
         digest = hashlib.sha256(loop.encode())
-        for source in self.sources.values():
+        for source in self.weight_sources.values():
             kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
             digest.update(kind.encode())
         for name, kind, tensor in self.prior_tensors():
             digest.update(f"{name}{kind}{tuple(tensor.shape)}".encode())
             if not tensor.requires_grad:
                 digest.update(tensor.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
-        for name, parameter in self.hyperparameters.items():
+        for name, parameter in self.unconstrained.items():
             digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
         for site in self.sentences:
             digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
@@ -132,18 +132,18 @@ class Reading:
 
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""
-        return {name: p.detach().clone() for name, p in self.hyperparameters.items()}
+        return {name: p.detach().clone() for name, p in self.unconstrained.items()}
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Put unconstrained values into the parameters that priors depend on, which live in Pyro's store."""
         with torch.no_grad():
             for name, value in values.items():
-                self.parameters[name].unconstrained.copy_(value)
+                self.hyperparameters[name].unconstrained.copy_(value)
 
 
 @dataclass
 class Problem:
     """What the steps of a loop are about, besides their state: a model, with its arguments, and what was read of it."""
 
-    reading: Reading
+    traced: TracedModel
     model: Callable[[], Any]

@@ -29,15 +29,15 @@ from .structure import (
     GaussianSite,
     Hyperparameter,
     ModelError,
-    Reading,
     SentenceSite,
-    Source,
+    TracedModel,
+    WeightSource,
 )
 
 _ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
 
 
-def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> Reading:
+def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> TracedModel:
     """Run the model once, without disturbing the random number generator, and say what it is.
 
     :param loop: name of the loop, for messages.
@@ -45,9 +45,9 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices), torch.enable_grad(), Watched():
+    with torch.random.fork_rng(devices=devices), torch.enable_grad(), LeafMessenger():
         trace = poutine.trace(model).get_trace(*args, **kwargs)
-    candidates: dict[int, Source] = {}
+    candidates: dict[int, WeightSource] = {}
     gaussians: dict[str, GaussianSite] = {}
     sentences = []
     parameters: dict[str, dict[str, Any]] = {}
@@ -57,31 +57,32 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
             parameters[name] = site
         elif site["type"] == "sample":
             _check_scale(site, loop)
-            function = unwrapped(site["fn"])
+            function = base_distribution(site["fn"])
             if site["is_observed"] and isinstance(function, Sentence):
                 sentences.append((name, function, _flat_words(function, site["value"])))
-            elif "mixture" in site["infer"]:
-                candidates[id(site["value"])] = _mixture_source(name, site)
+            elif "logistic_normal" in site["infer"]:
+                candidates[id(site["value"])] = _logistic_normal_source(name, site)
             elif site["infer"].get("_deterministic", False) or site_is_subsample(site):
                 continue
             elif site["is_observed"]:
                 raise ModelError(
-                    f"{loop} cannot use observed site {name!r} ({kind_of(function)}), only sentences; {_ELSEWHERE}"
+                    f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences; "
+                    f"{_ELSEWHERE}"
                 )
             elif "gaussian" in site["infer"]:
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
             elif isinstance(function, DIRICHLETS):
                 block = block_of(function)
-                candidates[id(site["value"])] = Source(name, block, site["value"], function.concentration)
+                candidates[id(site["value"])] = WeightSource(name, block, site["value"], function.concentration)
             else:
                 raise ModelError(
-                    f"{loop} cannot handle latent site {name!r} ({kind_of(function)}), only Dirichlet weights and "
-                    f"logistic normals; {_ELSEWHERE}"
+                    f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet "
+                    f"weights and logistic normals; {_ELSEWHERE}"
                 )
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
     for name, site in parameters.items():
-        candidates[id(site["value"])] = Source(name, Block(site["value"].shape), site["value"])
+        candidates[id(site["value"])] = WeightSource(name, Block(site["value"].shape), site["value"])
     found = [_sources(name, f, words, candidates, loop) for name, f, words in sentences]
     used = {s.name: s for blocks in found for s in blocks.values()}
     sites = [
@@ -89,16 +90,16 @@ def read_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) 
         for (name, f, words), blocks in zip(sentences, found, strict=True)
     ]
     _check_used(candidates, used, gaussians, parameters, loop)
-    reading = Reading(sites, used, gaussians, _hyperparameters(used, parameters))
-    _check_dependence(reading, loop)
+    traced = TracedModel(sites, used, gaussians, _hyperparameters(used, parameters))
+    _check_dependence(traced, loop)
     if not any(len(site.words) for site in sites):
         raise ValueError("the corpus has no sentences; give one at least")
     for site in sites:
         checked_words(site.words, site.grammar.num_words)
-    return reading
+    return traced
 
 
-class Watched(Messenger):
+class LeafMessenger(Messenger):
     """Make values of Dirichlet and Gaussian sites leaves of autograd's graph, which then tells what depends on them.
 
     Gaussian sites take their means, as a view that costs no memory however many sentences there are. A parameter that
@@ -116,24 +117,26 @@ class Watched(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         if not msg["is_observed"] and "gaussian" in msg["infer"]:
-            msg["value"] = mean_of(msg).detach().requires_grad_()
+            msg["value"] = expanded_mean(msg).detach().requires_grad_()
             msg["done"] = True
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if not msg["is_observed"] and isinstance(unwrapped(msg["fn"]), DIRICHLETS):
+        if not msg["is_observed"] and isinstance(base_distribution(msg["fn"]), DIRICHLETS):
             msg["value"] = msg["value"].detach().requires_grad_()
 
 
-def mean_of(msg: Any) -> Tensor:
+def expanded_mean(msg: Any) -> Tensor:
     """The mean of a Gaussian site, in the shape of a draw, expanded rather than copied."""
     shape = msg["fn"].batch_shape + msg["fn"].event_shape
     loc: Tensor = msg["infer"]["gaussian"].loc
     return loc.expand(shape)
 
 
-def _mixture_source(name: str, site: dict[str, Any]) -> Source:
-    mixture = site["infer"]["mixture"]
-    return Source(name, mixture.structure.blocks[mixture.block], site["value"], mixture=mixture)
+def _logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
+    logistic_normal = site["infer"]["logistic_normal"]
+    return WeightSource(
+        name, logistic_normal.structure.blocks[logistic_normal.block], site["value"], logistic_normal=logistic_normal
+    )
 
 
 def _flat_words(function: Sentence, value: Tensor) -> Tensor:
@@ -143,8 +146,8 @@ def _flat_words(function: Sentence, value: Tensor) -> Tensor:
 
 
 def _sources(
-    name: str, function: Sentence, words: Tensor, candidates: dict[int, Source], loop: str
-) -> dict[str, Source]:
+    name: str, function: Sentence, words: Tensor, candidates: dict[int, WeightSource], loop: str
+) -> dict[str, WeightSource]:
     """The source of each block of one Sentence site."""
     if function.weights is None:
         raise ModelError(f"{loop} needs Sentence site {name!r} to be given weights=, not log_weights=; {_ELSEWHERE}")
@@ -153,7 +156,7 @@ def _sources(
         tensor = function.weights[block_name]
         source = candidates.get(id(tensor))
         batch = tuple(tensor.shape[: tensor.dim() - len(block.shape)])
-        if batch and (source is None or source.mixture is None or batch != (len(words),)):
+        if batch and (source is None or source.logistic_normal is None or batch != (len(words),)):
             raise ModelError(
                 f"{loop} needs one grammar for all sentences, or a logistic normal for each, but block {block_name!r} "
                 f"of site {name!r} has the batch shape {batch}; {_ELSEWHERE}"
@@ -164,7 +167,7 @@ def _sources(
                 f"site or of a logistic_normal, unchanged; {_ELSEWHERE}"
             )
         same = source.block.shape == block.shape and _sizes(source.block) == _sizes(block)
-        if source.mixture is not None and not same:
+        if source.logistic_normal is not None and not same:
             raise ModelError(
                 f"{loop} needs a logistic normal for each multinomial of block {block_name!r} of site {name!r}, but "
                 f"{source.name!r} has others; draw it with shape=grammar.blocks[{block_name!r}]"
@@ -174,8 +177,8 @@ def _sources(
                 f"{loop} needs a Dirichlet for each multinomial of block {block_name!r} of site {name!r}, but "
                 f"{source.name!r} has others; make it by dirichlet_prior(grammar.blocks[{block_name!r}], concentration)"
             )
-        found[block_name] = Source(
-            source.name, block, source.value, source.concentration, source.mixture, per_sentence=bool(batch)
+        found[block_name] = WeightSource(
+            source.name, block, source.value, source.concentration, source.logistic_normal, per_sentence=bool(batch)
         )
     return found
 
@@ -200,24 +203,24 @@ def _check_scale(site: dict[str, Any], loop: str) -> None:
 
 
 def _check_used(
-    candidates: dict[int, Source],
-    used: dict[str, Source],
+    candidates: dict[int, WeightSource],
+    used: dict[str, WeightSource],
     gaussians: dict[str, GaussianSite],
     parameters: dict[str, dict[str, Any]],
     loop: str,
 ) -> None:
     for source in candidates.values():
         if not source.is_param and source.name not in used:
-            kind = "Dirichlet site" if source.mixture is None else "the logistic normal"
+            kind = "Dirichlet site" if source.logistic_normal is None else "the logistic normal"
             raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {_ELSEWHERE}")
     for source in used.values():
-        for name in source.mixture.sites.values() if source.mixture is not None else ():
+        for name in source.logistic_normal.sites.values() if source.logistic_normal is not None else ():
             if name not in gaussians:
                 raise ModelError(
                     f"{loop} found no latent Gaussian site {name!r}, of which {source.name!r} is made: it was "
                     f"observed, hidden or renamed (by poutine.block or autoname.scope); {_ELSEWHERE}"
                 )
-    mixed = {site for s in used.values() if s.mixture is not None for site in s.mixture.sites.values()}
+    mixed = {site for s in used.values() if s.logistic_normal is not None for site in s.logistic_normal.sites.values()}
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")
     for name in used.keys() & parameters.keys():
@@ -238,7 +241,7 @@ def _constraint_of(site: dict[str, Any]) -> Any:
     return constraint
 
 
-def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, Any]]) -> dict[str, Hyperparameter]:
+def _hyperparameters(used: dict[str, WeightSource], parameters: dict[str, dict[str, Any]]) -> dict[str, Hyperparameter]:
     """Parameters other than weights."""
     return {
         name: Hyperparameter(site["value"], site["value"].unconstrained(), _constraint_of(site))
@@ -247,54 +250,54 @@ def _hyperparameters(used: dict[str, Source], parameters: dict[str, dict[str, An
     }
 
 
-def _check_dependence(reading: Reading, loop: str) -> None:
+def _check_dependence(traced: TracedModel, loop: str) -> None:
     """Each parameter must be one that a prior depends on, and priors must depend on nothing else."""
-    priors = list(reading.prior_tensors())
-    for source in reading.sources.values():
-        for family, name in source.mixture.sites.items() if source.mixture is not None else ():
-            assert source.mixture is not None
-            given, shape = reading.gaussians[name].gaussian.shape, source.mixture.structure.experts[family].shape
+    priors = list(traced.prior_tensors())
+    for source in traced.weight_sources.values():
+        for family, name in source.logistic_normal.sites.items() if source.logistic_normal is not None else ():
+            assert source.logistic_normal is not None
+            given, shape = traced.gaussians[name].gaussian.shape, source.logistic_normal.structure.experts[family].shape
             if len(given) > len(shape):
                 raise ModelError(
                     f"{loop} needs one mean and covariance for Gaussian site {name!r}, but there is one for each "
                     f"element of a plate (shape {tuple(given)} for experts of shape {tuple(shape)}); {_ELSEWHERE}"
                 )
-    latent = {n: s.value for n, s in reading.sources.items() if s.mixture is None}
-    latent.update({n: s.value for n, s in reading.gaussians.items()})
+    latent = {n: s.value for n, s in traced.weight_sources.items() if s.logistic_normal is None}
+    latent.update({n: s.value for n, s in traced.gaussians.items()})
     for name, kind, tensor in priors:
         site = f"{'Dirichlet' if kind == 'concentration' else 'Gaussian'} site {name!r}"
         for other, value in latent.items():
-            if depends(tensor, value):
+            if depends_on(tensor, value):
                 raise ModelError(
                     f"{loop} cannot handle {site}, for its {kind} depends on the weights {other!r}; {_ELSEWHERE}"
                 )
-        if tensor.requires_grad and not any(depends(tensor, p) for p in reading.hyperparameters.values()):
+        if tensor.requires_grad and not any(depends_on(tensor, p) for p in traced.unconstrained.values()):
             raise ModelError(
                 f"{loop} cannot learn the {kind} of {site}: it requires a gradient, but depends on no pyro.param; "
                 "make it one, or detach it"
             )
-    for name, parameter in reading.hyperparameters.items():
-        if not any(depends(tensor, parameter) for _, _, tensor in priors):
+    for name, parameter in traced.unconstrained.items():
+        if not any(depends_on(tensor, parameter) for _, _, tensor in priors):
             raise ModelError(
                 f"{loop} found no use for pyro.param {name!r}: it is neither a block of weights nor part of a "
                 f"Dirichlet's concentration or a logistic normal's loc or covariance; {_ELSEWHERE}"
             )
 
 
-def depends(result: Tensor, on: Tensor) -> bool:
+def depends_on(result: Tensor, on: Tensor) -> bool:
     """Whether autograd's graph leads from ``on`` to ``result``."""
     if not (result.requires_grad and on.requires_grad):
         return False
     return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
 
 
-def unwrapped(function: Any) -> Any:
+def base_distribution(function: Any) -> Any:
     """A distribution without its ``to_event``s."""
     while isinstance(function, torch.distributions.Independent):
         function = function.base_dist
     return function
 
 
-def kind_of(function: Any) -> str:
+def distribution_name(function: Any) -> str:
     """A distribution's name, for messages."""
     return type(function).__name__

@@ -24,14 +24,14 @@ from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
+from pyrogram.infer.model.tracing import base_distribution, depends_on, distribution_name
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
-from pyrogram.infer.samplers.hyperparameters import HyperPrior, SliceHypers, _Given
+from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior, SliceKernel
 
-from .tracing import Processes, at_start, check_process, is_process, tensors_in
+from .tracing import ProcessMessenger, check_process, is_process, start_at_zero, tensors_in
 
 _ELSEWHERE = "with paths='minimal' or 'maximal', NUTS can"
 
@@ -77,7 +77,7 @@ class PitmanYorSampler(Resumable):
         self._generator = generator_of(seed)
         self._args: tuple[Any, Any] | None = None
         self._tensors: list[Tensor] = []  # copies of those in the arguments, which may be changed in place
-        self._reading = ""  # the fingerprint of what was read
+        self._model_hash = ""  # the fingerprint of what was read
         self._state: SeatsState | None = None
         self._traces: dict[str, list[Tensor]] = {}
         self._densities: dict[str, Density] = {}  # of sites that are not seated exactly
@@ -178,7 +178,7 @@ class PitmanYorSampler(Resumable):
         if point:
             # A coordinate moves the parameters of one site, as a rule: of the others the joints are known.
             density = lambda at: self._density(at, restaurants, joints)[1]  # noqa: E731
-            point = SliceHypers().step(density, point, generator)
+            point = SliceKernel().step(density, point, generator)
         new = self._settled(point, restaurants, generator.get_state())
         values = self._density(new.point, new.restaurants, dict(new.joints))[2]
         self._state = new
@@ -215,9 +215,9 @@ class PitmanYorSampler(Resumable):
                 joint = joint + known[2]
         return joint, joint + given.log_jacobian, given.values
 
-    def _run_at(self, point: Mapping[str, Tensor]) -> tuple[_Given, dict[str, HierarchicalPitmanYor]]:
+    def _run_at(self, point: Mapping[str, Tensor]) -> tuple[HyperparameterMessenger, dict[str, HierarchicalPitmanYor]]:
         assert self._args is not None
-        given, seen = _Given(point), Processes()
+        given, seen = HyperparameterMessenger(point), ProcessMessenger()
         with given, seen:
             self.model(*self._args[0], **self._args[1])
         return given, seen.sites
@@ -241,14 +241,14 @@ class PitmanYorSampler(Resumable):
         old_args, self._args = self._args, (args, kwargs)
         try:
             start, values = self._check(args, kwargs)
-            reading = self._hash(start, values)
+            model_hash = self._hash(start, values)
         except BaseException:
             self._args = old_args
             raise
         self._tensors = [t.detach().clone() for t in tensors]
-        if reading == self._reading:
+        if model_hash == self._model_hash:
             return
-        self._reading, self.history = reading, []
+        self._model_hash, self.history = model_hash, []
         self._traces = {name: [] for name in start}
         old = {} if self._state is None else self._state.point
         generator = self._generator if self._state is None else at_state(self._state.generator)
@@ -268,8 +268,8 @@ class PitmanYorSampler(Resumable):
     def _check(self, args: Any, kwargs: Any) -> tuple[Weights, Weights]:
         """Where latent sites start, and the values of observed ones."""
         loop = type(self).__name__
-        with at_start(loop):
-            start = HyperPrior(self.model, loop, args, kwargs).start
+        with start_at_zero(loop):
+            start = HyperparameterPrior(self.model, loop, args, kwargs).start
             with torch.random.fork_rng(devices=[]), torch.no_grad():
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)
         values: Weights = {}
@@ -282,8 +282,9 @@ class PitmanYorSampler(Resumable):
                 values[name] = site["value"]
             elif name not in start and not site_is_subsample(site):
                 kind = "observed" if site["is_observed"] else "latent"
+                found = distribution_name(base_distribution(site["fn"]))
                 raise ModelError(
-                    f"{loop} cannot handle {kind} site {name!r} ({kind_of(unwrapped(site['fn']))}), only observed "
+                    f"{loop} cannot handle {kind} site {name!r} ({found}), only observed "
                     f"HierarchicalPitmanYor sites and what their parameters depend on; {_ELSEWHERE}"
                 )
         if not values:
@@ -299,14 +300,14 @@ class PitmanYorSampler(Resumable):
         useful = [x for site in sites.values() for x in (site.concentration, site.discount)]
         for name, leaf in leaves.items():
             others = [term for other, term in given.terms.items() if other != name]
-            if not any(depends(x, leaf) for x in [*useful, *others]):
+            if not any(depends_on(x, leaf) for x in [*useful, *others]):
                 raise ModelError(
                     f"{loop} found no use for latent site {name!r}: no concentration or discount depends on it; "
                     f"{_ELSEWHERE}"
                 )
 
     def _fingerprint(self) -> str:
-        return self._reading
+        return self._model_hash
 
     def _hash(self, start: Weights, values: Weights) -> str:
         """A hash of the latent sites and their prior, of contexts and values, and of where parameters start."""

@@ -16,10 +16,10 @@ from torch.distributions import biject_to
 
 from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import unwrapped
+from pyrogram.infer.model.tracing import base_distribution
 
 
-class Start(Messenger):
+class StartMessenger(Messenger):
     """Put every continuous latent site where chains start: at 0 in unconstrained coordinates.
 
     What is drawn from the prior, as models are read elsewhere, may lie where no process can be.
@@ -40,13 +40,13 @@ class Start(Messenger):
 
 
 @contextmanager
-def at_start(loop: str) -> Iterator[None]:
+def start_at_zero(loop: str) -> Iterator[None]:
     """A model that runs herein starts where chains do.
 
     :param loop: name of the loop, for messages.
     :raises ValueError: of one sentence with the latent sites, if the model cannot run there.
     """
-    start = Start()
+    start = StartMessenger()
     try:
         with start:
             yield
@@ -71,7 +71,7 @@ def tensors_in(given: Any) -> Iterator[Tensor]:
             yield from tensors_in(x)
 
 
-class Processes(Messenger):
+class ProcessMessenger(Messenger):
     """Collect the observed hierarchical Pitman-Yor processes of a model that runs."""
 
     def __init__(self) -> None:
@@ -80,15 +80,15 @@ class Processes(Messenger):
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if is_process(msg):
-            self.sites[msg["name"]] = unwrapped(msg["fn"])
+            self.sites[msg["name"]] = base_distribution(msg["fn"])
 
 
 def is_process(site: Any) -> bool:
-    return bool(site["is_observed"]) and isinstance(unwrapped(site["fn"]), HierarchicalPitmanYor)
+    return bool(site["is_observed"]) and isinstance(base_distribution(site["fn"]), HierarchicalPitmanYor)
 
 
 def check_process(name: str, site: Any, loop: str) -> None:
-    process = unwrapped(site["fn"])
+    process = base_distribution(site["fn"])
     scaled = bool((torch.as_tensor(site["scale"]) != 1).any()) or site["mask"] is not None
     if scaled or process.batch_shape or site["value"].dim() != 1:
         raise ModelError(

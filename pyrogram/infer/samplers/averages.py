@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.model.structure import TracedModel
 from pyrogram.infer.running.state import ragged
 
-from .chain import begins_anew
+from .chain import averages_restart
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,23 @@ class TreeAverages:
     best: Weights = ragged()
 
     @staticmethod
-    def none(reading: Reading) -> TreeAverages:
+    def none(traced: TracedModel) -> TreeAverages:
         """Of no sweep."""
         return TreeAverages(
             kept=torch.tensor(0),
-            sums={n: s.value.new_zeros(s.block.shape, dtype=torch.float64) for n, s in reading.sources.items()},
-            accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in reading.sentences},
+            sums={n: s.value.new_zeros(s.block.shape, dtype=torch.float64) for n, s in traced.weight_sources.items()},
+            accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in traced.sentences},
             best_joint=torch.tensor(-torch.inf, dtype=torch.float64),
             joints=torch.empty(0, dtype=torch.float64),
             parts={},
             best={},
         )
 
-    def beginning(self, reading: Reading, burn_in: int, done: int) -> TreeAverages:
-        """These, or none yet if ``burn_in`` leaves out all of the ``done`` sweeps; see :func:`.chain.begins_anew`."""
-        if not begins_anew(burn_in, done, int(self.kept)):
+    def beginning(self, traced: TracedModel, burn_in: int, done: int) -> TreeAverages:
+        """These, or none yet if ``burn_in`` leaves out all of the ``done`` sweeps; see :func:`averages_restart`."""
+        if not averages_restart(burn_in, done, int(self.kept)):
             return self
-        return replace(TreeAverages.none(reading), best_joint=self.best_joint, best=self.best)
+        return replace(TreeAverages.none(traced), best_joint=self.best_joint, best=self.best)
 
     def seen(self, derivations: Weights, joint: Tensor) -> TreeAverages:
         """With derivations that may be the best."""

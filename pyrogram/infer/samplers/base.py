@@ -18,15 +18,15 @@ from typing_extensions import Self
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.base import GrammarLoop
-from pyrogram.infer.model.collapsed import mean_weights
-from pyrogram.infer.model.expected_counts import check_possible
+from pyrogram.infer.model.collapsed import posterior_mean
+from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
-from pyrogram.infer.model.structure import Reading
+from pyrogram.infer.model.structure import TracedModel
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 
 from .averages import TreeAverages
 from .draws import log_dirichlet
-from .hyperparameters import NutsHypers, SliceHypers
+from .hyperparameters import NutsKernel, SliceKernel
 from .kernel import Kernel
 from .problem import TreeProblem
 from .state import Swept, TreeState, averages_fit, fits, like
@@ -126,13 +126,13 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def trees(self, site: str | None = None) -> Tensor:
         """The present derivations, shape ``(N, L)``."""
         problem, state = self._present()
-        return state.derivations[problem.reading.site(site).name].clone()
+        return state.derivations[problem.traced.site(site).name].clone()
 
     def best(self, site: str | None = None) -> tuple[Tensor, float]:
         """The derivations of the sweep with the greatest log joint so far, and this log joint, in nats."""
         problem, state = self._present()
         best = self._kept(problem).seen(state.derivations, state.log_joint)
-        return best.best[problem.reading.site(site).name].clone(), float(best.best_joint)
+        return best.best[problem.traced.site(site).name].clone(), float(best.best_joint)
 
     def marginals(self, site: str | None = None) -> Tensor:
         """Posterior probabilities of the parts of derivations: averages over the sweeps that are kept.
@@ -140,7 +140,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         In the shape of the ``marginals()`` of the grammar's derivations: arcs (N, n+1, n+1) of the DMV, say.
         """
         problem = self._need_problem()
-        averages, name = self._kept(problem), problem.reading.site(site).name
+        averages, name = self._kept(problem), problem.traced.site(site).name
         if name not in averages.parts:
             raise RuntimeError("no parts were kept: run with keep_parts=True for more sweeps than burn_in")
         return averages.parts[name].to(torch.get_default_dtype()) / int(averages.kept)
@@ -153,7 +153,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def acceptance_by_length(self, site: str | None = None) -> dict[int, float]:
         """The same by the number of words of a sentence."""
         problem = self._need_problem()
-        averages, name = self._kept(problem), problem.reading.site(site).name
+        averages, name = self._kept(problem), problem.traced.site(site).name
         if not averages.kept:
             return {}
         lengths, accepted = problem.orders[name].lengths, averages.accepted[name]
@@ -162,7 +162,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def hyperparameters(self) -> Weights:
         """The present values of the latent sites that concentrations depend on."""
         problem, state = self._present()
-        return {} if problem.hypers is None else problem.hypers.values(state.point, problem.model, problem.reading)
+        return (
+            {}
+            if problem.hyperparameter_prior is None
+            else problem.hyperparameter_prior.values(state.point, problem.model, problem.traced)
+        )
 
     # ------------------------------------------------------------------ Pyro's kernel
 
@@ -177,7 +181,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
-        self._hyper_sampler: SliceHypers | NutsHypers | None = None  # that of NUTS adapts itself
+        self._hyperparameter_kernel: SliceKernel | NutsKernel | None = None  # that of NUTS adapts itself
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
         self._read(args, kwargs)
@@ -195,7 +199,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _samples(self) -> Weights:
         """Weights drawn given the derivations, and hyperparameters."""
         problem, state = self._present()
-        sources = problem.reading.sources
+        sources = problem.traced.weight_sources
         if self._draws is None or self._draws[0] is not state:
             generator, draws = at_state(state.generator), Weights()
             for name, alpha in problem.alpha(state).items():
@@ -211,7 +215,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def diagnostics(self) -> dict[str, Any]:
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
-        bad = 0 if self._hyper_sampler is None else self._hyper_sampler.divergences
+        bad = 0 if self._hyperparameter_kernel is None else self._hyperparameter_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
         return {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
 
@@ -228,11 +232,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _prepare(self, model: Callable[[], Any]) -> TreeProblem:
         return TreeProblem.of(model, type(self).__name__, self.batch_size)
 
-    def _start(self, reading: Reading) -> Weights:
-        start = super()._start(reading)
+    def _start(self, traced: TracedModel) -> Weights:
+        start = super()._start(traced)
         if isinstance(self.initial_weights, str):  # where derivations start; weights that are parameters are given
-            fixed = {name: s for name, s in reading.sources.items() if s.is_param}
-            start.update({name: checked(reading, name, name, s.value) for name, s in fixed.items()})
+            fixed = {name: s for name, s in traced.weight_sources.items() if s.is_param}
+            start.update({name: checked(traced, name, name, s.value) for name, s in fixed.items()})
         return start
 
     def _init(self, problem: TreeProblem, start: Weights) -> TreeState:
@@ -240,11 +244,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         given = {**start, **{n: w for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
         derivations = {}
-        for site in problem.reading.sentences:
-            weights = {b: safe_log(given[s].to(torch.float64)) for b, s in site.sources.items()}
-            check_possible(site, site.grammar.log_partition(weights, site.words))
+        for site in problem.traced.sentences:
+            weights = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
+            check_derivable(site, site.grammar.log_partition(weights, site.words))
             derivations[site.name] = problem.sweeps[site.name].draw(weights, generator)
-        point = {} if problem.hypers is None else copied(problem.hypers.start)
+        point = {} if problem.hyperparameter_prior is None else copied(problem.hyperparameter_prior.start)
         nothing = torch.tensor(0.0, dtype=torch.float64)
         state = TreeState(problem.fixed(start), {}, point, nothing, torch.tensor(0), generator.get_state(), derivations)
         return self._recounted(problem, state)
@@ -266,24 +270,24 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _moved_hypers(
         self, problem: TreeProblem, point: Weights, counts: Weights, generator: torch.Generator
     ) -> Weights:
-        if problem.hypers is None:
+        if problem.hyperparameter_prior is None:
             return point
-        if self._hyper_sampler is None:
-            self._hyper_sampler = NutsHypers(self.burn_in) if self.hyper_kernel == "nuts" else SliceHypers()
-        ordered = {name: point[name] for name in problem.hypers.start}  # also when it comes from a file
-        return self._hyper_sampler.step(partial(problem.density, counts), ordered, generator)
+        if self._hyperparameter_kernel is None:
+            self._hyperparameter_kernel = NutsKernel(self.burn_in) if self.hyper_kernel == "nuts" else SliceKernel()
+        ordered = {name: point[name] for name in problem.hyperparameter_prior.start}  # also when it comes from a file
+        return self._hyperparameter_kernel.step(partial(problem.density, counts), ordered, generator)
 
     # ------------------------------------------------------------------ averages
 
     def _kept(self, problem: TreeProblem) -> TreeAverages:
         if self._averages is None:
-            self._averages = TreeAverages.none(problem.reading)
+            self._averages = TreeAverages.none(problem.traced)
         return self._averages
 
     def _leave_out(self, burn_in: int) -> None:
         """Let averages leave out so many sweeps from the start of the chain."""
         problem = self._need_problem()
-        self._averages = self._kept(problem).beginning(problem.reading, burn_in, len(self.history))
+        self._averages = self._kept(problem).beginning(problem.traced, burn_in, len(self.history))
         self.burn_in = burn_in
 
     def _done(self, problem: TreeProblem, old: TreeState, info: Info) -> None:
@@ -294,7 +298,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         for seen in (old, state):
             averages = averages.seen(seen.derivations, seen.log_joint)
         if len(self.history) > self.burn_in:
-            means = mean_weights(problem.reading, state.counts, problem.alpha(state), state.weights)
+            means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
             averages = averages.add(means, info.accepted, state.log_joint)
             for site, trees in state.derivations.items() if self.keep_parts else ():
                 averages.parts[site] = problem.sweeps[site].add_parts(averages.parts.get(site), trees)
@@ -303,8 +307,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _estimate(self, problem: TreeProblem, state: TreeState) -> Weights:
         averages = self._kept(problem)
         if state is not self._state or not averages.kept:
-            return mean_weights(problem.reading, state.counts, problem.alpha(state), state.weights)
-        sources, kept = problem.reading.sources, int(averages.kept)
+            return posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
+        sources, kept = problem.traced.weight_sources, int(averages.kept)
         return {n: (total / kept).to(sources[n].value.dtype) for n, total in averages.sums.items()}
 
     # ------------------------------------------------------------------ states that are loaded
@@ -317,7 +321,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         given, owner = dict(self._pending or {}), type(self).__name__
         kept = {n.removeprefix("averages."): given.pop(n) for n in list(given) if n.startswith("averages.")}
         self._pending = given
-        averages = unflatten(TreeAverages.none(problem.reading), kept, owner)
+        averages = unflatten(TreeAverages.none(problem.traced), kept, owner)
         if not averages_fit(problem, averages, self.keep_parts):
             raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")
         super()._take_pending(problem)
@@ -334,4 +338,4 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             )
 
     def _shown(self) -> dict[str, str]:
-        return {"log_joint": f"{self.history[-1]:.1f}"}
+        return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}

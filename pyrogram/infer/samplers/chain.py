@@ -25,7 +25,7 @@ def same_tensors(old: Sequence[Tensor], new: Sequence[Tensor]) -> bool:
     )
 
 
-def begins_anew(burn_in: int, done: int, kept: int) -> bool:
+def averages_restart(burn_in: int, done: int, kept: int) -> bool:
     """Whether averages begin anew, for a burn-in that leaves out all of the ``done`` steps of a chain.
 
     :param kept: the last steps, which are averaged already.

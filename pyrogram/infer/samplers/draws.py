@@ -15,7 +15,7 @@ def log_dirichlet(block: Block, concentration: Tensor, generator: torch.Generato
     a = concentration.detach().to("cpu", torch.float64)
     gamma = torch._standard_gamma(a + 1, generator=generator)  # times U ** (1 / a) it is a draw for a
     log_gamma = gamma.log() + torch.log1p(-torch.rand(a.shape, generator=generator, dtype=torch.float64)) / a
-    top = block.spread(_greatest(block, log_gamma))
+    top = block.broadcast(_greatest(block, log_gamma))
     normal = log_gamma - top - block.totals((log_gamma - top).exp()).log()
     return normal.to(concentration.device)
 

@@ -23,17 +23,17 @@ from torch.distributions import biject_to
 
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.collapsed import log_collapsed
-from pyrogram.infer.model.priors import priors_of
-from pyrogram.infer.model.structure import ModelError, Reading
-from pyrogram.infer.model.tracing import depends, kind_of, unwrapped
+from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
+from pyrogram.infer.model.priors import evaluate_priors
+from pyrogram.infer.model.structure import ModelError, TracedModel
+from pyrogram.infer.model.tracing import base_distribution, depends_on, distribution_name
 
 from .slice_sampling import slice_sweep
 
 Model = Callable[..., Any]
 
 
-class HyperPrior:
+class HyperparameterPrior:
     """The latent sites of a model that are no block's weights, in unconstrained coordinates.
 
     :param model: the model.
@@ -46,13 +46,14 @@ class HyperPrior:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             trace = poutine.trace(model).get_trace(*args, **kwargs)
         nodes: dict[str, Any] = dict(trace.nodes)
-        self.start = {name: self._start(name, site) for name, site in nodes.items() if _is_hyper(site, nodes)}
+        self.start = {name: self._start(name, site) for name, site in nodes.items() if _is_hyperparameter(site, nodes)}
 
     def _start(self, name: str, site: dict[str, Any]) -> Tensor:
         support = site["fn"].support
         if support.is_discrete:
+            found = distribution_name(base_distribution(site["fn"]))
             raise ModelError(
-                f"{self.loop} cannot handle the discrete latent site {name!r} ({kind_of(unwrapped(site['fn']))}); "
+                f"{self.loop} cannot handle the discrete latent site {name!r} ({found}); "
                 "make it observed, or sum it out"
             )
         scale = torch.as_tensor(site["scale"])
@@ -65,47 +66,47 @@ class HyperPrior:
         """The model with these sites at a point, and hidden."""
         return partial(_run_given, self.model, point)
 
-    def values(self, point: Mapping[str, Tensor], model: Callable[[], Any], reading: Reading) -> Weights:
+    def values(self, point: Mapping[str, Tensor], model: Callable[[], Any], traced: TracedModel) -> Weights:
         """The sites' own values, in the model's dtype."""
-        given = _Given(point)
+        given = HyperparameterMessenger(point)
         with torch.no_grad(), given:
-            priors_of(model, reading)
+            evaluate_priors(model, traced)
         return given.values
 
     def density(
-        self, point: Mapping[str, Tensor], model: Callable[[], Any], reading: Reading, counts: Weights
+        self, point: Mapping[str, Tensor], model: Callable[[], Any], traced: TracedModel, counts: Weights
     ) -> tuple[Tensor, Tensor, Weights]:
         """log p(h) P(x, t | α(h)), without and with the Jacobian of the unconstrained coordinates; and α by source."""
-        given = _Given(point)
+        given = HyperparameterMessenger(point)
         with given:
-            priors = priors_of(model, reading)
+            priors = evaluate_priors(model, traced)
         alpha: Weights = {}
         log_joint = given.log_prior
-        for name, source in reading.sources.items():
+        for name, source in traced.weight_sources.items():
             if source.concentration is not None:
                 found = priors[name]
                 assert isinstance(found, Tensor)
                 alpha[name] = found.to("cpu", torch.float64).expand(source.block.shape)
-                log_joint = log_joint + log_collapsed(source.block, counts[name].cpu(), alpha[name])
+                log_joint = log_joint + log_dirichlet_multinomial(source.block, counts[name].cpu(), alpha[name])
         return log_joint, log_joint + given.log_jacobian, alpha
 
-    def check(self, model: Callable[[], Any], reading: Reading) -> None:
+    def check(self, model: Callable[[], Any], traced: TracedModel) -> None:
         """Refuse sites that no concentration depends on, directly or through others."""
         leaves = {name: u.clone().requires_grad_() for name, u in self.start.items()}
-        given = _Given(leaves)
+        given = HyperparameterMessenger(leaves)
         with given:
-            priors = priors_of(model, reading)
+            priors = evaluate_priors(model, traced)
         useful = [p for p in priors.values() if isinstance(p, Tensor)]
         for name, leaf in leaves.items():
             others = [lp for other, lp in given.terms.items() if other != name]
-            if not any(depends(t, leaf) for t in [*useful, *others]):
+            if not any(depends_on(t, leaf) for t in [*useful, *others]):
                 raise ModelError(
                     f"{self.loop} found no use for latent site {name!r}: no Dirichlet's concentration depends on it; "
                     "pyro.infer.SVI with a guide, or NUTS, can"
                 )
 
 
-class SliceHypers:
+class SliceKernel:
     """Hyperparameters by slice sampling, one coordinate after the other."""
 
     divergences = 0
@@ -125,7 +126,7 @@ class SliceHypers:
         return _unflatten(slice_sweep(at, flat, generator), point)
 
 
-class NutsHypers:
+class NutsKernel:
     """Hyperparameters by Pyro's NUTS, which adapts its step size for so many steps.
 
     Its state is Pyro's own: it is not part of a checkpoint.
@@ -158,7 +159,7 @@ class NutsHypers:
         return {n: u.detach().clone() for n, u in moved.items()}
 
 
-class _Given(Messenger):
+class HyperparameterMessenger(Messenger):
     """Put hyperparameters at a point, given in unconstrained coordinates, and sum their log prior."""
 
     def __init__(self, point: Mapping[str, Tensor]) -> None:
@@ -186,17 +187,17 @@ class _Given(Messenger):
 
 
 def _run_given(model: Model, point: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
-    with poutine.block(hide=list(point)), _Given(point):
+    with poutine.block(hide=list(point)), HyperparameterMessenger(point):
         return model(*args, **kwargs)
 
 
-def _is_hyper(site: Any, nodes: Mapping[str, Any]) -> bool:
+def _is_hyperparameter(site: Any, nodes: Mapping[str, Any]) -> bool:
     if site["type"] != "sample" or site["is_observed"] or site_is_subsample(site):
         return False
-    if site["infer"].get("_deterministic", False) or {"mixture", "gaussian"} & set(site["infer"]):
+    if site["infer"].get("_deterministic", False) or {"logistic_normal", "gaussian"} & set(site["infer"]):
         return False
     for other in nodes.values():
-        function = unwrapped(other["fn"]) if other["type"] == "sample" else None
+        function = base_distribution(other["fn"]) if other["type"] == "sample" else None
         if isinstance(function, Sentence) and function.weights is not None:
             if any(tensor is site["value"] for tensor in function.weights.values()):
                 return False

@@ -12,33 +12,39 @@ import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.collapsed import CollapsedProblem, Order, concentrations, log_joint, refuse_mixtures
-from pyrogram.infer.model.structure import Reading
-from pyrogram.infer.model.tracing import read_model
+from pyrogram.infer.model.collapsed import (
+    CollapsedProblem,
+    SentenceOrder,
+    current_concentrations,
+    log_collapsed_joint,
+    refuse_logistic_normals,
+)
+from pyrogram.infer.model.structure import TracedModel
+from pyrogram.infer.model.tracing import trace_model
 
-from .hyperparameters import HyperPrior
+from .hyperparameters import HyperparameterPrior
 
 
 @dataclass
 class TreeProblem(CollapsedProblem):
-    """:param hypers: latent sites that concentrations depend on, if there are any."""
+    """:param hyperparameter_prior: latent sites that concentrations depend on, if there are any."""
 
-    hypers: HyperPrior | None = None
+    hyperparameter_prior: HyperparameterPrior | None = None
     _alpha: tuple[Weights, Weights] | None = None
 
     @staticmethod
     def of(model: Callable[[], Any], loop: str, batch_size: int) -> TreeProblem:
         """Read a model, for a sampler of the name ``loop``."""
-        hypers = HyperPrior(model, loop, (), {})
-        if hypers.start:
-            reading = read_model(hypers.at(hypers.start), loop)
-            hypers.check(model, reading)
+        hyperparameter_prior = HyperparameterPrior(model, loop, (), {})
+        if hyperparameter_prior.start:
+            traced = trace_model(hyperparameter_prior.at(hyperparameter_prior.start), loop)
+            hyperparameter_prior.check(model, traced)
         else:
-            reading = read_model(model, loop)
-        refuse_mixtures(reading, loop)
-        sweeps = {s.name: s.grammar.sweeps(s.words) for s in reading.sentences}
-        orders = {s.name: Order(s.words, batch_size) for s in reading.sentences}
-        return TreeProblem(reading, model, sweeps, orders, hypers if hypers.start else None)
+            traced = trace_model(model, loop)
+        refuse_logistic_normals(traced, loop)
+        sweeps = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
+        orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
+        return TreeProblem(traced, model, sweeps, orders, hyperparameter_prior if hyperparameter_prior.start else None)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         """f by source."""
@@ -48,7 +54,7 @@ class TreeProblem(CollapsedProblem):
         """Whether these are derivations of the sentences of all sites."""
         if set(derivations) != set(self.sweeps):
             return False
-        for site in self.reading.sentences:
+        for site in self.traced.sentences:
             zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in site.grammar.blocks.items()}
             law: Any = site.grammar.derivation(None, site.words, log_weights=zeros)
             trees = derivations[site.name]
@@ -58,26 +64,26 @@ class TreeProblem(CollapsedProblem):
 
     def alpha(self, state: Any) -> Weights:
         """Concentrations by source at the hyperparameters of a state."""
-        if self._alpha is None or (self.hypers is not None and self._alpha[0] is not state.point):
+        if self._alpha is None or (self.hyperparameter_prior is not None and self._alpha[0] is not state.point):
             self.log_joint(state.point, state.counts, state.weights)
         assert self._alpha is not None
         return self._alpha[1]
 
     def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
         """log p(h) P(x, t | α(h)), of hyperparameters in unconstrained coordinates."""
-        assert self.hypers is not None
-        return self.hypers.density(point, self.model, self.reading, counts)[1]
+        assert self.hyperparameter_prior is not None
+        return self.hyperparameter_prior.density(point, self.model, self.traced, counts)[1]
 
     def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
         """log P(x, t | α), plus the log density of hyperparameters, in nats; float64, shape ()."""
-        reading = self.reading
-        if self.hypers is None:
+        traced = self.traced
+        if self.hyperparameter_prior is None:
             if self._alpha is None:
-                self._alpha = point, concentrations(self.model, reading)
-            return log_joint(reading, counts, self._alpha[1], weights)
+                self._alpha = point, current_concentrations(self.model, traced)
+            return log_collapsed_joint(traced, counts, self._alpha[1], weights)
         with torch.no_grad():
-            joint, _, alpha = self.hypers.density(point, self.model, reading, counts)
-        device = next(iter(reading.sources.values())).value.device
+            joint, _, alpha = self.hyperparameter_prior.density(point, self.model, traced, counts)
+        device = next(iter(traced.weight_sources.values())).value.device
         self._alpha = point, {name: a.to(device) for name, a in alpha.items()}
-        fixed = {n: s for n, s in reading.sources.items() if s.is_param}
-        return joint + log_joint(Reading([], fixed), counts, {}, weights)
+        fixed = {n: s for n, s in traced.weight_sources.items() if s.is_param}
+        return joint + log_collapsed_joint(TracedModel([], fixed), counts, {}, weights)

@@ -48,11 +48,11 @@ class Swept(Info):
 
 def like(problem: TreeProblem, generator: torch.Generator) -> TreeState:
     """A state with the names and shapes that states of a problem have, whatever its numbers."""
-    sources = problem.reading.sources
+    sources = problem.traced.weight_sources
     return TreeState(
         weights=problem.fixed({name: s.value for name, s in sources.items()}),
         counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-        point={} if problem.hypers is None else problem.hypers.start,
+        point={} if problem.hyperparameter_prior is None else problem.hyperparameter_prior.start,
         log_joint=torch.empty((), dtype=torch.float64),
         sweep=torch.tensor(0),
         generator=generator.get_state(),

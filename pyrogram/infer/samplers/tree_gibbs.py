@@ -25,16 +25,16 @@ class TreeGibbs(TreeSampler):
     def _sweep(
         self, problem: TreeProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
-        alpha, sentences = problem.alpha(state), problem.reading.sentences
+        alpha, sentences = problem.alpha(state), problem.traced.sentences
         log_weights = {
             name: log_dirichlet(source.block, state.counts[name] + alpha[name], generator)
             if name in alpha
             else safe_log(state.weights[name].to(torch.float64))
-            for name, source in problem.reading.sources.items()
+            for name, source in problem.traced.weight_sources.items()
         }
         derivations = {}
         for site in sentences:
-            by_block = {block: log_weights[source] for block, source in site.sources.items()}
+            by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
             derivations[site.name] = problem.sweeps[site.name].draw(by_block, generator)
         accepted = {site.name: torch.ones(len(site.words), dtype=torch.bool) for site in sentences}
         return derivations, problem.counted(derivations), accepted

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.collapsed import field_of
+from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
 
 from .base import TreeSampler
@@ -25,7 +25,8 @@ class TreeHastings(TreeSampler):
     The derivation of sentence i is proposed from weights (f^-i + α) / sum (f^-i + α), f^-i the events of all others,
     and accepted with probability min(1, P(t') q(t) / (P(t) q(t'))), in which P(t | t^-i) = B(f(t) + f^-i + α) /
     B(f^-i + α) counts repeated events within a derivation. Sentences are proposed ``batch_size`` at a time, from
-    weights without the derivations of the whole batch, and accepted one by one: exact, see :meth:`.Sweeps.hastings`.
+    weights without the derivations of the whole batch, and accepted one by one: exact, see
+    :meth:`.CollapsedUpdates.hastings`.
 
     Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
 
@@ -83,9 +84,9 @@ class TreeHastings(TreeSampler):
         self, problem: TreeProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
         derivations, counts, accepted = copied(state.derivations), copied(state.counts), {}
-        for site in problem.reading.sentences:
+        for site in problem.traced.sentences:
             accepted[site.name] = problem.sweeps[site.name].hastings(
-                field_of(site, counts, problem.alpha(state), state.weights),
+                make_corpus_counts(site, counts, problem.alpha(state), state.weights),
                 derivations[site.name],
                 problem.order(site, self.order, generator),
                 self.batch_size,

@@ -10,37 +10,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.sweeps import Field, Own, Sweeps, Weights
-from pyrogram.sweeps_checks import check_batches, check_field
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import check_batches, check_field
 
 
-class CompiledSweeps(Sweeps):
-    """Sweeps whose kernels may fail on a sentence, or not be made for a field; both is then done in plain torch.
+class CompiledUpdates(CollapsedUpdates):
+    """Sweeps whose kernels may fail on a sentence, or not be made for a corpus; both is then done in plain torch.
 
-    Own counts are ``values``, in which each sentence has a slice of its own.
+    Sentence counts are ``values``, in which each sentence has a slice of its own.
     """
 
     @abstractmethod
     def _own(self, sentence: int) -> slice:
-        """Where the own counts of a sentence lie."""
+        """Where the sentence counts of a sentence lie."""
 
     @abstractmethod
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
-        """The own counts of a sentence, from those of a batch, by block, in which it is the k-th."""
+        """The sentence counts of a sentence, from those of a batch, by block, in which it is the k-th."""
 
     @abstractmethod
-    def _is_compiled(self, field: Field) -> bool:
-        """Whether the Hastings kernel is made for a field."""
+    def _is_compiled(self, corpus: CorpusCounts) -> bool:
+        """Whether the Hastings kernel is made for a corpus."""
 
     @abstractmethod
     def _run_hastings(
-        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
     ) -> tuple[Any, Any]:
         """The kernel, which changes ``trees`` and the counts: which sentences accepted, and which failed, as arrays."""
 
     def _plain(
         self,
-        field: Field,
+        corpus: CorpusCounts,
         own: Tensor,
         out: Tensor,
         sentences: Tensor,
@@ -50,11 +50,11 @@ class CompiledSweeps(Sweeps):
     ) -> None:
         """Collapsed VB of some sentences, in plain torch: what the kernels do."""
         for i in self._chunks(sentences, batch_size):
-            old = self.of_sentences({"values": own}, i)
-            log_weights = self._others(field, old)
+            old = self.dense_counts({"values": own}, i)
+            log_weights = self._others(corpus, old)
             log_z[i], new = self._posterior(log_weights, i)
             entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
-            self._replace(field, old, new)
+            self._replace(corpus, old, new)
             for k, sentence in enumerate(i.tolist()):
                 out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
 
@@ -64,25 +64,32 @@ class CompiledSweeps(Sweeps):
         :raises ValueError: for derivations that the kernels would follow out of their tables.
         """
 
-    def _check_vb(self, field: Field, own: Own, order: Tensor, batch_size: int, spare: Own | None) -> None:
+    def _check_vb(
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        buffer: SentenceCounts | None,
+    ) -> None:
         """
         :raises ValueError: if an argument of ``collapsed_vb`` does not fit the grammar or the sentences.
         """
-        check_field(field, self.blocks)
+        check_field(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
-        self._check_own(own)
-        if spare is not None:
-            self._check_own(spare)
+        self._check_sentence_counts(sentence_counts)
+        if buffer is not None:
+            self._check_sentence_counts(buffer)
 
     @abstractmethod
-    def _check_own(self, own: Own) -> None:
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         """
-        :raises ValueError: for own counts of other sentences.
+        :raises ValueError: for sentence counts of other sentences.
         """
 
     def _hastings(
         self,
-        field: Field,
+        corpus: CorpusCounts,
         trees: Tensor,
         order: Tensor,
         batch_size: int,
@@ -90,12 +97,12 @@ class CompiledSweeps(Sweeps):
         temperature: float,
     ) -> Tensor:
         self._check_trees(trees)
-        if not self._is_compiled(field) or not trees.is_contiguous():
-            return super()._hastings(field, trees, order, batch_size, generator, temperature)
+        if not self._is_compiled(corpus) or not trees.is_contiguous():
+            return super()._hastings(corpus, trees, order, batch_size, generator, temperature)
         seed = int(torch.randint(2**62, (), generator=generator))
-        found = self._run_hastings(field, trees, order, batch_size, seed, temperature)
+        found = self._run_hastings(corpus, trees, order, batch_size, seed, temperature)
         accepted, failed = (torch.from_numpy(x) for x in found)
         if failed.any():
             rest = failed.nonzero()[:, 0]
-            accepted |= super()._hastings(field, trees, rest, 1, generator, temperature)
+            accepted |= super()._hastings(corpus, trees, rest, 1, generator, temperature)
         return accepted

@@ -11,14 +11,15 @@ Given those of all other sentences, written f^-i, the derivations of sentence i 
 with weights (f^-i + α) / sum (f^-i + α). Collapsed variational Bayes iterates this with expected counts (Figure 3 of
 the paper); the Hastings sampler of Johnson et al. (2007) proposes from it and accepts by the exact ratio.
 
-:class:`Sweeps` does it for any grammar through ``derivation``; a grammar that knows better overrides
+:class:`CollapsedUpdates` does it for any grammar through ``derivation``; a grammar that knows better overrides
 :meth:`.Grammar.sweeps`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as _field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,43 +27,43 @@ from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
 
-from .sweeps_checks import check_batches, check_field, check_temperature, check_weights
+from .collapsed_checks import check_batches, check_field, check_temperature, check_weights
 
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
 
-__all__ = ["Field", "Own", "Sweeps", "Weights"]
+__all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
 
 Weights = dict[str, Tensor]
-Own = dict[str, Tensor]
+SentenceCounts = dict[str, Tensor]
 
 
 @dataclass
-class Field:
+class CorpusCounts:
     """What all sentences share. A block has either a concentration (its weights are integrated out) or weights.
 
     :param counts: f by block, shape ``block.shape``, summed over all sentences; changed in place. Blocks that are the
         value of one and the same site have the same tensor.
-    :param alpha: Dirichlet concentrations by block, shape ``block.shape``.
+    :param concentration: Dirichlet concentrations by block, shape ``block.shape``.
     :param weights: the weights of the other blocks, which stay as they are.
     """
 
     counts: Weights
-    alpha: Weights
-    weights: Weights = field(default_factory=dict)
+    concentration: Weights
+    weights: Weights = _field(default_factory=dict)
 
     def groups(self) -> list[list[str]]:
         """Blocks with a concentration, those together that share their counts."""
         found: dict[int, list[str]] = {}
-        for name in self.alpha:
+        for name in self.concentration:
             found.setdefault(id(self.counts[name]), []).append(name)
         return list(found.values())
 
 
-class Sweeps:
+class CollapsedUpdates:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
-    *Own counts* are the expected counts of every sentence by itself, sparse: a mapping of tensors that a sweep takes
+    *Sentence counts* are the expected counts of every sentence by itself, sparse: a mapping of tensors that a sweep takes
     and returns and whose memory is proportional to the counts that are not zero. Here they are the ``events`` of all
     sentences, one after the other, numbered through all blocks, their ``values``, and the place where each sentence
     ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
@@ -74,7 +75,7 @@ class Sweeps:
     #: Sentences whose weights of all events are held at a time, in numbers.
     CHUNK = 2**22
 
-    #: How many ``values`` own counts have, of subclasses whose own counts are that one tensor.
+    #: How many ``values`` sentence counts have, of subclasses whose sentence counts are that one tensor.
     num_own: int | None = None
 
     def __init__(self, grammar: Grammar, words: Tensor) -> None:
@@ -86,12 +87,12 @@ class Sweeps:
         ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
         self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
         self._size = ends[-1]
-        self._num_columns = self._size  # how many kinds of events own counts are about
+        self._num_columns = self._size  # how many kinds of events sentence counts are about
 
     # ------------------------------------------------------------------ expected counts
 
-    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
-        """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and own counts."""
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
+        """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and sentence counts."""
         check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
         parts, log_zs, entropies = [], [], []
@@ -102,70 +103,82 @@ class Sweeps:
             parts.append((i, self._flat(counts)))
         return torch.cat(log_zs), torch.cat(entropies), self._sparse(parts)
 
-    def total(self, own: Own) -> Weights:
-        """Own counts summed over all sentences, by block."""
-        flat = own["values"].new_zeros(self._size).index_add_(0, own["events"].long(), own["values"])
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        """Sentence counts summed over all sentences, by block."""
+        flat = (
+            sentence_counts["values"]
+            .new_zeros(self._size)
+            .index_add_(0, sentence_counts["events"].long(), sentence_counts["values"])
+        )
         return self._by_block(flat)
 
-    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
-        """Own counts of some sentences, dense: shape ``(len(sentences), *block.shape)`` by block."""
-        return self._by_block(self._dense(own, sentences))
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        """Sentence counts of some sentences, dense: shape ``(len(sentences), *block.shape)`` by block."""
+        return self._by_block(self._dense(sentence_counts, sentences))
 
-    def fits(self, own: Own) -> bool:
-        """Whether a mapping of tensors can be own counts of these sentences, as far as its shapes say."""
+    def fits(self, sentence_counts: SentenceCounts) -> bool:
+        """Whether a mapping of tensors can be sentence counts of these sentences, as far as its shapes say."""
         if self.num_own is not None:
-            return set(own) == {"values"} and own["values"].shape == (self.num_own,)
-        if set(own) != {"starts", "events", "values"} or any(t.dim() != 1 for t in own.values()):
+            return set(sentence_counts) == {"values"} and sentence_counts["values"].shape == (self.num_own,)
+        if set(sentence_counts) != {"starts", "events", "values"} or any(
+            t.dim() != 1 for t in sentence_counts.values()
+        ):
             return False
-        starts, events = own["starts"], own["events"]
+        starts, events = sentence_counts["starts"], sentence_counts["events"]
         if len(starts) != len(self.words) + 1 or bool((starts.diff() < 0).any()) or int(starts[0]) != 0:
             return False
         inside = bool(((events >= 0) & (events < self._num_columns)).all())
-        return inside and int(starts[-1]) == len(events) == len(own["values"])
+        return inside and int(starts[-1]) == len(events) == len(sentence_counts["values"])
 
     def collapsed_vb(
-        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
-    ) -> tuple[Tensor, Own]:
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
         """Figure 3 for every sentence: Q(t_i) from the counts of all others, whose expected counts then replace i's.
 
         The sentences of a batch see each other as they were before it. So a fixed point of a sweep is one whatever
         the batches are, and with ``batch_size=1`` a sweep is the paper's.
 
-        :param field: its counts are changed.
-        :param own: of the last sweep, or of :meth:`expect`; not changed.
+        :param corpus: its counts are changed.
+        :param sentence_counts: of the last sweep, or of :meth:`expected_counts`; not changed.
         :param order: a permutation of the sentences.
-        :param spare: what an earlier sweep returned and is not needed any more: its memory may be used again.
-        :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new own counts.
+        :param buffer: what an earlier sweep returned and is not needed any more: its memory may be used again.
+        :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new sentence counts.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
-        check_field(field, self.blocks)
+        check_field(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
-        entropies = field.counts[next(iter(self.blocks))].new_zeros(len(self.words))
+        entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))
         parts = []
         for i in self._chunks(order, batch_size):
-            old = self.of_sentences(own, i)
-            log_weights = self._others(field, old)
+            old = self.dense_counts(sentence_counts, i)
+            log_weights = self._others(corpus, old)
             log_z, new = self._posterior(log_weights, i)
             entropies[i] = log_z - self._scores(new, log_weights)
-            self._replace(field, old, new)
+            self._replace(corpus, old, new)
             parts.append((i, self._flat(new)))
         return entropies, self._sparse(parts)
 
-    def _others(self, field: Field, old: Weights) -> Weights:
+    def _others(self, corpus: CorpusCounts, old: Weights) -> Weights:
         """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""
-        found = {n: w.log().expand(len(old[n]), *w.shape) for n, w in field.weights.items()}
-        for group in field.groups():
+        found = {n: w.log().expand(len(old[n]), *w.shape) for n, w in corpus.weights.items()}
+        for group in corpus.groups():
             own = torch.stack([old[n] for n in group]).sum(0)
-            rest = (field.counts[group[0]] - own).clamp_min(0)
+            rest = (corpus.counts[group[0]] - own).clamp_min(0)
             for n in group:
-                pseudo = rest + field.alpha[n]
+                pseudo = rest + corpus.concentration[n]
                 found[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
         return found
 
-    def _replace(self, field: Field, old: Weights, new: Weights) -> None:
+    def _replace(self, corpus: CorpusCounts, old: Weights, new: Weights) -> None:
         for name in self.blocks:
-            field.counts[name] += (new[name] - old[name]).sum(0)
-            field.counts[name].clamp_min_(0)  # what rounding leaves of nothing may be below it
+            corpus.counts[name] += (new[name] - old[name]).sum(0)
+            corpus.counts[name].clamp_min_(0)  # what rounding leaves of nothing may be below it
 
     def _posterior(self, log_weights: Mapping[str, Tensor], sentences: Tensor) -> tuple[Tensor, Weights]:
         """log Z and expected counts (B, *shape) of sentences that have log weights (B, *shape) of their own."""
@@ -192,7 +205,7 @@ class Sweeps:
 
     def hastings(
         self,
-        field: Field,
+        corpus: CorpusCounts,
         trees: Tensor,
         order: Tensor,
         batch_size: int,
@@ -207,21 +220,21 @@ class Sweeps:
         t_i alone, and its proposal depends neither on t_i nor on what the steps before it in this batch changed: it
         is an independence sampler for P(t_i | t^-i), which it leaves invariant. So batches are exact.
 
-        :param field: its counts, those of ``trees``, are changed.
+        :param corpus: its counts, those of ``trees``, are changed.
         :param trees: shape ``(N, L)``, changed in place.
         :param order: a permutation of the sentences.
         :param temperature: T of the target P(t | x, α)^(1/T); the proposals' weights are raised to 1/T as well.
         :returns: which sentences' proposals were accepted, bool, shape ``(N,)``.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
-        check_field(field, self.blocks)
+        check_field(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         check_temperature(temperature)
-        return self._hastings(field, trees, order, batch_size, generator, temperature)
+        return self._hastings(corpus, trees, order, batch_size, generator, temperature)
 
     def _hastings(
         self,
-        field: Field,
+        corpus: CorpusCounts,
         trees: Tensor,
         order: Tensor,
         batch_size: int,
@@ -232,22 +245,22 @@ class Sweeps:
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)
-            without = {n: field.counts[n].clone() for n in field.alpha}
-            for group in field.groups():
-                rest = field.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
+            without = {n: corpus.counts[n].clone() for n in corpus.concentration}
+            for group in corpus.groups():
+                rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
                 without.update({n: rest for n in group})
-            log_weights = self._log_proposal(field, without, temperature)
+            log_weights = self._log_proposal(corpus, without, temperature)
             with _seeded(generator):
                 proposed = self.grammar.derivation(None, self.words[i], log_weights=log_weights).sample()
             new = self._counts(proposed, i)
             log_q = (self._scores(old, log_weights) - self._scores(new, log_weights)).tolist()
             log_u = torch.rand(len(i), generator=generator, dtype=torch.float64).log().tolist()
             for k, sentence in enumerate(i.tolist()):
-                was, now = ({n: c[n][k] for n in field.counts} for c in (old, new))
-                self._add(field, was, -1)
-                ratio = (self._log_predictive(field, now) - self._log_predictive(field, was)) / temperature
+                was, now = ({n: c[n][k] for n in corpus.counts} for c in (old, new))
+                self._add(corpus, was, -1)
+                ratio = (self._log_predictive(corpus, now) - self._log_predictive(corpus, was)) / temperature
                 accepted[sentence] = log_u[k] < ratio + log_q[k]
-                self._add(field, now if accepted[sentence] else was, 1)
+                self._add(corpus, now if accepted[sentence] else was, 1)
                 if accepted[sentence]:
                     trees[sentence] = proposed[k]
         return accepted
@@ -272,9 +285,9 @@ class Sweeps:
         parts = self.parts(trees)
         return parts.to(torch.float32) if total is None else total.add_(parts)
 
-    def _log_proposal(self, field: Field, counts: Weights, temperature: float) -> Weights:
-        found = {n: w.log() / temperature for n, w in field.weights.items()}
-        for n, alpha in field.alpha.items():
+    def _log_proposal(self, corpus: CorpusCounts, counts: Weights, temperature: float) -> Weights:
+        found = {n: w.log() / temperature for n, w in corpus.weights.items()}
+        for n, alpha in corpus.concentration.items():
             pseudo = counts[n].clamp_min(0) + alpha
             found[n] = (pseudo / self.blocks[n].totals(pseudo)).log() / temperature
         return found
@@ -285,21 +298,21 @@ class Sweeps:
         given = self.grammar.derivation(None, self.words[sentences], log_weights=zeros)
         return {n: c.to(torch.float64) for n, c in given.counts(trees).items()}
 
-    def _log_predictive(self, field: Field, tree: Weights) -> float:
+    def _log_predictive(self, corpus: CorpusCounts, tree: Weights) -> float:
         """log of B(f + f(t) + α) / B(f + α) for all multinomials, and of fixed weights: p(t | all that f counts)."""
         total = 0.0
-        for group in field.groups():
+        for group in corpus.groups():
             events = torch.stack([tree[n] for n in group]).sum(0)
-            block, pseudo = self.blocks[group[0]], field.counts[group[0]] + field.alpha[group[0]]
+            block, pseudo = self.blocks[group[0]], corpus.counts[group[0]] + corpus.concentration[group[0]]
             total += _log_rising(pseudo, events) - _log_rising(block.sums(pseudo), block.sums(events))
-        for n, w in field.weights.items():
+        for n, w in corpus.weights.items():
             occurs = tree[n] > 0
             total += float((tree[n][occurs] * w[occurs].log()).sum())
         return total
 
-    def _add(self, field: Field, tree: Weights, sign: int) -> None:
+    def _add(self, corpus: CorpusCounts, tree: Weights, sign: int) -> None:
         for n, c in tree.items():
-            field.counts[n] += sign * c
+            corpus.counts[n] += sign * c
 
     # ------------------------------------------------------------------ one vector for all blocks
 
@@ -317,14 +330,14 @@ class Sweeps:
     def _by_block(self, flat: Tensor) -> Weights:
         return {n: flat[..., s].unflatten(-1, self.blocks[n].shape) for n, s in self._slices.items()}
 
-    def _dense(self, own: Own, sentences: Tensor) -> Tensor:
-        flat = own["values"].new_zeros(len(sentences), self._size)
+    def _dense(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Tensor:
+        flat = sentence_counts["values"].new_zeros(len(sentences), self._size)
         for k, i in enumerate(sentences.tolist()):
-            here = slice(int(own["starts"][i]), int(own["starts"][i + 1]))
-            flat[k, own["events"][here].long()] = own["values"][here]
+            here = slice(int(sentence_counts["starts"][i]), int(sentence_counts["starts"][i + 1]))
+            flat[k, sentence_counts["events"][here].long()] = sentence_counts["values"][here]
         return flat
 
-    def _sparse(self, parts: list[tuple[Tensor, Tensor]]) -> Own:
+    def _sparse(self, parts: list[tuple[Tensor, Tensor]]) -> SentenceCounts:
         """From the dense counts of batches of sentences, in any order, to those of all."""
         found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(self.words)
         for sentences, flat in parts:

@@ -14,10 +14,10 @@ from torch import Tensor
 from pyrogram.charts import dmv_sweeps as chart
 from pyrogram.charts import dmv_sweeps_trees as tree_chart
 from pyrogram.charts.trees import check_heads, lengths_of
-from pyrogram.sweeps import Field, Own, Weights
-from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
+from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 
-from .compiled_sweeps import CompiledSweeps
+from .compiled_collapsed import CompiledUpdates
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-class DMVSweeps(CompiledSweeps):
+class DMVUpdates(CompiledUpdates):
     """Sweeps of the :class:`.DMV`, eight sentences at a time in lanes; words must lie on the CPU.
 
-    Own counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which numbers
+    Sentence counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which numbers
     leave the range in which real space can be trusted is done in plain torch, at the end of the sweep.
     """
 
@@ -43,49 +43,55 @@ class DMVSweeps(CompiledSweeps):
 
     # ------------------------------------------------------------------ expected counts
 
-    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
         own = torch.zeros(len(self._layout.places), dtype=torch.float64)
-        fixed = Field(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
+        fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), chart.LANES)
 
     def collapsed_vb(
-        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
-    ) -> tuple[Tensor, Own]:
-        self._check_vb(field, own, order, batch_size, spare)
-        out = torch.empty_like(own["values"]) if spare is None else spare["values"]
-        return self._sweep(field, own["values"], out, order, batch_size)[1:]
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
+        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
+        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
 
     def _sweep(
-        self, field: Field, own: Tensor, out: Tensor, order: Tensor, batch_size: int
-    ) -> tuple[Tensor, Tensor, Own]:
+        self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+    ) -> tuple[Tensor, Tensor, SentenceCounts]:
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
-        if not self._is_compiled(field):
-            self._plain(field, own, out, order, batch_size, log_z, entropies)
+        if not self._is_compiled(corpus):
+            self._plain(corpus, own, out, order, batch_size, log_z, entropies)
             return log_z, entropies, {"values": out}
-        counts, alpha = self._shared(field)
+        counts, alpha = self._shared(corpus)
         arrays = own.numpy(), out.numpy(), order.numpy()
         found = chart.collapsed_vb(self._layout, counts, alpha, *arrays, batch_size)
         log_z, entropies, failed = (torch.from_numpy(x) for x in found)
-        self._write(counts, field)
-        if field.weights:
+        self._write(counts, corpus)
+        if corpus.weights:
             new = self.total({"values": out})
-            for name in field.weights:
-                field.counts[name].copy_(new[name])
+            for name in corpus.weights:
+                corpus.counts[name].copy_(new[name])
         if failed.any():
-            self._plain(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+            self._plain(corpus, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return log_z, entropies, {"values": out}
 
-    def total(self, own: Own) -> Weights:
-        self._check_own(own)
-        table = chart.total(self._layout, own["values"].numpy())
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        table = chart.total(self._layout, sentence_counts["values"].numpy())
         return self._by_block(torch.from_numpy(table[: self._layout.num_events]))
 
-    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
-        self._check_own(own)
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
-        return self._by_block(self._dense_own(own["values"], sentences))
+        return self._by_block(self._dense_own(sentence_counts["values"], sentences))
 
     def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
         tables = own.new_zeros(len(sentences), self._layout.num_events + self._layout.num_sums + 1)
@@ -111,27 +117,27 @@ class DMVSweeps(CompiledSweeps):
         check_trees(trees, self.words.shape)
         check_heads(trees, lengths_of(self.words))
 
-    def _check_own(self, own: Own) -> None:
-        check_own(own, len(self._layout.places))
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        check_sentence_counts(sentence_counts, len(self._layout.places))
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         table = self._table({name: c[k] for name, c in counts.items()})
         return torch.from_numpy(table)[self._places(sentence)]
 
-    def _is_compiled(self, field: Field) -> bool:
-        return all(len(group) == 1 for group in field.groups())  # the kernels take blocks for independent
+    def _is_compiled(self, corpus: CorpusCounts) -> bool:
+        return all(len(group) == 1 for group in corpus.groups())  # the kernels take blocks for independent
 
     def _run_hastings(
-        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
     ) -> tuple[Any, Any]:
-        counts, alpha = self._shared(field)
+        counts, alpha = self._shared(corpus)
         arrays = trees.numpy(), order.numpy()
         found = tree_chart.hastings(self._layout, counts, alpha, *arrays, batch_size, seed, temperature)
-        self._write(counts, field)
-        if field.weights:
+        self._write(counts, corpus)
+        if corpus.weights:
             new = self.counts(trees)
-            for name in field.weights:
-                field.counts[name].copy_(new[name])
+            for name in corpus.weights:
+                corpus.counts[name].copy_(new[name])
         return found
 
     def parts(self, trees: Tensor) -> Tensor:
@@ -147,9 +153,9 @@ class DMVSweeps(CompiledSweeps):
 
     # ------------------------------------------------------------------ tables
 
-    def _shared(self, field: Field) -> tuple[Any, Any]:
+    def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
         """Tables of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
-        counts, alpha = self._table(field.counts), self._table({**field.alpha, **field.weights})
+        counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
         sums = np.split(alpha[self._layout.num_events : -1], self._ends)
         alpha[-1] = 1.0  # the padding
         for name, events, of_counts, of_alpha in zip(
@@ -159,14 +165,14 @@ class DMVSweeps(CompiledSweeps):
             sums,
             strict=True,
         ):
-            if name in field.weights:
+            if name in corpus.weights:
                 counts[events], of_counts[:], of_alpha[:] = -_FAR, -_FAR, 1.0
         return counts, alpha
 
-    def _write(self, counts: Any, field: Field) -> None:
+    def _write(self, counts: Any, corpus: CorpusCounts) -> None:
         for name, found in self._by_block(torch.from_numpy(counts[: self._layout.num_events])).items():
-            if name in field.alpha:
-                field.counts[name].copy_(found.clamp_min(0))
+            if name in corpus.concentration:
+                corpus.counts[name].copy_(found.clamp_min(0))
 
     def _table(self, values: Mapping[str, Tensor]) -> Any:
         """Values of all events, their sums by multinomial, and a zero."""

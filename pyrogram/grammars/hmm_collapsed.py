@@ -14,11 +14,11 @@ from torch import Tensor
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
 from pyrogram.charts.trees import lengths_of
+from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.state_sequence import States
-from pyrogram.sweeps import Field, Own, Weights
-from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
 
-from .compiled_sweeps import CompiledSweeps
+from .compiled_collapsed import CompiledUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-class HMMSweeps(CompiledSweeps):
+class HMMUpdates(CompiledUpdates):
     """Sweeps of an :class:`.HMM`; words must lie on the CPU.
 
-    Own counts are the ``values`` of the first state, the transitions, and the states of the distinct words of each
+    Sentence counts are the ``values`` of the first state, the transitions, and the states of the distinct words of each
     sentence. A sentence for which numbers leave the range of real space is done in plain torch, at the end of the
     sweep.
     """
@@ -43,48 +43,54 @@ class HMMSweeps(CompiledSweeps):
 
     # ------------------------------------------------------------------ expected counts
 
-    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
         own = torch.zeros(self._layout.size, dtype=torch.float64)
-        fixed = Field(zeros, {}, {n: weights[n].detach().to(torch.float64) for n in self.blocks})
+        fixed = CorpusCounts(zeros, {}, {n: weights[n].detach().to(torch.float64) for n in self.blocks})
         order = torch.argsort((self.words >= 0).sum(1), stable=True)
         return self._sweep(fixed, own, torch.zeros_like(own), order, max(len(self.words), 1))
 
     def collapsed_vb(
-        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
-    ) -> tuple[Tensor, Own]:
-        self._check_vb(field, own, order, batch_size, spare)
-        out = torch.empty_like(own["values"]) if spare is None else spare["values"]
-        return self._sweep(field, own["values"], out, order, batch_size)[1:]
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
+        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
+        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
 
     def _sweep(
-        self, field: Field, own: Tensor, out: Tensor, order: Tensor, batch_size: int
-    ) -> tuple[Tensor, Tensor, Own]:
+        self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+    ) -> tuple[Tensor, Tensor, SentenceCounts]:
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
-        if not self._is_compiled(field):
-            self._plain(field, own, out, order, batch_size, log_z, entropies)
+        if not self._is_compiled(corpus):
+            self._plain(corpus, own, out, order, batch_size, log_z, entropies)
             return log_z, entropies, {"values": out}
-        tables = self._tables(field)
+        tables = self._tables(corpus)
         found = chart.collapsed_vb(self._layout, tables, own.numpy(), out.numpy(), order.numpy(), batch_size)
         log_z, entropies, failed = (torch.from_numpy(x) for x in found)
-        self._write(tables, field, self.total({"values": out}) if field.weights else {})
+        self._write(tables, corpus, self.total({"values": out}) if corpus.weights else {})
         if failed.any():
-            self._plain(field, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+            self._plain(corpus, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return log_z, entropies, {"values": out}
 
-    def total(self, own: Own) -> Weights:
-        self._check_own(own)
-        found = chart.total(self._layout, own["values"].numpy(), self.grammar.num_words)
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        found = chart.total(self._layout, sentence_counts["values"].numpy(), self.grammar.num_words)
         return {name: torch.from_numpy(table) for name, table in zip(self.blocks, found, strict=True)}
 
-    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
-        self._check_own(own)
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
         K, B = self.grammar.num_states, len(sentences)
-        dense = {n: own["values"].new_zeros(B, *block.shape) for n, block in self.blocks.items()}
+        dense = {n: sentence_counts["values"].new_zeros(B, *block.shape) for n, block in self.blocks.items()}
         for k, i in enumerate(sentences.tolist()):
-            initial, transition, emission = chart.unpack(own["values"][self._own(i)].numpy(), K)
+            initial, transition, emission = chart.unpack(sentence_counts["values"][self._own(i)].numpy(), K)
             dense["initial"][k] = torch.from_numpy(initial)
             dense["transition"][k] = torch.from_numpy(transition)
             dense["emission"][k][:, self._distinct(i)] = torch.from_numpy(emission)
@@ -104,25 +110,25 @@ class HMMSweeps(CompiledSweeps):
         if not bool(States(lengths_of(self.words), self.grammar.num_states).check(trees).all()):
             raise ValueError(f"trees must be states, 0 to {self.grammar.num_states - 1} for every word, and then -1")
 
-    def _check_own(self, own: Own) -> None:
-        check_own(own, self._layout.size)
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        check_sentence_counts(sentence_counts, self._layout.size)
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         initial, transition, emission = (counts[n][k].to("cpu", torch.float64) for n in self.blocks)
         emitted = emission[:, self._distinct(sentence)]
         return torch.from_numpy(chart.pack(initial.numpy(), transition.numpy(), emitted.numpy()))
 
-    def _is_compiled(self, field: Field) -> bool:
-        return all(len(group) == 1 for group in field.groups())  # the kernels take blocks for independent
+    def _is_compiled(self, corpus: CorpusCounts) -> bool:
+        return all(len(group) == 1 for group in corpus.groups())  # the kernels take blocks for independent
 
     def _run_hastings(
-        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
     ) -> tuple[Any, Any]:
-        tables = self._tables(field)
+        tables = self._tables(corpus)
         found: tuple[Any, Any] = state_chart.hastings(
             self._layout, tables, trees.numpy(), order.numpy(), batch_size, seed, temperature
         )
-        self._write(tables, field, self.counts(trees) if field.weights else {})
+        self._write(tables, corpus, self.counts(trees) if corpus.weights else {})
         return found
 
     def counts(self, trees: Tensor) -> Weights:
@@ -149,21 +155,23 @@ class HMMSweeps(CompiledSweeps):
 
     # ------------------------------------------------------------------ tables
 
-    def _tables(self, field: Field) -> chart.Tables:
+    def _tables(self, corpus: CorpusCounts) -> chart.Tables:
         """f and α; where weights are given, they stand in place of α, their sum is one, and f is far below zero."""
         K, P = self.grammar.num_states, self._layout.P
         f, alpha, sums = {}, {}, np.stack([np.zeros((3, P)), np.ones((3, P))])
         for k, name in enumerate(self.blocks):
-            given = name in field.weights
-            a = (field.weights if given else field.alpha)[name].detach().to("cpu", torch.float64)
-            counts = torch.full_like(a, -_FAR) if given else field.counts[name].detach().to("cpu", torch.float64)
+            given = name in corpus.weights
+            a = (corpus.weights if given else corpus.concentration)[name].detach().to("cpu", torch.float64)
+            counts = torch.full_like(a, -_FAR) if given else corpus.counts[name].detach().to("cpu", torch.float64)
             f[name], alpha[name] = counts.numpy(), a.expand(self.blocks[name].shape).numpy()
             size = 1 if name == "initial" else K
             sums[0, k, :size] = -_FAR if given else f[name].sum(-1)
             sums[1, k, :size] = 1.0 if given else alpha[name].sum(-1)
         return chart.Tables(chart.pack(*f.values()), chart.pack(*alpha.values()), *sums.reshape(2, -1))
 
-    def _write(self, tables: chart.Tables, field: Field, of_fixed: Mapping[str, Any]) -> None:
+    def _write(self, tables: chart.Tables, corpus: CorpusCounts, of_fixed: Mapping[str, Any]) -> None:
         found = chart.unpack(tables.f, self.grammar.num_states)
         for name, table in zip(self.blocks, found, strict=True):
-            field.counts[name].copy_(of_fixed[name] if name in field.weights else torch.from_numpy(table).clamp_min(0))
+            corpus.counts[name].copy_(
+                of_fixed[name] if name in corpus.weights else torch.from_numpy(table).clamp_min(0)
+            )

@@ -14,11 +14,11 @@ from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
 from pyrogram.charts.cfg_rules import longest
 from pyrogram.charts.cfg_sweeps_layout import make_layout, total
+from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.constraints import LeftmostDerivations
-from pyrogram.sweeps import Field, Own, Weights
-from pyrogram.sweeps_checks import check_own, check_sentences, check_trees, check_weights
 
-from .compiled_sweeps import CompiledSweeps
+from .compiled_collapsed import CompiledUpdates
 
 if TYPE_CHECKING:
     from .cfg import CFG
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 BLOCK = "rules"
 
 
-class CFGSweeps(CompiledSweeps):
+class CFGUpdates(CompiledUpdates):
     """Sweeps of a :class:`.CFG`; words must lie on the CPU.
 
-    Own counts are the ``values`` of the events that can occur in each sentence, see
+    Sentence counts are the ``values`` of the events that can occur in each sentence, see
     :mod:`pyrogram.charts.cfg_sweeps_layout`. A sentence for which numbers leave the range of real space is done in
     plain torch, at the end of the sweep.
     """
@@ -46,45 +46,51 @@ class CFGSweeps(CompiledSweeps):
 
     # ------------------------------------------------------------------ expected counts
 
-    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         w = weights[BLOCK].detach().to(torch.float64)
         out = torch.zeros(self._layout.num_own, dtype=torch.float64)
         found = chart.expect(*self._tables, w.contiguous().numpy(), out.numpy())
         log_z, entropies, failed = (torch.from_numpy(x) for x in found)
-        fixed = Field({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
+        fixed = CorpusCounts({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
         if failed.any():
             most = max(1, self.CHUNK // self._size)
             self._plain(fixed, torch.zeros_like(out), out, failed.nonzero()[:, 0], most, log_z, entropies)
         return log_z, entropies, {"values": out}
 
     def collapsed_vb(
-        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
-    ) -> tuple[Tensor, Own]:
-        self._check_vb(field, own, order, batch_size, spare)
-        values = own["values"]
-        out = torch.empty_like(values) if spare is None else spare["values"]
-        if BLOCK in field.weights:  # nothing depends on the counts
-            log_z, entropies, found = self.expect(field.weights)
-            field.counts[BLOCK].copy_(self.total(found)[BLOCK])
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
+        values = sentence_counts["values"]
+        out = torch.empty_like(values) if buffer is None else buffer["values"]
+        if BLOCK in corpus.weights:  # nothing depends on the counts
+            log_z, entropies, found = self.expected_counts(corpus.weights)
+            corpus.counts[BLOCK].copy_(self.total(found)[BLOCK])
             return entropies, found
-        counts, alpha = self._vector(field.counts), self._vector(field.alpha)
+        counts, alpha = self._vector(corpus.counts), self._vector(corpus.concentration)
         arrays = counts.numpy(), alpha.numpy(), values.numpy(), out.numpy()
         found_arrays = chart.collapsed_vb(*self._tables, *arrays, order.numpy(), batch_size)
         log_z, entropies, failed = (torch.from_numpy(x) for x in found_arrays)
-        field.counts[BLOCK].copy_(counts)
+        corpus.counts[BLOCK].copy_(counts)
         if failed.any():
-            self._plain(field, values, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+            self._plain(corpus, values, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return entropies, {"values": out}
 
-    def total(self, own: Own) -> Weights:
-        self._check_own(own)
-        return {BLOCK: torch.from_numpy(total(self._layout, own["values"].numpy(), self._size))}
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        return {BLOCK: torch.from_numpy(total(self._layout, sentence_counts["values"].numpy(), self._size))}
 
-    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
-        self._check_own(own)
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
-        return {BLOCK: self._dense_own(own["values"], sentences)}
+        return {BLOCK: self._dense_own(sentence_counts["values"], sentences)}
 
     def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
         dense = own.new_zeros(len(sentences), self._size)
@@ -109,22 +115,22 @@ class CFGSweeps(CompiledSweeps):
         if not bool(LeftmostDerivations(self.grammar.flat, self.words).check(trees).all()):
             raise ValueError("trees must be leftmost derivations of the sentences, padded with -1, but some are not")
 
-    def _check_own(self, own: Own) -> None:
-        check_own(own, self._layout.num_own)
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        check_sentence_counts(sentence_counts, self._layout.num_own)
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         return counts[BLOCK][k, self._events(sentence)]
 
-    def _is_compiled(self, field: Field) -> bool:
-        return BLOCK not in field.weights
+    def _is_compiled(self, corpus: CorpusCounts) -> bool:
+        return BLOCK not in corpus.weights
 
     def _run_hastings(
-        self, field: Field, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
     ) -> tuple[Any, Any]:
-        counts, alpha = self._vector(field.counts), self._vector(field.alpha)
+        counts, alpha = self._vector(corpus.counts), self._vector(corpus.concentration)
         arrays = counts.numpy(), alpha.numpy(), trees.numpy(), order.numpy()
         found = tree_chart.hastings(*self._tables, self.grammar.table, *arrays, batch_size, seed, temperature)
-        field.counts[BLOCK].copy_(counts)
+        corpus.counts[BLOCK].copy_(counts)
         return found
 
     def _vector(self, values: Mapping[str, Tensor]) -> Tensor:

@@ -13,13 +13,13 @@ from torch import Tensor
 from pyrogram.charts import dmv_rows, projective
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
-from pyrogram.grammar import SentenceRows, Weights
+from pyrogram.grammar import SentenceMultinomials, Weights
 
 if TYPE_CHECKING:
     from .dmv import DMV
 
 
-class DMVRows(SentenceRows):
+class DMVSentenceMultinomials(SentenceMultinomials):
     """Rows of the :class:`.DMV`: the wall's, and for each distinct tag of a sentence those of this head.
 
     A *pair* is a sentence and one of its distinct tags. The p-th pair, by sentence and then by tag, has the rows
@@ -54,39 +54,39 @@ class DMVRows(SentenceRows):
         self._pairs = torch.full_like(words, -1).masked_scatter(real, pair)
 
     def expected_counts(
-        self, log_rows: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
+        self, log_weights: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
     ) -> tuple[Tensor, Weights]:
-        self._check(log_rows, sentences, out)
+        self._check(log_weights, sentences, out)
         doubles = out is None or all(rows.dtype == torch.float64 for rows in out.values())
-        if not doubles or any(projective.choose_engine(r.detach(), None) != "numba" for r in log_rows.values()):
-            return super().expected_counts(log_rows, sentences, out)
-        tables = self._tables(log_rows)
+        if not doubles or any(projective.choose_engine(r.detach(), None) != "numba" for r in log_weights.values()):
+            return super().expected_counts(log_weights, sentences, out)
+        tables = self._tables(log_weights)
         places = self._starts, self._pairs, self.words
         into = None if out is None else self._tables(out)
         log_z, found, failed = dmv_rows.expected_counts(*tables, *places, sentences, into)
-        counts = {name: c.reshape(log_rows[name].shape) for name, c in zip(self.grammar.blocks, found, strict=True)}
+        counts = {name: c.reshape(log_weights[name].shape) for name, c in zip(self.grammar.blocks, found, strict=True)}
         if len(failed):
-            self._count({name: rows.double() for name, rows in log_rows.items()}, failed, log_z, counts)
-        log_z = log_z.to(log_rows["root"].dtype)
-        return log_z, {name: c.to(log_rows[name].dtype) for name, c in counts.items()} if out is None else out
+            self._count({name: rows.double() for name, rows in log_weights.items()}, failed, log_z, counts)
+        log_z = log_z.to(log_weights["root"].dtype)
+        return log_z, {name: c.to(log_weights[name].dtype) for name, c in counts.items()} if out is None else out
 
-    def _tables(self, log_rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def _tables(self, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rows in the shapes that the chart takes."""
         V = self.grammar.num_words
         return (
-            log_rows["root"],
-            log_rows["attach"].reshape(-1, 2, self._valences, V),
-            log_rows["stop"].reshape(-1, 2, 2, 2),
+            log_weights["root"],
+            log_weights["attach"].reshape(-1, 2, self._valences, V),
+            log_weights["stop"].reshape(-1, 2, 2, 2),
         )
 
     def _numbers(self) -> int:
         return 10 * (self.words.shape[1] + 1) ** 2
 
     def _chunk_counts(
-        self, log_rows: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
+        self, log_weights: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
     ) -> tuple[Tensor, Weights]:
         with torch.enable_grad():
-            leaves = {name: rows.clone().requires_grad_() for name, rows in log_rows.items()}
+            leaves = {name: rows.clone().requires_grad_() for name, rows in log_weights.items()}
             words = self.words[sentences]
             wanted = index["stop"][::4] // 4  # the pairs of these sentences
             pairs = torch.searchsorted(wanted, self._pairs[sentences])

@@ -15,16 +15,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .sweeps import Field, Own, Sweeps, Weights
-from .sweeps_checks import check_batches, check_field, check_weights
+from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
+from .collapsed_checks import check_batches, check_field, check_weights
 
-__all__ = ["SecondOrderSweeps"]
+__all__ = ["SecondOrderUpdates"]
 
 
-class SecondOrderSweeps(Sweeps):
+class SecondOrderUpdates(CollapsedUpdates):
     """Sweeps for any grammar whose log Z can be differentiated twice.
 
-    Own counts have ``variances`` as well as ``values``, and after the events come the multinomials: sums of counts.
+    Sentence counts have ``variances`` as well as ``values``, and after the events come the multinomials: sums of counts.
     Every event and every multinomial that occurs in a sentence costs a chart with second derivatives.
     """
 
@@ -37,20 +37,24 @@ class SecondOrderSweeps(Sweeps):
         for name, block in self.blocks.items():
             shape = block.sums(torch.zeros(block.shape)).shape
             eye = torch.eye(shape.numel()).reshape(shape.numel(), *shape)
-            directions.append((block.spread(eye) * torch.ones(block.shape)).flatten(1))
+            directions.append((block.broadcast(eye) * torch.ones(block.shape)).flatten(1))
             rows.append((name, shape))
-        self._rows = dict(rows)
+        self._multinomial_shapes = dict(rows)
         device = self.words.device
         self._directions = torch.cat(
             [torch.eye(self._size), torch.block_diag(*directions)],
         ).to(device, torch.float64)
         self._num_columns = len(self._directions)
 
-    def fits(self, own: Own) -> bool:
-        means = {name: t for name, t in own.items() if name != "variances"}
-        return "variances" in own and super().fits(means) and own["variances"].shape == own["values"].shape
+    def fits(self, sentence_counts: SentenceCounts) -> bool:
+        means = {name: t for name, t in sentence_counts.items() if name != "variances"}
+        return (
+            "variances" in sentence_counts
+            and super().fits(means)
+            and sentence_counts["variances"].shape == sentence_counts["values"].shape
+        )
 
-    def expect(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Own]:
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
         parts, log_zs, entropies = [], [], []
@@ -61,53 +65,65 @@ class SecondOrderSweeps(Sweeps):
             parts.append((i, self._moments(counts, log_weights, i)))
         return torch.cat(log_zs), torch.cat(entropies), self._of_moments(parts)
 
-    def total(self, own: Own) -> Weights:
-        return self._by_block(self._totals(own, "values")[: self._size])
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        return self._by_block(self._totals(sentence_counts, "values")[: self._size])
 
-    def of_sentences(self, own: Own, sentences: Tensor) -> Weights:
-        return self._by_block(self._dense_moments(own, "values", sentences)[:, : self._size])
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        return self._by_block(self._dense_moments(sentence_counts, "values", sentences)[:, : self._size])
 
     def collapsed_vb(
-        self, field: Field, own: Own, order: Tensor, batch_size: int, *, spare: Own | None = None
-    ) -> tuple[Tensor, Own]:
-        check_field(field, self.blocks)
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        check_field(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         entropies = torch.zeros(len(self.words), dtype=torch.float64, device=self.words.device)
-        spread = self._totals(own, "variances")
+        spread = self._totals(sentence_counts, "variances")
         parts: list[tuple[Tensor, Tensor]] = []
         for i in self._chunks(order, batch_size):
-            old = self.of_sentences(own, i)
-            old_spread = self._dense_moments(own, "variances", i)
+            old = self.dense_counts(sentence_counts, i)
+            old_spread = self._dense_moments(sentence_counts, "variances", i)
             new_spread = []
             means: list[Weights] = []
             for k, sentence in enumerate(i):
                 mine = {n: c[k : k + 1] for n, c in old.items()}
-                log_weights = self._corrected(field, mine, (spread - old_spread[k]).clamp_min(0))
+                log_weights = self._corrected(corpus, mine, (spread - old_spread[k]).clamp_min(0))
                 log_z, new = self._posterior({n: w[None] for n, w in log_weights.items()}, sentence[None])
                 entropies[sentence] = log_z[0] - self._scores(new, log_weights)[0]
                 moments = self._moments(new, log_weights, sentence[None])
                 parts.append((sentence[None], moments))
                 means.append(new)
                 new_spread.append(moments[0, 1])
-            self._replace(field, old, {n: torch.cat([m[n] for m in means]) for n in self.blocks})
+            self._replace(corpus, old, {n: torch.cat([m[n] for m in means]) for n in self.blocks})
             spread = (spread + (torch.stack(new_spread) - old_spread).sum(0)).clamp_min(0)
         return entropies, self._of_moments(parts)
 
-    def _corrected(self, field: Field, own: Weights, spread: Tensor) -> Weights:
+    def _corrected(self, corpus: CorpusCounts, own: Weights, spread: Tensor) -> Weights:
         """Log weights of one sentence from means and variances without it."""
-        found = {n: w.log() for n, w in field.weights.items()}
+        found = {n: w.log() for n, w in corpus.weights.items()}
         events, rows = self._by_block(spread[: self._size]), spread[self._size :]
-        sums = dict(zip(self._rows, rows.split([s.numel() for s in self._rows.values()]), strict=True))
-        for group in field.groups():
-            rest = (field.counts[group[0]] - torch.stack([own[n][0] for n in group]).sum(0)).clamp_min(0)
+        sums = dict(
+            zip(
+                self._multinomial_shapes,
+                rows.split([s.numel() for s in self._multinomial_shapes.values()]),
+                strict=True,
+            )
+        )
+        for group in corpus.groups():
+            rest = (corpus.counts[group[0]] - torch.stack([own[n][0] for n in group]).sum(0)).clamp_min(0)
             # Blocks that have the same weights: their variances are added, as if their counts were uncorrelated.
             variance = torch.stack([events[n] for n in group]).sum(0)
             row_variance = torch.stack([sums[n] for n in group]).sum(0)
             for n in group:
-                block, pseudo = self.blocks[n], rest + field.alpha[n]
+                block, pseudo = self.blocks[n], rest + corpus.concentration[n]
                 totals = block.sums(pseudo)
                 log_total = totals.log() - row_variance.reshape(totals.shape) / (2 * totals**2)
-                found[n] = pseudo.log() - variance / (2 * pseudo**2) - block.spread(log_total)
+                found[n] = pseudo.log() - variance / (2 * pseudo**2) - block.broadcast(log_total)
         return found
 
     def _moments(self, counts: Weights, log_weights: Weights, sentence: Tensor) -> Tensor:
@@ -131,17 +147,21 @@ class SecondOrderSweeps(Sweeps):
             second = torch.autograd.grad(mean.sum(), s, allow_unused=True)[0] if mean.requires_grad else None
         return torch.zeros_like(s.detach()) if second is None else second
 
-    def _totals(self, own: Own, kind: str) -> Tensor:
-        return own[kind].new_zeros(len(self._directions)).index_add_(0, own["events"].long(), own[kind])
+    def _totals(self, sentence_counts: SentenceCounts, kind: str) -> Tensor:
+        return (
+            sentence_counts[kind]
+            .new_zeros(len(self._directions))
+            .index_add_(0, sentence_counts["events"].long(), sentence_counts[kind])
+        )
 
-    def _dense_moments(self, own: Own, kind: str, sentences: Tensor) -> Tensor:
-        flat = own[kind].new_zeros(len(sentences), len(self._directions))
+    def _dense_moments(self, sentence_counts: SentenceCounts, kind: str, sentences: Tensor) -> Tensor:
+        flat = sentence_counts[kind].new_zeros(len(sentences), len(self._directions))
         for k, i in enumerate(sentences.tolist()):
-            here = slice(int(own["starts"][i]), int(own["starts"][i + 1]))
-            flat[k, own["events"][here].long()] = own[kind][here]
+            here = slice(int(sentence_counts["starts"][i]), int(sentence_counts["starts"][i + 1]))
+            flat[k, sentence_counts["events"][here].long()] = sentence_counts[kind][here]
         return flat
 
-    def _of_moments(self, parts: list[tuple[Tensor, Tensor]]) -> Own:
+    def _of_moments(self, parts: list[tuple[Tensor, Tensor]]) -> SentenceCounts:
         means = self._sparse([(i, m[:, 0]) for i, m in parts])
         variances = torch.cat([m[0, 1, m[0, 0].nonzero()[:, 0]] for _, m in sorted(parts, key=lambda p: int(p[0]))])
         return {**means, "variances": variances}

@@ -13,8 +13,8 @@ from torch import Tensor
 from pyrogram.charts.checks import check_size
 
 if TYPE_CHECKING:
+    from pyrogram.collapsed import CorpusCounts
     from pyrogram.grammar import Block
-    from pyrogram.sweeps import Field
 
 
 def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> None:
@@ -27,18 +27,18 @@ def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) ->
             raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
 
 
-def check_field(field: Field, blocks: Mapping[str, Block]) -> None:
+def check_field(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> None:
     """
     :raises ValueError: if a block has no counts, or not one of a concentration and weights, or tables of another shape.
     """
     for name, block in blocks.items():
-        _check_table("field.counts", field.counts, name, block)
-        if (name in field.alpha) == (name in field.weights):
+        _check_table("corpus.counts", corpus.counts, name, block)
+        if (name in corpus.concentration) == (name in corpus.weights):
             raise ValueError(
-                f"block {name!r} must have a concentration in field.alpha or else weights in field.weights"
+                f"block {name!r} must have a concentration in corpus.concentration or else weights in corpus.weights"
             )
-        kind = "alpha" if name in field.alpha else "weights"
-        _check_table(f"field.{kind}", getattr(field, kind), name, block)
+        kind = "alpha" if name in corpus.concentration else "weights"
+        _check_table(f"corpus.{kind}", getattr(corpus, kind), name, block)
 
 
 def check_batches(order: Tensor, batch_size: int, num_sentences: int) -> None:
@@ -62,15 +62,15 @@ def check_sentences(name: str, sentences: Tensor, num_sentences: int) -> None:
         raise ValueError(f"{name} must be numbers of sentences, 0 to {num_sentences - 1}, but some are not")
 
 
-def check_own(own: Mapping[str, Tensor], size: int, dtype: torch.dtype = torch.float64) -> None:
+def check_sentence_counts(sentence_counts: Mapping[str, Tensor], size: int, dtype: torch.dtype = torch.float64) -> None:
     """
-    :raises ValueError: if own counts are those of other sentences, or none.
+    :raises ValueError: if sentence counts are those of other sentences, or none.
     """
-    values = own.get("values")
+    values = sentence_counts.get("values")
     if values is None or values.shape != (size,) or values.dtype != dtype or not values.is_contiguous():
         found = "nothing" if values is None else f"{values.dtype} of shape {tuple(values.shape)}"
         raise ValueError(
-            f"own counts of these sentences have values of {dtype} in shape ({size},), contiguous, not {found}; "
+            f"sentence counts of these sentences have values of {dtype} in shape ({size},), contiguous, not {found}; "
             "take them from expect or collapsed_vb of the same sweeps"
         )
 

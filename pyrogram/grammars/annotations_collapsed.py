@@ -1,0 +1,93 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps in collapsed space over trees with latent annotations, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts import annotation_sweeps as chart
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import (
+    check_batches,
+    check_field,
+    check_sentence_counts,
+    check_sentences,
+    check_weights,
+)
+
+if TYPE_CHECKING:
+    from .annotations import LatentAnnotations
+
+#: Sentence counts of more numbers than that are kept in float32; they are taken out just as they were put in.
+GREATEST_DOUBLE = 2**26
+
+
+class AnnotationUpdates(CollapsedUpdates):
+    """:class:`CollapsedUpdates` for :class:`LatentAnnotations` on the CPU; counts are tables by rule of a tree.
+
+    :param grammar: the grammar.
+    :param words: trees as base rules, shape ``(N, L)``, padded with -1.
+    """
+
+    def __init__(self, grammar: LatentAnnotations, words: Tensor) -> None:
+        super().__init__(grammar, words)
+        self.layout = chart.make_layout(grammar.rules, grammar.trees(self.words))
+        self.num_own = int(self.layout.size)
+        self._dtype = torch.float64 if self.layout.size <= GREATEST_DOUBLE else torch.float32
+
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
+        check_weights(weights, self.blocks)
+        given = weights["rules"].detach().to("cpu", torch.float64)
+        values = self._empty().zero_()
+        log_z, entropies = chart.expect(self.layout, given.numpy(), values.numpy())
+        return torch.from_numpy(log_z), torch.from_numpy(entropies), {"values": values}
+
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        return {"rules": torch.from_numpy(chart.total(self.layout, sentence_counts["values"].numpy()))}
+
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        check_sentences("sentences", sentences, len(self.words))
+        found = chart.of_trees(self.layout, sentence_counts["values"].numpy(), sentences.numpy())
+        return {"rules": torch.from_numpy(found)}
+
+    def collapsed_vb(
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        check_field(corpus, self.blocks)
+        check_batches(order, batch_size, len(self.words))
+        for counts_of_trees in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
+            self._check_sentence_counts(counts_of_trees)
+        if "rules" in corpus.weights:  # weights that are not integrated out do not depend on other trees
+            _, entropies, fresh = self.expected_counts(corpus.weights)
+            corpus.counts["rules"].copy_(self.total(fresh)["rules"])
+            return entropies, fresh
+        counts, alpha = corpus.counts["rules"].numpy(), corpus.concentration["rules"].double().expand(self._size)
+        values = self._empty() if buffer is None else buffer["values"]
+        arrays = sentence_counts["values"].numpy(), values.numpy(), order.numpy()
+        _, entropies = chart.collapsed_vb(self.layout, counts, alpha.numpy(), *arrays, batch_size)
+        return torch.from_numpy(entropies), {"values": values}
+
+    def counts(self, trees: Tensor) -> Weights:
+        zeros = torch.zeros(self._size, dtype=torch.float64)
+        derivation: Any = self.grammar.derivation(None, self.words, log_weights={"rules": zeros})
+        events = derivation._events(trees)[derivation._kinds() > 0]
+        return {"rules": torch.bincount(events, minlength=self._size).double()}
+
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        check_sentence_counts(sentence_counts, self.layout.size, self._dtype)
+
+    def _empty(self) -> Tensor:
+        return torch.empty(self.layout.size, dtype=self._dtype)
