@@ -24,7 +24,8 @@ __all__ = ["SecondOrderUpdates"]
 class SecondOrderUpdates(CollapsedUpdates):
     """Sweeps for any grammar whose log Z can be differentiated twice.
 
-    Sentence counts have ``variances`` as well as ``values``, and after the events come the multinomials: sums of counts.
+    Sentence counts have ``variances`` as well as ``values``, and after the events come the multinomials: sums of
+    counts.
     Every event and every multinomial that occurs in a sentence costs a chart with second derivatives.
     """
 

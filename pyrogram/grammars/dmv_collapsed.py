@@ -28,8 +28,8 @@ _FAR = 1e300  # below zero, for counts that shall not count
 class DMVUpdates(CompiledUpdates):
     """Sweeps of the :class:`.DMV`, eight sentences at a time in lanes; words must lie on the CPU.
 
-    Sentence counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which numbers
-    leave the range in which real space can be trusted is done in plain torch, at the end of the sweep.
+    Sentence counts are the ``values`` of all events over the distinct tags of each sentence. A sentence for which
+    numbers leave the range in which real space can be trusted is done in plain torch, at the end of the sweep.
     """
 
     grammar: DMV
