@@ -64,9 +64,9 @@ class CollapsedUpdates:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
     *Sentence counts* are the expected counts of every sentence by itself, sparse: a mapping of tensors that a sweep
-    takes and returns and whose memory is proportional to the counts that are not zero. Here they are the ``events`` of all
-    sentences, one after the other, numbered through all blocks, their ``values``, and the place where each sentence
-    ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
+    takes and returns and whose memory is proportional to the counts that are not zero. Here they are the ``events``
+    of all sentences, one after the other, numbered through all blocks, their ``values``, and the place where each
+    sentence ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
 
     :param grammar: the grammar.
     :param words: shape ``(N, n)``, padded with -1.

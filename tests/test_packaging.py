@@ -22,13 +22,8 @@ LOWEST = ("charts", "atomic", "folding", "printable", "segmentation_metrics", "s
 BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
 BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts"}
-BELOW["collapsed"] = BELOW["collapsed_second_order"] = {
-    "charts",
-    "collapsed",
-    "collapsed_checks",
-    "collapsed_second_order",
-}
-BELOW["grammar"] = {"charts", "collapsed", "collapsed_checks", "collapsed_second_order"}
+COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_second_order"}
+BELOW["collapsed"] = BELOW["collapsed_second_order"] = BELOW["grammar"] = {"charts"} | COLLAPSED
 BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
