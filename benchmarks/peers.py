@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 class Engine(Protocol):
-    """What is measured; scores are ``prepare``'s, marginals come back as [head, dependent] with the wall."""
+    """What is measured; scores are ``prepare``'s, marginals come back as [head, dependent] with ROOT."""
 
     name: str
 

@@ -3,7 +3,7 @@
 """Times of rivals, measured in turns, so that a noisy machine is noisy for all of them.
 
 On one thread it is processor time that counts: on a busy machine long calls are interrupted and short ones are not,
-so that by the clock on the wall the quickest engine would seem quicker than it is.
+so that by the clock on ROOT the quickest engine would seem quicker than it is.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def syntactic_topics(
     """P(s, w, theta, phi | t). As printed, children depend neither on their direction nor on how many there are.
 
     :param words: ids from 0 to ``num_words`` - 1, shape ``(N, n)``, padded with -1.
-    :param heads: as in CoNLL, 0 for the wall, which is a head with its own distribution.
+    :param heads: as in CoNLL, 0 for ROOT, which is a head with its own distribution.
     :param concentration: alpha m, of every state, or a tensor of shape ``(num_states,)``.
     :param word_concentration: beta / V, of every word: the base measure u is uniform.
     :param learn: whether alpha m is a ``pyro.param`` that starts at ``concentration``, shared by all heads.

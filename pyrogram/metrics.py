@@ -4,7 +4,7 @@
 
 Heads are integer tensors of shape ``(N, n)``, padded with -1 on the right; predicted and gold may be padded
 to different widths. All fractions are of *words* (micro-averages), unless they say sentences. As in Klein and
-Manning [1], a sentence of n words has n arcs: the wall's arc counts like any other, for directed and for
+Manning [1], a sentence of n words has n arcs: ROOT's arc counts like any other, for directed and for
 undirected accuracy. Sentences without words count nowhere.
 
 **References:**
@@ -71,13 +71,13 @@ def directed_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -
 def undirected_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
     """Fraction of words that gold joins to their predicted head, whichever of the two is the head.
 
-    The wall is nobody's dependent: a word predicted to hang on it is right only if it does in gold.
+    ROOT is nobody's dependent: a word predicted to hang on it is right only if it does in gold.
     """
     return _fraction(_Agreement(predicted, gold).undirected)
 
 
 def root_accuracy(predicted: Int[Tensor, "N n"], gold: Int[Tensor, "N m"]) -> float:
-    """Fraction of sentences whose wall has the right child (all the right children, if it has several)."""
+    """Fraction of sentences whose ROOT has the right child (all the right children, if it has several)."""
     return _fraction(_Agreement(predicted, gold).root)
 
 
@@ -202,7 +202,7 @@ def paired_bootstrap(
 
 
 def attach_right(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
-    """Heads that attach each word to the word on its right and the last word to the wall, as in [2].
+    """Heads that attach each word to the word on its right and the last word to ROOT, as in [2].
 
     :param lengths: number of words of each sentence.
     :returns: heads, as wide as the longest sentence, padded with -1.
@@ -213,7 +213,7 @@ def attach_right(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
 
 
 def attach_left(lengths: Int[Tensor, "N"]) -> Int[Tensor, "N n"]:
-    """Heads that attach each word to the word on its left and the first word to the wall.
+    """Heads that attach each word to the word on its left and the first word to ROOT.
 
     :param lengths: number of words of each sentence.
     :returns: heads, as wide as the longest sentence, padded with -1.

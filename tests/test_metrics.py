@@ -27,7 +27,7 @@ GOLD = torch.tensor([[2, 3, 0, 3, 4]])
     "heads, directed, undirected, root, exact",
     [
         ([2, 3, 0, 3, 4], 5 / 5, 5 / 5, 1, 1),
-        # payrolls -> Factory is inverted; the wall's arc and fell -> payrolls are lost
+        # payrolls -> Factory is inverted; ROOT's arc and fell -> payrolls are lost
         ([0, 1, 2, 3, 4], 2 / 5, 4 / 5, 0, 0),
         # right up to "in", which is inverted
         ([2, 3, 4, 0, 4], 3 / 5, 4 / 5, 0, 0),
@@ -60,7 +60,7 @@ def test_several_roots():
 
 
 def random_corpus(generator, num_sentences=60, longest=45):
-    """Heads as lists; each word hangs on one that precedes it in a random order, the first on the wall."""
+    """Heads as lists; each word hangs on one that precedes it in a random order, the first on ROOT."""
 
     def tree(n):
         order = (torch.randperm(n, generator=generator) + 1).tolist()
@@ -156,7 +156,7 @@ def test_baselines():
     left = [[0, -1, -1, -1], [0, 1, 2, 3], [-1] * 4, [0, 1, -1, -1]]
     assert attach_right(lengths).tolist() == right
     assert attach_left(lengths).tolist() == left
-    # one is the other with every arc turned round, but for the wall's
+    # one is the other with every arc turned round, but for ROOT's
     assert undirected_accuracy(attach_right(lengths), attach_left(lengths)) == 5 / 7
     assert attach_right(lengths[:0]).shape == (0, 0)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dependency trees as tensors of heads: what they are, how many, what they score.
 
-A tree over words 1..n is a tensor of n integers, the head of each word, 0 for the wall, -1 for padding.
+A tree over words 1..n is a tensor of n integers, the head of each word, 0 for ROOT, -1 for padding.
 """
 
 from functools import lru_cache
@@ -102,7 +102,7 @@ def tree_scores(
 
     :param heads: trees, padded with -1.
     :param arc_scores: V = 2 valences of the dependent, or V = 1 if the score does not depend on it.
-    :param stop_scores: scores of the stops [position, direction, valence]; the wall's are not read.
+    :param stop_scores: scores of the stops [position, direction, valence]; ROOT's are not read.
     """
     n = heads.shape[-1]
     real = heads >= 0
@@ -125,7 +125,7 @@ def tree_scores(
 
 
 def has_cycle(heads: Int[Tensor, "*batch n"]) -> Bool[Tensor, "*batch"]:
-    """Whether some word's head, its head's head and so on never come to the wall; heads in 0..n, -1 where padded."""
+    """Whether some word's head, its head's head and so on never come to ROOT; heads in 0..n, -1 where padded."""
     ancestor = torch.nn.functional.pad(heads.clamp_min(0).long(), (1, 0))
     for _ in range(heads.shape[-1].bit_length()):  # twice as many steps at a time, n at least in all
         ancestor = ancestor.gather(-1, ancestor)
@@ -136,7 +136,7 @@ def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Ten
     """Whether heads form a projective tree over the words before the padding.
 
     Checked: integers in range, padding on the right only, at least one word, no cycle, a single
-    child of the wall (unless ``multiroot``), no crossing arcs.
+    child of ROOT (unless ``multiroot``), no crossing arcs.
     """
     n = heads.shape[-1]
     length = lengths_of(heads)

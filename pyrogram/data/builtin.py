@@ -52,7 +52,7 @@ class GeneratedSentence:
 
     :ivar forms: the words.
     :ivar tags: their Penn tags.
-    :ivar heads: as in CoNLL: for each word the position 1..n of its head, 0 for the wall.
+    :ivar heads: as in CoNLL: for each word the position 1..n of its head, 0 for ROOT.
     :ivar brackets: the phrase structure, ``(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)))``.
     """
 

@@ -47,7 +47,7 @@ class Corpus:
       is read as ``CCONJ``, its name since version 2, unless ``vocab`` has ``CONJ``.
     * ``punctuation``: ``"remove"`` leaves out tokens tagged UPOS ``PUNCT`` or, where there is no UPOS, one of
       :data:`~pyrogram.data.PENN_PUNCTUATION` (which has the currency signs); words that hung on them go to
-      their nearest kept ancestor, and if several would hang on the wall, the first becomes head of the
+      their nearest kept ancestor, and if several would hang on ROOT, the first becomes head of the
       others. A sentence of nothing but punctuation vanishes and is counted in :attr:`dropped`. ``"keep"``
       keeps all. Tokens without any tag are kept.
     * ``max_length``: keep sentences of at most so many words, punctuation not counted; None keeps all.
@@ -71,7 +71,7 @@ class Corpus:
     :param sentences: N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.
     :param words: ids, shape ``(N, n)``, padded with -1 on the right.
-    :param heads: as in CoNLL, 0 for the wall, shape ``(N, n)``, padded with -1; None if the source has none.
+    :param heads: as in CoNLL, 0 for ROOT, shape ``(N, n)``, padded with -1; None if the source has none.
         Every sentence is a tree with one root, projective or not.
     :param lengths: shape ``(N,)``.
     :param dropped: how many sentences vanished while reading because they were only punctuation.
@@ -167,7 +167,7 @@ class Corpus:
 
         :param sentences: the symbols of each sentence: tags of the kind that ``tags`` says, or words.
         :param forms: the words of each sentence; None: the symbols. Not with ``tags="form"``.
-        :param heads: the heads of each sentence, 0 for the wall.
+        :param heads: the heads of each sentence, 0 for ROOT.
 
         The others are those of all corpora, see :class:`Corpus`. Errors give the number of the sentence.
         """
@@ -299,7 +299,7 @@ class Corpus:
         return text
 
     def to_networkx(self, i: int, heads: Tensor | None = None) -> nx.DiGraph[int]:
-        """The tree of sentence ``i``: nodes 0..n, 0 the wall, with ``form`` and ``tag``; edges from heads.
+        """The tree of sentence ``i``: nodes 0..n, 0 ROOT, with ``form`` and ``tag``; edges from heads.
 
         :param heads: heads of this sentence instead of the corpus's own, shape ``(m,)`` with m at least its
             length, padded with -1.

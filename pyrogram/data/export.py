@@ -47,7 +47,7 @@ def replace_trees(text: str, records: Iterable[SentenceRecord], heads: Iterable[
 
     :param records: the sentences as they were read from the text, with all their words; where their tags are others,
         such as a tagger's, they are replaced, too.
-    :param heads: of every sentence, 0 for the wall.
+    :param heads: of every sentence, 0 for ROOT.
     """
     parts = _LINE_END.split(text)  # lines, and between them their ends
     for record, tree in zip(records, heads, strict=True):
@@ -70,7 +70,7 @@ def relations(record: SentenceRecord, heads: Sequence[int]) -> list[str]:
 
 
 def graph(record: SentenceRecord, heads: Sequence[int]) -> nx.DiGraph[int]:
-    """Nodes 0..n, 0 the wall, each with attributes ``form`` and ``tag``; edges from head to dependent."""
+    """Nodes 0..n, 0 ROOT, each with attributes ``form`` and ``tag``; edges from head to dependent."""
     tree: nx.DiGraph[int] = nx.DiGraph(sent_id=record.sent_id)
     tree.add_node(0, form="", tag="")
     for i, (form, tag) in enumerate(zip(record.forms, record.tags, strict=True), 1):

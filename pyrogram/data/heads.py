@@ -37,7 +37,7 @@ def check_heads(record: SentenceRecord) -> None:
             reached[c] = True
             path.append(c)
             c = heads[c - 1]
-        # A walk up may end at the wall or at a word of an earlier walk; at one of its own it is a cycle.
+        # A walk up may end at ROOT or at a word of an earlier walk; at one of its own it is a cycle.
         if path and c in path:
             cycle = path[path.index(c) :]
             words = ", ".join(str(w) for w in cycle[:10]) + (", ..." if len(cycle) > 10 else "")

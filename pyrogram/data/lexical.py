@@ -122,7 +122,7 @@ class LexicalCorpus:
     :param words: ids of lower-cased words, or of their classes.
     :param tags: ids; None if the sentences have none.
     :param cases: numbers of :data:`CASES`.
-    :param heads: as in CoNLL, 0 for the wall; None if the sentences have none.
+    :param heads: as in CoNLL, 0 for ROOT; None if the sentences have none.
     :param lengths: number of tokens, shape ``(N,)``.
     :param is_punctuation: which tokens are punctuation: they are part of sentences and trees, and left out of scores.
     """

@@ -54,10 +54,10 @@ def is_punctuation(upos: str, xpos: str) -> bool:
 def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
     """Heads among the kept words, which are numbered anew: each goes to its nearest kept ancestor.
 
-    If the root is removed and several words come to hang on the wall, the first of them becomes the root and
+    If the root is removed and several words come to hang on ROOT, the first of them becomes the root and
     head of the others, so that the tree keeps a single root; a projective tree stays projective.
 
-    :param heads: a tree, 0 for the wall.
+    :param heads: a tree, 0 for ROOT.
     :param kept: whether each word stays.
     """
     number = [0] * (len(heads) + 1)
@@ -77,14 +77,14 @@ def attach_punctuation(heads: Sequence[int], kept: Sequence[bool]) -> tuple[int,
     """Heads of all tokens, from a tree of the kept words: the converse of :func:`reattach`.
 
     A removed token becomes a child of the dependent of the shortest arc that passes over it, where the arc from the
-    wall to the root is one of them; where no arc passes over it, it becomes a child of the root. Without any kept word,
+    ROOT to the root is one of them; where no arc passes over it, it becomes a child of the root. Without any kept word,
     the first token is the root and the head of the others. A projective tree stays projective, for the end of the
     shortest arc over a gap can be reached from that gap without crossing an arc.
 
     Universal Dependencies attach punctuation much in this way: in the test parts of 47 treebanks, gold heads of words
     given, the rule finds four of five heads of punctuation (a neighbouring word: one of five).
 
-    :param heads: a tree of the kept words, numbered without the others; 0 for the wall.
+    :param heads: a tree of the kept words, numbered without the others; 0 for ROOT.
     :param kept: for every token whether it is one of these words.
     """
     position = [0, *(c for c, keep in enumerate(kept, 1) if keep)]

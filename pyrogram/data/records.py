@@ -54,7 +54,7 @@ class SentenceRecord:
     :param forms: the words.
     :param upos: universal tags, ``_`` where there is none.
     :param xpos: tags of the treebank, such as Penn's, ``_`` where there is none.
-    :param heads: as in CoNLL, 0 for the wall; None if the source has none.
+    :param heads: as in CoNLL, 0 for ROOT; None if the source has none.
     :param lines: line of each token (of brackets: the line where the tree starts; of sentences in memory:
         the number of the sentence, from 1).
     :param source: file name.

@@ -20,10 +20,10 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
 
-    1. in 0..n, where 0 is the wall, left of the sentence, and 1..n are words;
+    1. in 0..n, where 0 is ROOT, left of the sentence, and 1..n are words;
     2. -1 in the padding, after the sentence's length;
-    3. such that following heads from any word leads to the wall, and arcs do not cross;
-    4. with exactly one child of the wall (any number from one on, if ``multiroot``).
+    3. such that following heads from any word leads to ROOT, and arcs do not cross;
+    4. with exactly one child of ROOT (any number from one on, if ``multiroot``).
 
     The score of a tree is the sum of its arcs' scores and, if given, of the scores of both stops of every word.
     ``log_prob`` is normalised: log p(tree | scores), in nats, never above 0.
@@ -40,9 +40,9 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         dependent, valence of the dependent: 0 for the head's nearest child on that side, else 1]; -inf forbids an
         arc. Column 0 and the diagonal are not read.
     :param stop_scores: shape ``(*batch, n+1, 2, 2)`` [head, direction (0 left, 1 right), valence: 1 if the head
-        has a child on that side, else 0], or None. Row 0, the wall's, is not read.
+        has a child on that side, else 0], or None. Row 0, ROOT's, is not read.
     :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
-    :param multiroot: whether the wall may have several children.
+    :param multiroot: whether ROOT may have several children.
     :param valence: whether ``arc_scores`` has the last dimension of valences; needed only where its shape ends
         in (2, 2, 2) and does not tell.
     :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.

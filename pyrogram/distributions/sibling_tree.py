@@ -20,10 +20,10 @@ class SiblingDependencyTree(DependencyTreeDistribution):
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
 
-    1. in 0..n, where 0 is the wall, left of the sentence, and 1..n are words;
+    1. in 0..n, where 0 is ROOT, left of the sentence, and 1..n are words;
     2. -1 in the padding, after the sentence's length;
-    3. such that following heads from any word leads to the wall, and arcs do not cross;
-    4. with exactly one child of the wall (any number from one on, if ``multiroot``).
+    3. such that following heads from any word leads to ROOT, and arcs do not cross;
+    4. with exactly one child of ROOT (any number from one on, if ``multiroot``).
 
     A head's children on one side are read from the nearest outwards. The score of a tree is the sum, over its arcs,
     of the arc's score and its score after its *sibling*, the child before it, and, if given, of the scores of both
@@ -39,9 +39,9 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         of the head's other children between the two; it is the head itself if the dependent is the first child on its
         side. No other entry is read.
     :param stop_scores: shape ``(*batch, n+1, 2, n+1)`` [head, direction (0 left, 1 right), last child on that side, or
-        the head itself if there is none], or None. Row 0, the wall's, is not read.
+        the head itself if there is none], or None. Row 0, ROOT's, is not read.
     :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
-    :param multiroot: whether the wall may have several children.
+    :param multiroot: whether ROOT may have several children.
     :raises TypeError: if one of them is no tensor.
     :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
 

@@ -31,7 +31,7 @@ class DMV(Grammar):
     A head generates its children on each side from the nearest outwards: before each it decides to continue,
     then it chooses the child; at last it decides to stop. The blocks are
 
-    * ``root`` (V,): the only child of the wall;
+    * ``root`` (V,): the only child of ROOT;
     * ``attach`` (V, 2, V) [head, direction, child], or (V, 2, 2, V) [head, direction, valence, child] if
       ``valence_attach``; direction 0 is left, 1 right; valence is 0 for the first child on that side, else 1;
     * ``stop`` (V, 2, 2, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.

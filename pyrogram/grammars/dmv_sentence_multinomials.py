@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DMVSentenceMultinomials(SentenceMultinomials):
-    """Rows of the :class:`.DMV`: the wall's, and for each distinct tag of a sentence those of this head.
+    """Rows of the :class:`.DMV`: ROOT's, and for each distinct tag of a sentence those of this head.
 
     A *pair* is a sentence and one of its distinct tags. The p-th pair, by sentence and then by tag, has the rows
     ``2 p + direction`` of ``attach``, or ``4 p + 2 direction + valence`` if the grammar has ``valence_attach``, and

@@ -36,8 +36,8 @@ def harmonic(
 ) -> Weights:
     """Soft attachments that favour near heads (Klein and Manning 2004, section 3).
 
-    In a sentence of n words each word hangs on the wall with probability 1/n and on word i with a probability
-    proportional to 1 / (distance to i + ``distance``); a one-word sentence hangs on the wall. These soft counts
+    In a sentence of n words each word hangs on ROOT with probability 1/n and on word i with a probability
+    proportional to 1 / (distance to i + ``distance``); a one-word sentence hangs on ROOT. These soft counts
     give ``root`` and ``attach``. What gives ``stop`` matters more, and published programs differ:
 
     * ``stops="half"``: every decision 0.5;

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lexicalised dependency trees as sequences of events in contexts (Eisner 1996; Wallach et al. 2008, section 3).
 
-A tagged and cased sentence with its tree is generated from the wall down. A head generates its children from the
+A tagged and cased sentence with its tree is generated from ROOT down. A head generates its children from the
 inside out, first to its left, then to its right: for each the tag given head, side and previous sibling on that side,
-then the word, then the case; a tag STOP ends the side. The wall has one child, to its right, and no STOP. So, with
+then the word, then the case; a tag STOP ends the side. ROOT has one child, to its right, and no STOP. So, with
 distributions over tags (and STOP), words and cases that sum to one, the probabilities of all sentences with all
-projective trees of one root sum to one, but for the mass of generations that do not end, and for what the wall gives to
+projective trees of one root sum to one, but for the mass of generations that do not end, and for what ROOT gives to
 STOP, which no sentence uses: with a uniform base measure that is a little.
 
 Nothing here says what the distributions are: :meth:`LexicalDependencies.events` gives contexts and values for
@@ -106,7 +106,7 @@ class TreeScores:
 class LexicalDependencies:
     """Which events a lexicalised dependency tree consists of, and what its parts score.
 
-    :param num_tags: S. Tag S is STOP among generated tags, the wall among parents, START among siblings.
+    :param num_tags: S. Tag S is STOP among generated tags, ROOT among parents, START among siblings.
     :param num_words: W.
     :param contexts: for each of "tags", "words", "cases" its contexts, coarsest first, as names of features: by default
         Table 1 of [2]. Each context must have all features of the one before it.
@@ -149,7 +149,7 @@ class LexicalDependencies:
         """The events of sentences with their trees, projective or not.
 
         For n words there are 3n tags (a child for every word, two STOPs for every word) and n words, in the order of
-        generation: heads by position, the wall first; of each its left children from the inside out, STOP, its right
+        generation: heads by position, ROOT first; of each its left children from the inside out, STOP, its right
         children, STOP. The n cases, which do not depend on the tree, come in the order of the sentence.
 
         :param tags: integers of shape (N, n), or (n,) for one sentence, like all others; padded with -1.
@@ -162,8 +162,8 @@ class LexicalDependencies:
 
     def events_of(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor) -> dict[str, Events]:
         """:meth:`events` of tensors of shape (N, n) that are known to fit."""
-        wall = torch.tensor([self.num_tags, self.num_words, self.num_cases])
-        arrays = [t.detach().cpu().long().contiguous().numpy() for t in (tags, words, cases, heads, wall)]
+        root = torch.tensor([self.num_tags, self.num_words, self.num_cases])
+        arrays = [t.detach().cpu().long().contiguous().numpy() for t in (tags, words, cases, heads, root)]
         table, starts = features.tree_features(*arrays)
         children = table[table[:, features.WORD] >= 0]
         leaves = features.word_features(*arrays[:3])

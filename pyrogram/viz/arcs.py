@@ -31,7 +31,7 @@ MISSED = Style("missed", "#2f6f9f", "1.5 3", 1.8)
 
 
 class Arc(NamedTuple):
-    """An arc from a head (0: the wall) to a word."""
+    """An arc from a head (0: ROOT) to a word."""
 
     head: int
     word: int
@@ -87,7 +87,7 @@ def _spacing(ends: list[Arc]) -> float:
 def _turn(word: int, arc: Arc) -> float:
     """Orders the ends on a word so that arcs that nest do not cross.
 
-    From left to right: arcs to the left, the shortest first; the wall's; arcs to the right, the longest
+    From left to right: arcs to the left, the shortest first; ROOT's; arcs to the right, the longest
     first.
     """
     return 1.0 / (arc.head + arc.word - 2 * word) if arc.head and word else 0.0

@@ -41,15 +41,15 @@ class Picture:
         self.width = max(full, max(needs) + 2 * MARGIN)
         self.mirrored = is_right_to_left(forms)
         self.x = [(full - x if self.mirrored else x) + (self.width - full) / 2 for x in columns]
-        # From top to bottom: the wall, the ends of the arcs above, the words' baseline, the ends of the arcs
-        # below, the wall again.
-        self.wall = MARGIN + (38.0 if title else 12.0)
-        self.top = self.wall + 10.0 + self.above.height
+        # From top to bottom: ROOT, the ends of the arcs above, the words' baseline, the ends of the arcs
+        # below, ROOT again.
+        self.root_y = MARGIN + (38.0 if title else 12.0)
+        self.top = self.root_y + 10.0 + self.above.height
         self.baseline = self.top + WORD + 3.0
         self.bottom = self.baseline + (TAG + 13.0 if tags else 9.0)
         self.floor = self.bottom + (self.below.height + 10.0 if below else 0.0)
-        wall = 14.0 if any(arc.head == 0 for arc in below) else 0.0
-        self.height = self.floor + wall + (26.0 if legend else 0.0) + MARGIN - 4.0
+        root_y = 14.0 if any(arc.head == 0 for arc in below) else 0.0
+        self.height = self.floor + root_y + (26.0 if legend else 0.0) + MARGIN - 4.0
 
     def svg(self) -> str:
         attributes: dict[str, str | float] = {
@@ -77,7 +77,7 @@ class Picture:
         yield element("rect", width="100%", height="100%", fill="#ffffff", rx=4)
         if self.title:
             yield label(self.title, self.width / 2, MARGIN + 12.0, WORD, "title", font_weight="600")
-        yield from self._arcs(self.above, self.top, -1.0, self.wall)
+        yield from self._arcs(self.above, self.top, -1.0, self.root_y)
         direction = {"direction": "rtl"} if self.mirrored else {}
         for i, x in enumerate(self.x):
             yield label(self.forms[i], x, self.baseline, WORD, "form", **direction)
@@ -87,8 +87,8 @@ class Picture:
         if self.legend:
             yield element("g", *self._legend(), class_="legend")
 
-    def _arcs(self, side: Side, y: float, sign: float, wall: float) -> Iterator[str]:
-        """Arcs that end on the line ``y`` and bulge towards the wall: upwards if ``sign`` is -1."""
+    def _arcs(self, side: Side, y: float, sign: float, root_y: float) -> Iterator[str]:
+        """Arcs that end on the line ``y`` and bulge towards ROOT: upwards if ``sign`` is -1."""
         tip = y + sign * ARROW
         # The longest first, so that short ones, and the arrows at their ends, lie on top.
         for arc in sorted(side.arcs, key=lambda a: a.low - a.high):
@@ -97,9 +97,9 @@ class Picture:
             points = f"M{number(x)} {number(y)}L{number(x - ARROW / 2)} {number(tip)}h{number(ARROW)}Z"
             ends = element("path", d=points, fill=colour, class_="arrow")
             if arc.head == 0:
-                head, path = "the wall", f"M{number(x)} {number(wall)}V{number(tip)}"
-                ends += element("circle", cx=x, cy=wall, r=2.5, fill=colour)
-                ends += label("wall", x, wall + (-5.0 if sign < 0 else 12.0), SMALL, "wall", fill=colour)
+                head, path = "ROOT", f"M{number(x)} {number(root_y)}V{number(tip)}"
+                ends += element("circle", cx=x, cy=root_y, r=2.5, fill=colour)
+                ends += label("ROOT", x, root_y + (-5.0 if sign < 0 else 12.0), SMALL, "root", fill=colour)
             else:
                 head, start = self.forms[arc.head - 1], self._end(side, arc.head, arc)
                 path = bow(start, y, x, tip, y + sign * side.rise(arc))

@@ -45,12 +45,12 @@ def draw_tree(
     gold: Sequence[int] | Tensor | None = None,
     title: str | None = None,
 ) -> TreeDrawing:
-    """Draws a dependency tree; every arc points at the dependent, the root's comes from the wall.
+    """Draws a dependency tree; every arc points at the dependent, the root's comes from ROOT.
 
     With ``gold``, arcs that agree with it are solid, wrong ones red and dashed, and the gold arcs that
     are missing are blue and dotted, below the words.
 
-    :param heads: head of each word, 0 for the wall; padding of -1 on the right is dropped. Any heads are
+    :param heads: head of each word, 0 for ROOT; padding of -1 on the right is dropped. Any heads are
         drawn, also those of crossing arcs.
     :param forms: the words.
     :param tags: printed under the words.

@@ -133,7 +133,7 @@ def _draws(seats: Mapping[str, Restaurants], found: Learnt, exact: bool) -> Figu
 
 
 def _context(study: PitmanYorTable, seats: Restaurants) -> Figure:
-    """The words in the context below the wall that has most internal draws, and in its reductions."""
+    """The words in the context below ROOT that has most internal draws, and in its reductions."""
     from matplotlib.figure import Figure
 
     from pyrogram.viz.restaurants import plot_contexts

@@ -14,7 +14,7 @@ Heads = tuple[int, ...]
 
 
 def is_projective_tree(heads: Sequence[int], multiroot: bool) -> bool:
-    """Whether heads[c - 1] is the head of word c in a projective tree under the wall, 0."""
+    """Whether heads[c - 1] is the head of word c in a projective tree under ROOT, 0."""
     n = len(heads)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(n + 1))

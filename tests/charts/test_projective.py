@@ -296,7 +296,7 @@ def test_marginals_add_up(engine, multiroot, dtype):
 @stopping
 def test_reversal(engine, with_stops, multiroot):
     arcs, stops, lengths = problem([11] * 3, with_stops=with_stops)
-    arcs[:, 0, :, 1] = arcs[:, 0, :, 0]  # which of several roots is the first depends on the side of the wall
+    arcs[:, 0, :, 1] = arcs[:, 0, :, 0]  # which of several roots is the first depends on the side of ROOT
     order = [0, *range(11, 0, -1)]
     mirrored_stops = None if stops is None else stops[:, order].flip(2)
     log_z, arc_marginals, stop_marginals = engine.marginals(arcs, stops, lengths, multiroot)
@@ -535,7 +535,7 @@ def test_a_shift_of_all_scores_changes_nothing_else(engine, shift, dtype):
 
 @pytest.mark.parametrize("dtype, half, root", [(torch.float32, 40.0, 88.0), (torch.float64, 350.0, 709.0)])
 def test_a_bad_root_of_good_trees(engine, dtype, half, root):
-    """The wall's arc to word 5 is too small for real space, but all that word 6, the other root, has to offer is
+    """ROOT's arc to word 5 is too small for real space, but all that word 6, the other root, has to offer is
     nearly as bad, and there are many trees under word 5."""
     n = 12
     arcs = torch.zeros(n + 1, n + 1, 1)

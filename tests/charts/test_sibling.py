@@ -206,7 +206,7 @@ def test_first_and_later_give_trees_with_valence(engine, n, dtype, multiroot):
 
 @roots
 def test_reversal(engine, multiroot):
-    """All but the wall in the opposite order; children of the wall see no siblings, for they would see others."""
+    """All but ROOT in the opposite order; children of ROOT see no siblings, for they would see others."""
     arcs, siblings, stops, lengths = problem([11] * 3)
     siblings[:, 0] = 0.0
     order = [0, *range(11, 0, -1)]

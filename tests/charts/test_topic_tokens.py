@@ -43,6 +43,6 @@ def test_every_word_and_its_head():
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
 def test_words_of_few_bits_may_be_of_many(dtype):
-    """The wall's number, how many words there are, need not fit in them."""
+    """ROOT's number, how many words there are, need not fit in them."""
     parents, own = tokens(torch.tensor([[1, 2]], dtype=dtype), torch.tensor([[0, 1]]), 70_000)
     assert own.tolist() == [1, 2] and parents.tolist() == [70_000, 1]

@@ -78,7 +78,7 @@ def test_is_tree_of_long_chains_and_cycles():
     chain = torch.arange(n)
     assert is_tree(chain).item()
     cycle = chain.clone()
-    cycle[1] = n  # 2 -> 3 -> ... -> n -> 2, word 1 under the wall
+    cycle[1] = n  # 2 -> 3 -> ... -> n -> 2, word 1 under ROOT
     assert not is_tree(cycle, True).item()
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyrogram.cli.io.baselines import below_baselines
 from pyrogram.cli.runs.report import SUPERVISED
 
-# Every word's head is the next one (of the last, the wall), where attach-right is never wrong; or the one before.
+# Every word's head is the next one (of the last, ROOT), where attach-right is never wrong; or the one before.
 RIGHT = "1\ta\t_\tX\tX\t_\t2\t_\t_\t_\n2\tb\t_\tY\tY\t_\t3\t_\t_\t_\n3\tc\t_\tZ\tZ\t_\t0\t_\t_\t_\n\n"
 LEFT = RIGHT.replace("\t2\t_", "\t0\t_").replace("\t3\t_", "\t1\t_").replace("Z\t_\t0", "Z\t_\t2")
 

@@ -27,7 +27,7 @@ def test_gold():
     lines = tree_text([2, 3, 0, 3], ["a", "b", "c", "d"], gold=[3, 0, 2, 3]).plain.splitlines()
     assert [line.partition("✗ ")[2] for line in lines] == [
         "gold head: c (3)",
-        "gold head: the wall",
+        "gold head: ROOT",
         "gold head: b (2)",
         "",
     ]
@@ -35,7 +35,7 @@ def test_gold():
 
 def test_crossing_arcs_say_their_heads():
     lines = tree_text([3, 4, 0, 3], ["a", "b", "c", "d"]).plain.splitlines()
-    assert [line.split("head: ")[1] for line in lines] == ["c (3)", "d (4)", "the wall", "c (3)"]
+    assert [line.split("head: ")[1] for line in lines] == ["c (3)", "d (4)", "ROOT", "c (3)"]
 
 
 ENDS = {"╵": "U", "╷": "D", "│": "UD", "╴": "L", "╯": "UL", "╮": "DL", "┤": "UDL", "╶": "R", "╰": "UR"}

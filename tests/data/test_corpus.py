@@ -224,7 +224,7 @@ def test_crossing_arcs() -> None:
 
 
 def test_an_arc_of_the_wall_crosses_too() -> None:
-    # 1 -> 3 passes over the root 2: in the tree with the wall, 0 -> 2 crosses it.
+    # 1 -> 3 passes over the root 2: in the tree with ROOT, 0 -> 2 crosses it.
     corpus = Corpus.from_sentences([["A"] * 3], heads=[[2, 0, 1]])
     assert corpus.num_nonprojective() == 1
 

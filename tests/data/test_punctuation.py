@@ -59,7 +59,7 @@ def test_by_hand() -> None:
     assert reattach((2, 3, 4, 0), [True, True, False, True]) == (2, 3, 0)
     # A chain of removed words: 1 hangs on 2, 2 on 3, 3 on the root 4.
     assert reattach((2, 3, 4, 0), [True, False, False, True]) == (2, 0)
-    # The root 3 goes, 1, 4 and 5 would hang on the wall: 1 becomes root, and head of 4 and 5.
+    # The root 3 goes, 1, 4 and 5 would hang on ROOT: 1 becomes root, and head of 4 and 5.
     assert reattach((3, 1, 0, 3, 3), [True, True, False, True, True]) == (0, 1, 1, 1)
     assert reattach((0,), [False]) == ()
 

@@ -191,7 +191,7 @@ def test_enumerated_site_equals_the_marginal_model():
         return arcs, table
 
     def emitted(table, heads, words):
-        """Each word given its head's, V for the wall."""
+        """Each word given its head's, V for ROOT."""
         heads = heads.long()
         shape = torch.broadcast_shapes(heads.shape, words.shape)
         with_wall = torch.nn.functional.pad(words, (1, 0), value=V).expand(*shape[:-1], n + 1)

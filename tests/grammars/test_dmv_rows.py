@@ -188,7 +188,7 @@ def test_small_weights_scale_out(grammar):
     events_of = {"root": 1 + 0 * lengths, "attach": lengths - 1, "stop": 3 * lengths - 1}
     for name, number in events_of.items():
         shifted = {**log_weights, name: log_weights[name] - 800}
-        assert failures(rows, shifted) == 3  # all but the sentence of one word: arcs and the wall's are too far apart
+        assert failures(rows, shifted) == 3  # all but the sentence of one word: arcs and ROOT's are too far apart
         expected = log_z - 800 * number, counts
         assert_same(rows.expected_counts(shifted), expected, rtol=1e-9, atol=1e-9)
 

@@ -37,7 +37,7 @@ def equal(actual, expected):
 
 @both
 def test_harmonic_attachment_of_three_words(valence_attach):
-    """The wall takes a third of each word. The rest of word 3 goes to words 1 and 2 as 1/2 to 1, of word 2 evenly."""
+    """ROOT takes a third of each word. The rest of word 3 goes to words 1 and 2 as 1/2 to 1, of word 2 evenly."""
     w = start(THREE, valence_attach=valence_attach)
     equal(w["root"], [1 / 3, 1 / 3, 1 / 3])
     for v in range(2):  # no first and later children yet
@@ -56,7 +56,7 @@ def test_distance_flattens():
 
 
 def test_lengths_add_up():
-    """A word alone hangs on the wall with all its weight."""
+    """A word alone hangs on ROOT with all its weight."""
     w = start(torch.tensor([[0, 1], [0, -1]]), num_tags=2)
     equal(w["root"], [0.75, 0.25])
 

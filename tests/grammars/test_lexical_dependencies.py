@@ -48,7 +48,7 @@ def test_a_sentence_by_hand() -> None:
     assert events["tags"].values.tolist() == [1, 3, 3, 0, 3, 2, 3, 3, 3]
     assert events["words"].values.tolist() == [1, 3, 2]
     assert events["cases"].values.tolist() == [3, 0, 0]
-    # the coarsest context of a tag is parent tag (3: the wall) times two plus direction
+    # the coarsest context of a tag is parent tag (3: ROOT) times two plus direction
     assert events["tags"].keys[0].tolist() == [7, 0, 1, 2, 2, 3, 3, 4, 5]
     # with the sibling in the middle (3: START): parent * 8 + sibling * 2 + direction
     assert events["tags"].keys[1].tolist() == [31, 6, 7, 14, 8, 15, 13, 22, 23]

@@ -74,7 +74,7 @@ class Franchises:
         return tables[chosen][0]
 
     def sentence(self) -> list[list[int]]:
-        """Tags, words, cases and heads of a sentence that is generated from the wall down."""
+        """Tags, words, cases and heads of a sentence that is generated from ROOT down."""
         self.nodes: list[dict[str, Any]] = []
         root = self._child({"parent_tag": S, "parent_word": W, "parent_case": C, "direction": 1, "sibling_tag": S})
         if root is None or len(self.nodes) < SHORTEST:

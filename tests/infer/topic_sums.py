@@ -15,7 +15,7 @@ HEADS = torch.tensor([[2, 0, 2], [0, -1, -1], [0, 1, -1]])
 
 
 def pairs(words, heads):
-    """(head, word) of every token, the wall being V."""
+    """(head, word) of every token, ROOT being V."""
     found = []
     for row, tree in zip(words.tolist(), heads.tolist(), strict=True):
         found += [(V if h == 0 else row[h - 1], w) for w, h in zip(row, tree, strict=True) if w >= 0]

@@ -144,7 +144,7 @@ def collapsed(f: Tensor, alpha: Tensor) -> Tensor:
 
 
 def depth(heads: Tensor) -> Tensor:
-    """Sum over all words of the number of arcs from the wall, shape (R,)."""
+    """Sum over all words of the number of arcs from ROOT, shape (R,)."""
     above = torch.cat([torch.zeros_like(heads[..., :1]), heads.clamp_min(0)], -1)
     place, total = heads.clamp_min(0), (heads >= 0).sum((1, 2))
     for _ in range(LONGEST):

@@ -37,13 +37,13 @@ def test_words_tags_and_arcs(heads):
     assert texts(drawing, "form") == FORMS
     assert texts(drawing, "tag") == TAGS
     assert texts(drawing, "title") == ["A tree"]
-    assert texts(drawing, "wall") == ["wall"]
+    assert texts(drawing, "root") == ["ROOT"]
     assert len(elements(drawing, "arc")) == len(elements(drawing, "arrow")) == 5
     assert not elements(drawing, "legend")
     assert {arc[0].text for arc in elements(drawing, "arc")} == {
         "payrolls → Factory",
         "fell → payrolls",
-        "the wall → fell",
+        "ROOT → fell",
         "fell → in",
         "in → September",
     }
@@ -59,7 +59,7 @@ def test_arrows_are_at_the_dependents():
         x = float(elements_of(arc, "arrow").get("d")[1:].split()[0])
         assert min(middle, key=lambda form: abs(middle[form] - x)) == word
         start = float(line_of(arc).get("d")[1:].split()[0])
-        if head != "the wall":
+        if head != "ROOT":
             assert min(middle, key=lambda form: abs(middle[form] - start)) == head
 
 
@@ -200,7 +200,7 @@ def test_right_to_left_is_the_mirror_image():
         draw_tree(HEADS, hebrew, TAGS, gold=[2, 0, 2, 3, 4]),
     )
     width = float(ElementTree.fromstring(left.svg).get("width"))
-    for kind in ("form", "tag", "wall"):
+    for kind in ("form", "tag", "root"):
         images = [width - float(e.get("x")) for e in elements(left, kind)]
         assert [float(e.get("x")) for e in elements(right, kind)] == pytest.approx(images, abs=0.11)
     assert texts(right, "form") == hebrew  # in their order in the file, as readers of screens want them

@@ -3,8 +3,8 @@
 """The events of lexicalised dependency trees, one row of features each, in the order that generates them.
 
 A head generates its children from the inside out, first those to its left, then those to its right, and ends both
-sequences with STOP; the wall has one child, to its right, and no STOP. Heads come in the order of their positions, the
-wall first. Trees need not be projective. Linear in the number of words, but for the search for children.
+sequences with STOP; ROOT has one child, to its right, and no STOP. Heads come in the order of their positions, the
+root first. Trees need not be projective. Linear in the number of words, but for the search for children.
 """
 
 import numpy as np
@@ -20,10 +20,10 @@ LEFT, RIGHT = 0, 1
 
 
 @njit(nogil=True)
-def _row(out: Array, k: int, h: int, tags: Array, words: Array, cases: Array, wall: Array) -> None:
+def _row(out: Array, k: int, h: int, tags: Array, words: Array, cases: Array, root: Array) -> None:
     """Begin a row by the features of head h."""
     if h == 0:
-        out[k, PARENT_TAG], out[k, PARENT_WORD], out[k, PARENT_CASE] = wall[0], wall[1], wall[2]
+        out[k, PARENT_TAG], out[k, PARENT_WORD], out[k, PARENT_CASE] = root[0], root[1], root[2]
     else:
         out[k, PARENT_TAG], out[k, PARENT_WORD], out[k, PARENT_CASE] = tags[h - 1], words[h - 1], cases[h - 1]
 
@@ -39,33 +39,33 @@ def _side(
     tags: Array,
     words: Array,
     cases: Array,
-    wall: Array,
+    root: Array,
 ) -> int:
     """Rows of the children of h on one side, and of their STOP; returns the number of the next row."""
-    sibling = wall[0]  # START has the number that the wall has among parents
+    sibling = root[0]  # START has the number that ROOT has among parents
     m = h - 1 if direction == LEFT else h + 1
     while 1 <= m <= n:
         if heads[m - 1] == h:
-            _row(out, k, h, tags, words, cases, wall)
+            _row(out, k, h, tags, words, cases, root)
             out[k, SIBLING_TAG], out[k, DIRECTION] = sibling, direction
             out[k, TAG], out[k, WORD], out[k, CASE] = tags[m - 1], words[m - 1], cases[m - 1]
             sibling = tags[m - 1]
             k += 1
         m += -1 if direction == LEFT else 1
     if h > 0:
-        _row(out, k, h, tags, words, cases, wall)
+        _row(out, k, h, tags, words, cases, root)
         out[k, SIBLING_TAG], out[k, DIRECTION] = sibling, direction
-        out[k, TAG], out[k, WORD], out[k, CASE] = wall[0], -1, -1  # STOP, too
+        out[k, TAG], out[k, WORD], out[k, CASE] = root[0], -1, -1  # STOP, too
         k += 1
     return k
 
 
 @kernel
-def tree_events(tags: Array, words: Array, cases: Array, heads: Array, wall: Array, out: Array, starts: Array) -> None:
+def tree_events(tags: Array, words: Array, cases: Array, heads: Array, root: Array, out: Array, starts: Array) -> None:
     """Write the rows of all sentences, 3n for a sentence of n words with one root.
 
     :param tags: like ``words``, ``cases``, ``heads``: (N, n), int64, padded with -1.
-    :param wall: its tag, word and case; the tag stands for START among siblings and STOP among tags, too.
+    :param root: its tag, word and case; the tag stands for START among siblings and STOP among tags, too.
     :param out: int64, (rows, 8); word and case of a STOP are -1.
     :param starts: (N + 1,), the number of the first row of each sentence, and of all.
     """
@@ -76,15 +76,15 @@ def tree_events(tags: Array, words: Array, cases: Array, heads: Array, wall: Arr
         while n < tags.shape[1] and tags[s, n] >= 0:
             n += 1
         if n:
-            k = _side(out, k, 0, RIGHT, heads[s], n, tags[s], words[s], cases[s], wall)
+            k = _side(out, k, 0, RIGHT, heads[s], n, tags[s], words[s], cases[s], root)
         for h in range(1, n + 1):
             for direction in (LEFT, RIGHT):
-                k = _side(out, k, h, direction, heads[s], n, tags[s], words[s], cases[s], wall)
+                k = _side(out, k, h, direction, heads[s], n, tags[s], words[s], cases[s], root)
     starts[tags.shape[0]] = k
 
 
 def tree_features(
-    tags: np.ndarray, words: np.ndarray, cases: np.ndarray, heads: np.ndarray, wall: np.ndarray
+    tags: np.ndarray, words: np.ndarray, cases: np.ndarray, heads: np.ndarray, root: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (3 times the number of words, 8) and where each sentence's begin (N + 1,); every tree has one root."""
     if not tags.shape == words.shape == cases.shape == heads.shape or tags.ndim != 2:
@@ -93,7 +93,7 @@ def tree_features(
     total = 3 * int((tags >= 0).sum())
     out = np.empty((total, NUM_COLUMNS), np.int64)
     starts = np.empty(len(tags) + 1, np.int64)
-    tree_events(tags, words, cases, heads, wall, out, starts)
+    tree_events(tags, words, cases, heads, root, out, starts)
     return out, starts
 
 

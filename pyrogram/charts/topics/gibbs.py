@@ -87,7 +87,7 @@ def sweep(
 ) -> int:  # pragma: no cover
     """Draw every word's state given all others, in place; a state of -1 is one that has not been drawn yet.
 
-    :param parents: (T,) int32, the word that heads each token, V for the wall; and ``words`` (T,), the tokens.
+    :param parents: (T,) int32, the word that heads each token, V for ROOT; and ``words`` (T,), the tokens.
     :param states: (T,) int32, and ``uniforms`` (T,) from 0 to 1.
     :param by_parent: (V + 1, K) int32, counts N_pk; ``by_word`` (V, K), N_wk; ``totals`` (K,) int64, N_k.
     :param base: (K,) float32, a_k; zero for states that pad, and ``b`` = β / V.

@@ -17,7 +17,7 @@ _CELLS = 2**22  # numbers that are held at a time while sentences are parsed
 def tokens(words: Tensor, heads: Tensor, num_words: int) -> tuple[Tensor, Tensor]:
     """The words of all sentences, one after the other, and the words that head them: both int32, shape ``(T,)``.
 
-    :param words: ids, shape ``(N, n)``, padded with -1; ``heads``: as in CoNLL, 0 for the wall, whose id is V.
+    :param words: ids, shape ``(N, n)``, padded with -1; ``heads``: as in CoNLL, 0 for ROOT, whose id is V.
     :raises ValueError: if the two do not fit together, or if heads have a cycle.
     """
     check_words(words, num_words)
@@ -33,7 +33,7 @@ def tokens(words: Tensor, heads: Tensor, num_words: int) -> tuple[Tensor, Tensor
     if len(lost):
         i = int(lost[0])
         raise ValueError(
-            f"heads must lead to the wall (0) from every word, but those of sentence {i}, "
+            f"heads must lead to ROOT (0) from every word, but those of sentence {i}, "
             f"{heads[i].tolist()}, have a cycle; mend or leave out that sentence"
         )
     ids = torch.cat([torch.full((len(words), 1), num_words, device=words.device), words.long()], 1)

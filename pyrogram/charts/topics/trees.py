@@ -39,7 +39,7 @@ def draw_states(
 ) -> None:  # pragma: no cover
     """Draw the state of every token, given its head, from the predictive probabilities θ̂ φ̂, into ``states``.
 
-    :param parents: (T,) int32, the word that heads each token, V for the wall; and ``words`` (T,), the tokens.
+    :param parents: (T,) int32, the word that heads each token, V for ROOT; and ``words`` (T,), the tokens.
     :param uniforms: (T,) from 0 to 1.
     :param states: (T,) int32, written.
     """

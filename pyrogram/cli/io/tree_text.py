@@ -41,7 +41,7 @@ def tree_text(
 ) -> Text:
     """Draw a tree of words; with ``gold``, wrong heads are marked and the right ones said.
 
-    :param heads: a tree with one root or several, 0 for the wall.
+    :param heads: a tree with one root or several, 0 for ROOT.
     :param ascii_only: for terminals that know no others.
     """
     n = len(heads)
@@ -114,7 +114,7 @@ def _has_crossing_arcs(heads: Sequence[int]) -> bool:
 
 
 def _name(head: int, forms: Sequence[str]) -> str:
-    return f"{forms[head - 1]} ({head})" if head else "the wall"
+    return f"{forms[head - 1]} ({head})" if head else "ROOT"
 
 
 def _padded(text: str, width: int, mirrored: bool) -> str:

@@ -56,7 +56,7 @@ class TopicGibbs(Resumable):
     states makes about 25 sweeps a second.
 
     :param num_states: K.
-    :param num_words: V; the wall is a head of its own.
+    :param num_words: V; ROOT is a head of its own.
     :param concentration: α m at first: one number for every state, or a tensor of shape ``(K,)``.
     :param word_concentration: β / V at first, of every word. Greater than what is optimal, it works like a high
         temperature: chains then reach states that are more probable, by thousands of nats on real corpora.
@@ -127,7 +127,7 @@ class TopicGibbs(Resumable):
         """Sweep over all words again and again.
 
         :param words: ids, shape ``(N, n)``, padded with -1.
-        :param heads: as in CoNLL, 0 for the wall; trees may have crossing arcs.
+        :param heads: as in CoNLL, 0 for ROOT; trees may have crossing arcs.
         :param num_steps: sweeps of this run; those of the checkpoint that it resumes count.
         :param options: as in every run, see :meth:`.Resumable._run`; ``checkpoint_every`` is 100 by default.
         """

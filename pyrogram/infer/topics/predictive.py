@@ -23,7 +23,7 @@ class SyntacticTopics:
     Their means given the counts are the predictive probabilities of Wallach, Sutton and McCallum (2008), section 4:
     θ̂_k|p = (N_pk + a_k) / (N_p + Σa) and φ̂_w|k = (N_wk + b) / (N_k + V b).
 
-    :param by_parent: N_pk, int32, shape ``(V + 1, K)``; the last row is the wall's.
+    :param by_parent: N_pk, int32, shape ``(V + 1, K)``; the last row is ROOT's.
     :param by_word: N_wk, int32, shape ``(V, K)``.
     :param base: a = α m, float64, shape ``(K,)``.
     :param b: β / V, the parameter of each word.
@@ -50,7 +50,7 @@ class SyntacticTopics:
         """Topics whose states are seen, such as part-of-speech tags: both Dirichlets maximise their evidence.
 
         :param words: ids, shape ``(N, n)``, padded with -1, as all else.
-        :param heads: as in CoNLL, 0 for the wall.
+        :param heads: as in CoNLL, 0 for ROOT.
         :param states: from 0 to ``num_states`` - 1.
         :param most: iterations of Minka's fixed point.
         """
@@ -75,7 +75,7 @@ class SyntacticTopics:
         return self.by_word.sum(0)
 
     def theta(self, parents: Tensor) -> Tensor:
-        """θ̂, float64, shape ``(..., K)``, of heads of shape ``(...)``: ids, V for the wall."""
+        """θ̂, float64, shape ``(..., K)``, of heads of shape ``(...)``: ids, V for ROOT."""
         smoothed = self.by_parent[parents] + self.base
         return smoothed / smoothed.sum(-1, keepdim=True)
 
@@ -113,8 +113,8 @@ class SyntacticTopics:
         :raises ValueError: if a word is not known, or if padding is not on the right.
         """
         words, states = self._checked(words, states)
-        wall = words.new_full((len(words), 1), self.num_words)
-        theta = self.theta(torch.cat([wall, words.clamp_min(0)], 1))
+        root = words.new_full((len(words), 1), self.num_words)
+        theta = self.theta(torch.cat([root, words.clamp_min(0)], 1))
         phi = self.phi(words.clamp_min(0))
         if states is None:
             scores = (theta @ phi.transpose(1, 2)).log()
@@ -123,7 +123,7 @@ class SyntacticTopics:
             word = phi.gather(2, index[..., None])[..., 0].log()
             seen = index[:, None, :].expand(-1, theta.shape[1], -1)
             scores = theta.gather(2, seen).log() + word[:, None, :]
-        real = (words >= 0)[:, None, :] & torch.cat([wall >= 0, words >= 0], 1)[..., None]
+        real = (words >= 0)[:, None, :] & torch.cat([root >= 0, words >= 0], 1)[..., None]
         scores = torch.nn.functional.pad(scores.masked_fill(~real, -torch.inf), (1, 0), value=-torch.inf)
         scores.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
         return scores
