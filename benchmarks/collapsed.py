@@ -30,11 +30,11 @@ def collapsed(seconds: float) -> list[list[str]]:
         grammar = DMV(len(corpus.vocab))
         loops: dict[str, GrammarLoop] = {
             "EM": EM(models.maximum_likelihood),
-            "CollapsedVB": CollapsedVB(models.dirichlet),
-            "CollapsedVB, batch_size=1": CollapsedVB(models.dirichlet, batch_size=1),
-            "CollapsedVB, shuffled": CollapsedVB(models.dirichlet, order="shuffled", seed=0),
-            "TreeHastings": TreeHastings(models.dirichlet, seed=0),
-            "TreeGibbs": TreeGibbs(models.dirichlet, seed=0),
+            "CollapsedVB": CollapsedVB(models.dirichlet.dirichlet),
+            "CollapsedVB, batch_size=1": CollapsedVB(models.dirichlet.dirichlet, batch_size=1),
+            "CollapsedVB, shuffled": CollapsedVB(models.dirichlet.dirichlet, order="shuffled", seed=0),
+            "TreeHastings": TreeHastings(models.dirichlet.dirichlet, seed=0),
+            "TreeGibbs": TreeGibbs(models.dirichlet.dirichlet, seed=0),
         }
         works = {label: lambda loop=loop: loop.step(corpus.words, grammar) for label, loop in loops.items()}  # noqa: B023
         times = race(works, 1, seconds)
@@ -55,10 +55,12 @@ def grammars(seconds: float) -> list[list[str]]:
         words = torch.randint(WORDS, (SENTENCES, 10), generator=torch.Generator().manual_seed(1))
         loops: dict[str, GrammarLoop] = {
             "EM": EM(models.maximum_likelihood),
-            "CollapsedVB": CollapsedVB(models.dirichlet),
-            "CollapsedVB, batch_size=1": CollapsedVB(models.dirichlet, batch_size=1),
-            "TreeHastings": TreeHastings(models.dirichlet, seed=0, keep_parts=False),
-            "TreeHastings, batch_size=1": TreeHastings(models.dirichlet, seed=0, keep_parts=False, batch_size=1),
+            "CollapsedVB": CollapsedVB(models.dirichlet.dirichlet),
+            "CollapsedVB, batch_size=1": CollapsedVB(models.dirichlet.dirichlet, batch_size=1),
+            "TreeHastings": TreeHastings(models.dirichlet.dirichlet, seed=0, keep_parts=False),
+            "TreeHastings, batch_size=1": TreeHastings(
+                models.dirichlet.dirichlet, seed=0, keep_parts=False, batch_size=1
+            ),
         }
         works = {label: lambda loop=loop: loop.step(words, grammar) for label, loop in loops.items()}  # noqa: B023
         times = race(works, 1, seconds)

@@ -45,7 +45,7 @@ def logistic_normals(threads: tuple[int, ...]) -> list[list[str]]:
 def _run(grammar: DMV, words: torch.Tensor, diagonal: bool, clock) -> tuple[VariationalEM, list[float]]:
     pyro.clear_param_store()
     experts = models.initial_experts(words, grammar, diagonal=diagonal)
-    loop, times = VariationalEM(models.logistic_normal), []
+    loop, times = VariationalEM(models.logistic_normal.logistic_normal), []
     for _ in range(1 + LATER):
         start = clock()
         loop.step(words, grammar, start=experts)

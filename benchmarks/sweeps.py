@@ -55,7 +55,7 @@ def _sentences() -> Mapping[str, Tensor]:
 def _of_hmm(grammar: HMM, words: Tensor) -> dict[str, GrammarLoop]:
     start = grammar.initial_weights(words, seed=0)
     maximum_likelihood = partial(models.maximum_likelihood, words, grammar, initial_weights=start)
-    dirichlet = partial(models.dirichlet, words, grammar, concentration=0.1)
+    dirichlet = partial(models.dirichlet.dirichlet, words, grammar, concentration=0.1)
     return {
         "EM": EM(maximum_likelihood),
         "CollapsedVB": CollapsedVB(dirichlet, initial_weights=start),
@@ -68,7 +68,7 @@ def _of_hmm(grammar: HMM, words: Tensor) -> dict[str, GrammarLoop]:
 def _of_annotations(subtypes: int) -> dict[str, GrammarLoop]:
     grammar, trees = models.annotated_treebank(read_treebank(WSJ).prepared("train"), subtypes)
     start = grammar.initial_weights(trees, "split", noise=0.01, seed=0)
-    model = partial(models.latent_annotation_pcfg, trees, grammar=grammar)
+    model = partial(models.latent_annotation_pcfg.latent_annotation_pcfg, trees, grammar=grammar)
     return {
         "EM": EM(partial(model, concentration=None, initial_weights=start["rules"])),
         "CollapsedVB": CollapsedVB(partial(model, concentration=0.1), initial_weights=start),

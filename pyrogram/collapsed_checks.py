@@ -12,6 +12,16 @@ from torch import Tensor
 
 from pyrogram.charts.checks import check_size
 
+__all__ = [
+    "check_batches",
+    "check_field",
+    "check_sentence_counts",
+    "check_sentences",
+    "check_temperature",
+    "check_trees",
+    "check_weights",
+]
+
 if TYPE_CHECKING:
     from pyrogram.collapsed import CorpusCounts
     from pyrogram.grammar import Block

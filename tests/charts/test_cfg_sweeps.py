@@ -291,7 +291,7 @@ def test_an_interrupted_chain_goes_on(tmp_path):
     histories = []
     for name, stops in (("whole", [4]), ("parts", [2, 4])):
         for stop in stops:
-            chain = TreeHastings(models.dirichlet, seed=5, order="shuffled", initial_weights="uniform")
+            chain = TreeHastings(models.dirichlet.dirichlet, seed=5, order="shuffled", initial_weights="uniform")
             chain.run(words, grammar, num_steps=stop, progress=False, checkpoint=tmp_path / name)
         histories.append(chain.history)
     assert len(histories[0]) == 4 and histories[0] == histories[1]

@@ -26,7 +26,7 @@ def random_prior(num_tags, valence_attach=False, seed=0):
 
 def loop_of(num_tags, corpus, prior, start, valence_attach=False, **options):
     grammar = DMV(num_tags, valence_attach=valence_attach)
-    loop = CollapsedVB(models.dirichlet, initial_weights=tensors(start), **options)
+    loop = CollapsedVB(models.dirichlet.dirichlet, initial_weights=tensors(start), **options)
     return loop, (padded(corpus), grammar), {"concentration": tensors(prior)}
 
 
@@ -89,7 +89,7 @@ def test_error_of_the_approximation():
             errors[label] = max(float(np.abs(found[n].numpy() - mean_field[n]).max()) for n in truth)
             errors[f"{label}, truth"] = max(float(np.abs(found[n].numpy() - truth[n]).max()) for n in truth)
         errors["mean field, truth"] = max(float(np.abs(mean_field[n] - truth[n]).max()) for n in truth)
-        vb = VariationalEM(models.dirichlet, initial_weights=tensors(start))
+        vb = VariationalEM(models.dirichlet.dirichlet, initial_weights=tensors(start))
         found = vb.run(*args, num_steps=500, tolerance=1e-12, progress=False, **kwargs).weights()
         errors["VB, truth"] = max(float(np.abs(found[n].numpy() - truth[n]).max()) for n in truth)
         lines.append(f"α = {alpha}: " + ", ".join(f"{k} {v:.4f}" for k, v in errors.items()))
@@ -187,7 +187,7 @@ def test_impossible_sentence_is_named():
     start = tensors(random_tables(V, False, 1))
     start["root"], start["attach"] = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]).expand(2, 2, 2)
     with pytest.raises(ValueError, match="sentence 1 of site 'words' has probability zero"):
-        CollapsedVB(models.dirichlet, initial_weights=start).step(padded(corpus), DMV(V))
+        CollapsedVB(models.dirichlet.dirichlet, initial_weights=start).step(padded(corpus), DMV(V))
 
 
 def two_sites(first, second, grammar, prior):
@@ -223,8 +223,8 @@ def test_counts_never_fall_below_zero():
 
 def test_learnt_concentrations_raise_the_objective():
     V, corpus = CORPORA["two tags"]
-    loop = CollapsedVB(models.dirichlet, initial_weights=tensors(random_tables(V, False, 1)))
-    fixed = CollapsedVB(models.dirichlet, initial_weights=tensors(random_tables(V, False, 1)))
+    loop = CollapsedVB(models.dirichlet.dirichlet, initial_weights=tensors(random_tables(V, False, 1)))
+    fixed = CollapsedVB(models.dirichlet.dirichlet, initial_weights=tensors(random_tables(V, False, 1)))
     args = padded(corpus), DMV(V)
     loop.run(*args, concentration=1.0, learn=True, num_steps=30, progress=False, tolerance=0)
     fixed.run(*args, concentration=1.0, num_steps=30, progress=False, tolerance=0)
@@ -250,7 +250,9 @@ def test_resumed_run_is_the_same_to_the_last_bit(tmp_path, options):
     for stops in ([25], [3, 18, 25]):
         path = tmp_path / f"{len(stops)}.safetensors"
         for stop in stops:
-            loop = CollapsedVB(models.dirichlet, initial_weights=tensors(random_tables(V, False, 1)), **options)
+            loop = CollapsedVB(
+                models.dirichlet.dirichlet, initial_weights=tensors(random_tables(V, False, 1)), **options
+            )
             loop.run(padded(corpus), DMV(V), num_steps=stop, tolerance=0, progress=False, checkpoint=path)
         runs.append(loop)
     assert runs[0].history == runs[1].history
@@ -310,20 +312,20 @@ def test_another_corpus_starts_from_what_was_learnt():
 def test_memory_is_that_of_the_counts_that_are_not_zero():
     grammar = DMV(200)
     words = torch.randint(200, (50, 6))
-    loop = CollapsedVB(models.dirichlet, initial_weights="uniform")
+    loop = CollapsedVB(models.dirichlet.dirichlet, initial_weights="uniform")
     loop.step(words, grammar)
     assert sum(t.numel() for t in loop._state.own["words"].values()) < 50 * 250  # and not 50 * 80,200
 
 
 def test_logistic_normals_are_refused():
     with pytest.raises(ModelError, match="CollapsedVB cannot handle the logistic normal 'root'"):
-        CollapsedVB(models.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
+        CollapsedVB(models.logistic_normal.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
 
 
 def test_options_are_checked():
     with pytest.raises(ValueError, match="batch_size >= 1"):
-        CollapsedVB(models.dirichlet, batch_size=0)
+        CollapsedVB(models.dirichlet.dirichlet, batch_size=0)
     with pytest.raises(ValueError, match="not the state of CollapsedVB"):
-        loop = CollapsedVB(models.dirichlet)
+        loop = CollapsedVB(models.dirichlet.dirichlet)
         loop.step(padded([[0]]), DMV(1))
         loop.load_state_dict({**loop.state_dict(), "nonsense": torch.zeros(1)})

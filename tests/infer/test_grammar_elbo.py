@@ -32,7 +32,7 @@ PRIOR = {name: np.full(shape, 0.5) for name, shape in shapes(2, False).items()}
 
 
 def model(words: Tensor, **plate: Any) -> None:
-    """models.dirichlet, but with a choice of minibatch."""
+    """models.dirichlet.dirichlet, but with a choice of minibatch."""
     weights = {
         name: pyro.sample(name, dist.Dirichlet(torch.tensor(PRIOR[name])).to_event(block.batch_dim))
         for name, block in GRAMMAR.blocks.items()

@@ -61,7 +61,7 @@ def hierarchy(words):
 
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_runs_in_pyro(sampler):
-    mcmc = MCMC(sampler(models.dirichlet), 30, warmup_steps=10, disable_progbar=True)
+    mcmc = MCMC(sampler(models.dirichlet.dirichlet), 30, warmup_steps=10, disable_progbar=True)
     mcmc.run(WORDS, DMV(V))
     samples = mcmc.get_samples()
     assert {n: tuple(s.shape) for n, s in samples.items()} == {
@@ -87,7 +87,7 @@ def test_several_chains(monkeypatch, context):
     runs = []
     for _ in range(1 if context else 2):
         pyro.set_rng_seed(7)
-        kernel = TreeHastings(models.dirichlet)
+        kernel = TreeHastings(models.dirichlet.dirichlet)
         mcmc = MCMC(kernel, 6, warmup_steps=2, num_chains=2, mp_context=context, disable_progbar=True)
         mcmc.run(WORDS, DMV(V))
         runs.append(mcmc.get_samples(group_by_chain=True)["stop"])
@@ -98,7 +98,9 @@ def test_several_chains(monkeypatch, context):
 
 
 def test_a_kernel_that_has_run_travels_as_it_was_made():
-    kernel = TreeHastings(models.dirichlet, batch_size=3, seed=4).run(WORDS, DMV(V), num_steps=3, progress=False)
+    kernel = TreeHastings(models.dirichlet.dirichlet, batch_size=3, seed=4).run(
+        WORDS, DMV(V), num_steps=3, progress=False
+    )
     copy = pickle.loads(pickle.dumps(kernel))
     assert (copy.batch_size, copy.history, copy._state) == (3, [], None)
     assert copy.run(WORDS, DMV(V), num_steps=3, progress=False).history == kernel.history
@@ -106,7 +108,7 @@ def test_a_kernel_that_has_run_travels_as_it_was_made():
 
 def test_start_may_be_given():
     start = {"stop": torch.full((V, 2, 2, 2), 0.5)}
-    mcmc = MCMC(TreeGibbs(models.dirichlet), 3, initial_params=start, disable_progbar=True)
+    mcmc = MCMC(TreeGibbs(models.dirichlet.dirichlet), 3, initial_params=start, disable_progbar=True)
     mcmc.run(WORDS, DMV(V))
     assert mcmc.get_samples()["stop"].shape == (3, V, 2, 2, 2)
 
@@ -259,7 +261,7 @@ def test_inference_data(monkeypatch, version):
     fake.__version__ = version
     fake.from_dict = lambda *args, **kwargs: calls.append(args[0] if args else kwargs) or "data"
     monkeypatch.setitem(sys.modules, "arviz", fake)
-    mcmc = MCMC(TreeHastings(models.dirichlet), 5, warmup_steps=2, disable_progbar=True)
+    mcmc = MCMC(TreeHastings(models.dirichlet.dirichlet), 5, warmup_steps=2, disable_progbar=True)
     mcmc.run(WORDS, DMV(V))
     assert to_inference_data(mcmc) == "data"
     assert calls[0]["posterior"]["stop"].shape == (1, 5, V, 2, 2, 2)

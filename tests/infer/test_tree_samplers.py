@@ -91,7 +91,7 @@ def test_one_sweep_has_the_exact_transition_probabilities(name, plain, batch_siz
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_one_sweep_leaves_the_posterior_invariant(name, sampler):
     corpus = tiny(name)
-    kernel = sampler(models.dirichlet, seed=1, initial_weights="random", batch_size=2)
+    kernel = sampler(models.dirichlet.dirichlet, seed=1, initial_weights="random", batch_size=2)
     kernel.setup(0, corpus.words, corpus.grammar, concentration=tensors(corpus.alpha))
     problem, observed = kernel._problem, np.zeros(len(corpus.states))
     generator, draws = np.random.default_rng(2), torch.Generator().manual_seed(1)
@@ -107,7 +107,7 @@ def test_one_sweep_leaves_the_posterior_invariant(name, sampler):
 def test_averages_are_those_of_the_posterior(sampler):
     """Weights, arcs, log joint and acceptance of a long chain."""
     corpus = tiny("dmv")
-    chain = sampler(models.dirichlet, seed=3, initial_weights="random", order="shuffled")
+    chain = sampler(models.dirichlet.dirichlet, seed=3, initial_weights="random", order="shuffled")
     kwargs = {"concentration": tensors(corpus.alpha)}
     chain.run(corpus.words, corpus.grammar, num_steps=2500, burn_in=100, progress=False, **kwargs)
     for name, mean in corpus.posterior_mean().items():
@@ -146,7 +146,7 @@ def test_parts_average_to_marginals(name):
 def test_acceptance_is_reported_by_length():
     """A sentence of one word has one tree; of all others some are turned down."""
     V, corpus = CORPORA["one tag"]
-    chain = TreeHastings(models.dirichlet, seed=0).run(padded(corpus), DMV(V), num_steps=500, progress=False)
+    chain = TreeHastings(models.dirichlet.dirichlet, seed=0).run(padded(corpus), DMV(V), num_steps=500, progress=False)
     rates = chain.acceptance_by_length()
     assert rates.keys() == {1, 2, 3} and rates[1] == 1 and 0.3 < rates[3] < 0.99
     assert chain.acceptance == pytest.approx(np.mean(list(rates.values())))
@@ -178,7 +178,7 @@ def test_killed_and_resumed_chain_is_the_same(tmp_path, sampler, options):
     for stops in ([25], [3, 18, 25]):
         path = tmp_path / f"{len(stops)}.safetensors"
         for stop in stops:
-            chain = sampler(models.dirichlet, seed=5, **options)
+            chain = sampler(models.dirichlet.dirichlet, seed=5, **options)
 
             def killed(sampler, stop=stop):
                 if len(sampler.history) == stop and stop == 18:
@@ -198,7 +198,9 @@ def test_killed_and_resumed_chain_is_the_same(tmp_path, sampler, options):
 def test_seeds_make_chains():
     V, corpus = CORPORA["two tags"]
     histories = [
-        TreeHastings(models.dirichlet, seed=seed).run(padded(corpus), DMV(V), num_steps=20, progress=False).history
+        TreeHastings(models.dirichlet.dirichlet, seed=seed)
+        .run(padded(corpus), DMV(V), num_steps=20, progress=False)
+        .history
         for seed in (1, 1, 2)
     ]
     assert histories[0] == histories[1] != histories[2]
@@ -213,8 +215,10 @@ def test_burn_in_counts_from_the_start_of_the_chain():
             chain.run(*arguments, num_steps=num_steps, burn_in=burn_in, progress=False)
         return chain
 
-    whole = run(TreeHastings(models.dirichlet, seed=0), (30, 25))
-    parts = run(TreeHastings(models.dirichlet, seed=0), (20, 0), (10, 25))  # the averages of the first run begin anew
+    whole = run(TreeHastings(models.dirichlet.dirichlet, seed=0), (30, 25))
+    parts = run(
+        TreeHastings(models.dirichlet.dirichlet, seed=0), (20, 0), (10, 25)
+    )  # the averages of the first run begin anew
     assert parts.history == whole.history and parts.acceptance == whole.acceptance
     torch.testing.assert_close(parts.marginals(), whole.marginals(), rtol=0, atol=0)
     torch.testing.assert_close(parts.weights(), whole.weights(), rtol=0, atol=0)
@@ -226,12 +230,12 @@ def test_burn_in_counts_from_the_start_of_the_chain():
 
 
 def test_annealing_lowers_the_temperature():
-    schedule = TreeHastings(models.dirichlet, annealing=(16.0, 4))
+    schedule = TreeHastings(models.dirichlet.dirichlet, annealing=(16.0, 4))
     assert [schedule.temperature(k) for k in (0, 1, 2, 4, 9)] == pytest.approx([16, 8, 4, 1, 1])
-    assert TreeHastings(models.dirichlet, annealing=lambda k: 1 + k).temperature(2) == 3
+    assert TreeHastings(models.dirichlet.dirichlet, annealing=lambda k: 1 + k).temperature(2) == 3
     for wrong in ((0.0, 4), 3.0, (2.0,)):
         with pytest.raises(ValueError, match="annealing must be"):
-            TreeHastings(models.dirichlet, annealing=wrong)
+            TreeHastings(models.dirichlet.dirichlet, annealing=wrong)
 
 
 def test_parameters_stay_as_they_are():
@@ -268,24 +272,24 @@ def test_impossible_sentence_is_named():
     start = tensors(random_tables(V, False, 1))
     start["root"], start["attach"] = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]).expand(2, 2, 2)
     with pytest.raises(ValueError, match="sentence 1 of site 'words' has probability zero"):
-        TreeHastings(models.dirichlet, initial_weights=start).step(padded(corpus), DMV(V))
+        TreeHastings(models.dirichlet.dirichlet, initial_weights=start).step(padded(corpus), DMV(V))
 
 
 def test_logistic_normals_are_refused():
     with pytest.raises(ModelError, match="TreeGibbs cannot handle the logistic normal 'root'"):
-        TreeGibbs(models.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
+        TreeGibbs(models.logistic_normal.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
 
 
 def test_errors():
-    chain = TreeHastings(models.dirichlet)
+    chain = TreeHastings(models.dirichlet.dirichlet)
     with pytest.raises(RuntimeError, match="call step or run first"):
         chain.trees()
     with pytest.raises(ValueError, match="burn_in"):
         chain.run(padded([[0]]), DMV(1), burn_in=-1)
     with pytest.raises(ValueError, match="batch_size"):
-        TreeGibbs(models.dirichlet, batch_size=0)
+        TreeGibbs(models.dirichlet.dirichlet, batch_size=0)
     with pytest.raises(ValueError, match="NUTS"):
-        TreeGibbs(models.dirichlet, hyper_kernel="nuts").run(padded([[0]]), DMV(1), checkpoint="x")
+        TreeGibbs(models.dirichlet.dirichlet, hyper_kernel="nuts").run(padded([[0]]), DMV(1), checkpoint="x")
     chain.run(padded([[0]]), DMV(1), num_steps=2, burn_in=2, progress=False)
     assert chain.weights()["root"].tolist() == [1.0]
     with pytest.raises(RuntimeError, match="more sweeps than burn_in"):

@@ -173,7 +173,7 @@ def rank_p_value(truth: Draws, samples: list[Draws]) -> float:
 
 
 def start(sampler: type[TreeSampler], words: Tensor, seed: int, grammar: DMV = GRAMMAR) -> TreeSampler:
-    kernel = sampler(models.dirichlet, seed=seed, initial_weights="random", batch_size=2, keep_parts=False)
+    kernel = sampler(models.dirichlet.dirichlet, seed=seed, initial_weights="random", batch_size=2, keep_parts=False)
     kernel.setup(0, words, grammar, concentration=ALPHA)
     return kernel
 

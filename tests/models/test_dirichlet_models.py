@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""models.maximum_likelihood and models.dirichlet, as Pyro sees them: traces, NUTS, Predictive."""
+"""models.maximum_likelihood and models.dirichlet.dirichlet, as Pyro sees them: traces, NUTS, Predictive."""
 
 import math
 from typing import Any
