@@ -27,7 +27,7 @@ from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
 
-from .collapsed_checks import check_batches, check_field, check_temperature, check_weights
+from .collapsed_checks import check_batches, check_corpus_counts, check_temperature, check_weights
 
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
@@ -151,7 +151,7 @@ class CollapsedUpdates:
         :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new sentence counts.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
-        check_field(corpus, self.blocks)
+        check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))
         parts = []
@@ -227,7 +227,7 @@ class CollapsedUpdates:
         :returns: which sentences' proposals were accepted, bool, shape ``(N,)``.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
-        check_field(corpus, self.blocks)
+        check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         check_temperature(temperature)
         return self._hastings(corpus, trees, order, batch_size, generator, temperature)

@@ -14,7 +14,7 @@ from pyrogram.charts.checks import check_size
 
 __all__ = [
     "check_batches",
-    "check_field",
+    "check_corpus_counts",
     "check_sentence_counts",
     "check_sentences",
     "check_temperature",
@@ -37,7 +37,7 @@ def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) ->
             raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
 
 
-def check_field(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> None:
+def check_corpus_counts(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> None:
     """
     :raises ValueError: if a block has no counts, or not one of a concentration and weights, or tables of another shape.
     """

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from .collapsed_checks import check_batches, check_field, check_weights
+from .collapsed_checks import check_batches, check_corpus_counts, check_weights
 
 __all__ = ["SecondOrderUpdates"]
 
@@ -81,7 +81,7 @@ class SecondOrderUpdates(CollapsedUpdates):
         *,
         buffer: SentenceCounts | None = None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_field(corpus, self.blocks)
+        check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         entropies = torch.zeros(len(self.words), dtype=torch.float64, device=self.words.device)
         spread = self._totals(sentence_counts, "variances")

@@ -14,7 +14,7 @@ from pyrogram.charts import annotation_sweeps as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import (
     check_batches,
-    check_field,
+    check_corpus_counts,
     check_sentence_counts,
     check_sentences,
     check_weights,
@@ -66,7 +66,7 @@ class AnnotationUpdates(CollapsedUpdates):
         *,
         buffer: SentenceCounts | None = None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_field(corpus, self.blocks)
+        check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         for counts_of_trees in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
             self._check_sentence_counts(counts_of_trees)

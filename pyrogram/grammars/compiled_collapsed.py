@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from pyrogram.collapsed_checks import check_batches, check_field
+from pyrogram.collapsed_checks import check_batches, check_corpus_counts
 
 
 class CompiledUpdates(CollapsedUpdates):
@@ -75,7 +75,7 @@ class CompiledUpdates(CollapsedUpdates):
         """
         :raises ValueError: if an argument of ``collapsed_vb`` does not fit the grammar or the sentences.
         """
-        check_field(corpus, self.blocks)
+        check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         self._check_sentence_counts(sentence_counts)
         if buffer is not None:

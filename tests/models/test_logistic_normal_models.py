@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""models.logistic_normal.logistic_normal, shared_logistic_normal and bilingual, as Pyro sees them: densities term by term, by hand."""
+"""The models of logistic normals, as Pyro sees them: densities term by term, by hand."""
 
 import math
 from collections.abc import Mapping
