@@ -248,7 +248,7 @@ class CollapsedUpdates:
             without = {n: corpus.counts[n].clone() for n in corpus.concentration}
             for group in corpus.groups():
                 rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
-                without.update({n: rest for n in group})
+                without.update(dict.fromkeys(group, rest))
             log_weights = self._log_proposal(corpus, without, temperature)
             with _seeded(generator):
                 proposed = self.grammar.derivation(None, self.words[i], log_weights=log_weights).sample()

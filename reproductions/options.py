@@ -14,6 +14,8 @@ from pyrogram.cli.io.errors import CommandError
 
 
 class WhichTable(str, Enum):
+    """The tables that can be asked for."""
+
     lognormal = "lognormal"
     shared = "shared"
     cvb = "cvb"

@@ -92,8 +92,14 @@ class Chart(NamedTuple):
 # A table by columns is the lower triangle under one by rows, moved down by a row: half the memory, and so half of
 # what falls out of the cache.
 _UNDER = {
-    **{"LO": "RO", "LCc": "RCr", "RCc": "LCr", "IL": "IR"},
-    **{"dLO": "dRO", "dLCc": "dRCr", "dRCc": "dLCr", "dIL": "dIR"},
+    "LO": "RO",
+    "LCc": "RCr",
+    "RCc": "LCr",
+    "IL": "IR",
+    "dLO": "dRO",
+    "dLCc": "dRCr",
+    "dRCc": "dLCr",
+    "dIL": "dIR",
 }
 _ALIASES = {"a1": "a0", "RCr": "RO", "LCc": "LO", "SL": "SR", "dRCr": "dRO", "dLCc": "dLO"}
 

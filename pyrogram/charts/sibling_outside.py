@@ -18,7 +18,8 @@ from .sibling_rows import scatter_row, sibling_range, weigh_row
 @njit(nogil=True)
 def outside(mem, c, n, siblings, offsets, out):
     """Posteriors of siblings into ``out``, if it is not empty, of arcs into ``a`` and ``root``, of stops into ``s`` and
-    ``none``; call :func:`.sibling_lanes.inside` first."""
+    ``none``; call :func:`.sibling_lanes.inside` first.
+    """
     p = c.pitch
     zero = fill(mem, mem.dtype.type(0))
     for j in range(n + 1):

@@ -34,6 +34,7 @@ def close(actual: Any, expected: Any, what: str, *, rtol: float = 1e-9, atol: fl
 
 
 def has_shape(tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
+    """Fail unless a tensor has this shape."""
     require(tuple(tensor.shape) == tuple(shape), f"{what}: shape {tuple(tensor.shape)}, expected {tuple(shape)}")
 
 

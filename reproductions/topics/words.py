@@ -110,7 +110,8 @@ def _code(word: str) -> str:
 
 def v_measure(states: Tensor, tags: Tensor) -> float:
     """How far two clusterings of words are one: harmonic mean of homogeneity and completeness (Rosenberg and
-    Hirschberg 2007), from 0 to 1."""
+    Hirschberg 2007), from 0 to 1.
+    """
     joint = _table(states, tags, int(states.max()) + 1, int(tags.max()) + 1).double() / len(states)
 
     def entropy(p: Tensor) -> float:

@@ -195,7 +195,7 @@ class Lines:
         return self.rng.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]()
 
     def induce(self, most: int = 4) -> list[str]:
-        own = {name: self.file for name in ("--dev", "--test")} | dict.fromkeys(LEARNING_NUMBERS, self.value)
+        own = dict.fromkeys(("--dev", "--test"), self.file) | dict.fromkeys(LEARNING_NUMBERS, self.value)
         return [
             "induce",
             self.file(),

@@ -27,7 +27,7 @@ from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.lexical.hastings import SiblingHastings
 
 sys.path.append(str(Path(__file__).parents[1] / "grammars"))
-from lexical_seats import Seats, sentence_events  # noqa: E402
+from lexical_seats import Seats, sentence_events
 
 S, W, C = 2, 2, 2
 CONTEXTS = {

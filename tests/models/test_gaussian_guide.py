@@ -37,7 +37,7 @@ def module_local_params(request: pytest.FixtureRequest) -> Any:
 
 def model(batch_size: int | None = None) -> None:
     start = GRAMMAR.initial_weights(WORDS, "random", seed=0)
-    prior = initial_experts(WORDS, GRAMMAR, start, {name: MATRIX for name in GRAMMAR.blocks})
+    prior = initial_experts(WORDS, GRAMMAR, start, dict.fromkeys(GRAMMAR.blocks, MATRIX))
     logistic_normal(WORDS, GRAMMAR, prior=prior, batch_size=batch_size)
 
 

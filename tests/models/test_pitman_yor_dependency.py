@@ -57,7 +57,7 @@ def test_every_prior_trains_and_parses(prior: str, paths: str) -> None:
     sampler = PitmanYorSampler(model, seed=1).run(
         *observed_events(events), grammar.num_values, num_steps=3, progress=False
     )
-    sampled = {name for name in sampler.trace()}
+    sampled = set(sampler.trace())
     assert any("strength" in name for name in sampled) == prior.endswith("sampled")
     assert any("discount" in name for name in sampled) == (prior == "pitman-yor-sampled")
     found = {

@@ -10,7 +10,7 @@ import torch
 from pyrogram.viz import plot_bound
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 from pyrogram.viz import plot_covariance, plot_experts
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 #: Variances 4, 1, 9; correlations -0.5, 0.25 and -1/3.
 MATRIX = [[4.0, -1.0, 1.5], [-1.0, 1.0, -1.0], [1.5, -1.0, 9.0]]

@@ -8,7 +8,7 @@ from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.viz import expected_draws, plot_contexts, plot_draws, plot_trace
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 ALPHA, EPSILON = torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.6])
 KEYS = torch.tensor([0, 0, 0, 0, 0, 0]), torch.tensor([7, 7, 7, 8, 8, 9])

@@ -207,6 +207,7 @@ def _woodbury(mem: Array, c: Cells, length: int, slots: int) -> None:
 
 @njit(nogil=True, forceinline=True)
 def times_precision(mem: Array, c: Cells, vector: int, out: int, length: int, diagonal: bool) -> None:
+    """Lambda times a vector."""
     if diagonal:
         for i in range(length):
             store(mem, out + i, load(mem, c.low + i) * load(mem, vector + i))

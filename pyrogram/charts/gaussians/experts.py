@@ -25,7 +25,7 @@ from .batches import Scratch, update_blocks
 from .direction import make_cells
 from .layout import ExpertLayout, ExpertPriors
 
-__all__ = ["ExpertLayout", "ExpertPriors", "log_weights", "averages", "moments", "negative_kl", "update"]
+__all__ = ["ExpertLayout", "ExpertPriors", "averages", "log_weights", "moments", "negative_kl", "update"]
 
 
 def averages(layout: ExpertLayout, m: Array, v: Array) -> tuple[Array, Array]:

@@ -105,6 +105,7 @@ def least(mem: Array, a: Lanes, b: Lanes) -> Lanes:
 
 @njit(nogil=True, forceinline=True)
 def zeros(mem: Array, cell: int, count: int) -> None:
+    """Write zeros to so many cells."""
     zero = fill(mem, 0.0)
     for i in range(cell, cell + count):
         store(mem, i, zero)

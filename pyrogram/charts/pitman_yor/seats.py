@@ -100,6 +100,7 @@ def probability(a: Arrays, h: int, w: int, concentration: Array, discount: Array
 
 @kernel
 def predict(a: Arrays, contexts: Array, values: Array, concentration: Array, discount: Array, result: Array) -> None:
+    """The predictive probability of each value in its context, into ``result``."""
     for i in range(len(contexts)):
         result[i] = probability(a, contexts[i], values[i], concentration, discount)
 

@@ -30,6 +30,7 @@ def seed_stream(state: Array, seed: int, stream: int) -> None:
 
 @njit(nogil=True)
 def choose(terms: Array, count: int, state: Array) -> int:
+    """A draw in proportion to the first ``count`` terms; -1 if all are zero."""
     total = 0.0
     for t in range(count):
         total += terms[t]

@@ -129,7 +129,7 @@ def run_starts(work: StartWork, jobs: int) -> list[tuple[Start, Any]]:
     :param jobs: number of processes; one is this process.
     """
     total, objective = work.settings.starts, OBJECTIVE[work.settings.method]
-    tasks: dict[int, tuple[int, ...]] = {number: () for number in range(1, total + 1)}
+    tasks: dict[int, tuple[int, ...]] = dict.fromkeys(range(1, total + 1), ())
     names = {number: f"start {number} of {total}" for number in tasks}
     results = {}
     with (

@@ -84,10 +84,12 @@ class ProcessMessenger(Messenger):
 
 
 def is_process(site: Any) -> bool:
+    """Whether a site observes a hierarchical Pitman-Yor process."""
     return bool(site["is_observed"]) and isinstance(base_distribution(site["fn"]), HierarchicalPitmanYor)
 
 
 def check_process(name: str, site: Any, loop: str) -> None:
+    """:raises ModelError: for a process that is scaled, masked or batched."""
     process = base_distribution(site["fn"])
     scaled = bool((torch.as_tensor(site["scale"]) != 1).any()) or site["mask"] is not None
     if scaled or process.batch_shape or site["value"].dim() != 1:
