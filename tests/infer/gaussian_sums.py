@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from charts.oracle import all_trees
 from infer.tree_sums import Corpus, tree_events
+from oracle import all_trees
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 

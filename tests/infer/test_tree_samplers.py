@@ -13,7 +13,7 @@ import torch
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_chains import TinyCorpus, p_value
 from infer.tree_sums import collapsed, random_tables, shapes
-from testing.toy import Chain
+from toy import Chain
 from torch.distributions import constraints
 
 from pyrogram import models

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from charts.oracle import all_trees, events
+from oracle import all_trees, events
 from scipy.special import digamma, gammaln
 
 Tables = dict[str, np.ndarray]
