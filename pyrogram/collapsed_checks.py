@@ -47,7 +47,7 @@ def check_corpus_counts(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> No
             raise ValueError(
                 f"block {name!r} must have a concentration in corpus.concentration or else weights in corpus.weights"
             )
-        kind = "alpha" if name in corpus.concentration else "weights"
+        kind = "concentration" if name in corpus.concentration else "weights"
         _check_table(f"corpus.{kind}", getattr(corpus, kind), name, block)
 
 
@@ -81,7 +81,7 @@ def check_sentence_counts(sentence_counts: Mapping[str, Tensor], size: int, dtyp
         found = "nothing" if values is None else f"{values.dtype} of shape {tuple(values.shape)}"
         raise ValueError(
             f"sentence counts of these sentences have values of {dtype} in shape ({size},), contiguous, not {found}; "
-            "take them from expect or collapsed_vb of the same sweeps"
+            "take them from expect or collapsed_vb of the same sentences"
         )
 
 

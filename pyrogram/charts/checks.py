@@ -7,6 +7,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,6 +67,8 @@ def checked_words(words: Any, num_words: int) -> Tensor:
     if is_traced(words):
         return words.long()
     with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
+        if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
+            return words
         plain = words.detach().double() if words.is_floating_point() else words.detach().long()
         array = plain.cpu().numpy().reshape(-1, words.shape[-1])
         real = array >= 0
@@ -81,6 +84,12 @@ def checked_words(words: Any, num_words: int) -> Tensor:
                 f"but sentence {first} is {_short(str(array[first].tolist()))}"
             )
         return words.long()
+
+
+def _are_words(array: Any, num_words: int) -> bool:
+    real = array >= 0
+    inside = array.size == 0 or (array.min() >= -1 and array.max() < num_words)
+    return bool(inside and real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any())
 
 
 def check_sentence_weights(weights: Tensor | None, num_sentences: int) -> None:
@@ -100,10 +109,17 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
     """
     for table, event_dim in tables:
         table = table.detach()
+        if _has_array(table) and not np.isnan(table.numpy().max(initial=-np.inf)):  # for few numbers numpy is quicker
+            continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
         if is_traced(table) or bool(spoilt.any()):
             log_z = log_z + torch.where(spoilt if own is None else spoilt[own], torch.nan, 0.0).to(log_z.dtype)
     return log_z
+
+
+def _has_array(table: Tensor) -> bool:
+    """Whether numpy can read it."""
+    return table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64) and not is_traced(table)
 
 
 def _short(text: str) -> str:

@@ -177,8 +177,8 @@ def test_derivations_as_latent_sites() -> None:
 
     def model() -> torch.Tensor:
         with pyro.plate("sentences", 3):
-            pyro.sample("words", Sentence(GRAMMAR, weights), obs=words)
-            value: torch.Tensor = pyro.sample("y", Sentence(GRAMMAR, weights).derivation(words))
+            pyro.sample("words", Sentence(GRAMMAR, weights, normalized=False), obs=words)
+            value: torch.Tensor = pyro.sample("y", Sentence(GRAMMAR, weights, normalized=False).derivation(words))
         return value
 
     trace = poutine.trace(model).get_trace()

@@ -66,11 +66,11 @@ def test_tables_of_another_shape(kind, make):
     sweeps, weights, trees, field = setting(kind, KINDS[make])
     own, order = sweeps.expected_counts(weights)[2], torch.arange(2)
     for name in field.counts:
-        for table in ("counts", "alpha"):
+        for table in ("counts", "concentration"):
             full = getattr(field, table)
             for wrong in (full[name][..., :1], full[name].sum(), None):
                 tables = {n: t for n, t in {**full, name: wrong}.items() if t is not None}
-                given = CorpusCounts(**{"counts": field.counts, "alpha": field.concentration, table: tables})
+                given = CorpusCounts(**{"counts": field.counts, "concentration": field.concentration, table: tables})
                 for use in (
                     lambda given=given: sweeps.collapsed_vb(given, own, order, 1),
                     lambda given=given: sweeps.hastings(given, trees, order, 1),
@@ -80,7 +80,7 @@ def test_tables_of_another_shape(kind, make):
                     assert repr(name) in str(error.value)
         both = CorpusCounts(field.counts, field.concentration, {name: weights[name]})
         with pytest.raises(
-            ValueError, match=f"block '{name}' must have a concentration in field.concentration or else weights"
+            ValueError, match=f"block '{name}' must have a concentration in corpus.concentration or else weights"
         ):
             sweeps.collapsed_vb(both, own, order, 1)
 
