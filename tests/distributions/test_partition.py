@@ -258,7 +258,7 @@ def test_tied_start(diagonal: bool) -> None:
     torch.testing.assert_close(start["x"].loc, torch.tensor([[0.0, 2.0], [4.0, 8.0], [-4.0, 0.5]]))
     torch.testing.assert_close(start["z"].loc, torch.tensor([2.0, -4.0]))
     for name, mu in MU.items():
-        torch.testing.assert_close(TIED.mix(name, {n: g.loc for n, g in start.items()}), mu)
+        torch.testing.assert_close(TIED.average(name, {n: g.loc for n, g in start.items()}), mu)
         for kind in ("covariance", "variance"):
             assert (getattr(start[name], kind) is None) == (getattr(untied[name], kind) is None)
     if diagonal:
@@ -313,7 +313,7 @@ def test_two_languages_share_the_mean_over_both() -> None:
     for l, m in mu.items():
         torch.testing.assert_close(start[l]["x.verb"].loc, torch.tensor([4.0, 4.0]))
         assert torch.equal(start[l]["x.verb"].covariance, 2 * torch.eye(2))  # type: ignore[arg-type]
-        torch.testing.assert_close(structures[l].mix("x", {n: g.loc for n, g in start[l].items()}), m)
+        torch.testing.assert_close(structures[l].average("x", {n: g.loc for n, g in start[l].items()}), m)
     apart = tied_starts(structures, untied, matrices, shared=[])
     torch.testing.assert_close(apart["a"]["x.verb"].loc, torch.tensor([2.0, 3.5]))
     torch.testing.assert_close(apart["b"]["x.verb"].loc, torch.tensor([8.0, 5.0]))

@@ -9,8 +9,8 @@ import torch
 from nltk.tree import Tree
 
 from pyrogram import CFG
-from pyrogram.cli.commands.sample import brackets as dependency_brackets
-from pyrogram.cli.runs.pcfg_induction import brackets
+from pyrogram.cli.runs.dmv import _bracketed as dependency_brackets
+from pyrogram.cli.runs.pcfg import one_line
 from pyrogram.folding import fold, leaves, text_of
 from pyrogram.grammars.cfg_text import Word
 from pyrogram.grammars.cfg_trees import TreeTransform
@@ -83,7 +83,7 @@ def test_scores_and_drawings_of_deep_trees():
     assert scores[-1].f1 == 1.0
     drawing = draw_derivation(chain(DEPTH))
     assert f">A{DEPTH - 1}<" in drawing.svg
-    assert brackets(chain(DEPTH)).startswith("(A0 (A1 (A2 ") and brackets(chain(2)) == "(A0 (A1 w))"
+    assert one_line(chain(DEPTH)).startswith("(A0 (A1 (A2 ") and one_line(chain(2)) == "(A0 (A1 w))"
     with pytest.raises(ValueError, match="the tree must have words at its leaves, but '.A0 .A1.* has none"):
         draw_derivation(Tree("A0", [Tree("A1", [])]))
 

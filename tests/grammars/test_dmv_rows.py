@@ -274,7 +274,7 @@ def test_memory_is_linear_in_what_occurs():
     log_weights["root"][3] = -torch.inf
     log_z, counts = rows.expected_counts(log_weights)
     assert log_z.isfinite().tolist() == [b != 3 for b in range(100)]
-    small = DMV(2).rows(torch.tensor([[0, 1, 0]] * 100))
+    small = DMV(2).sentence_multinomials(torch.tensor([[0, 1, 0]] * 100))
     own = torch.stack([torch.arange(0, 100), torch.arange(1000, 1100)], -1)  # the two tags by their own names
     few = {n: t.gather(1, own[small.sentence[n]]) if n != "stop" else t for n, t in log_weights.items()}
     expected_log_z, expected = small.expected_counts(few)
@@ -344,7 +344,7 @@ def test_no_number_stays_with_its_sentence(grammar):
 
 
 def test_no_sentences():
-    rows = DMV(2).rows(torch.empty(0, 5, dtype=torch.long))
+    rows = DMV(2).sentence_multinomials(torch.empty(0, 5, dtype=torch.long))
     log_z, counts = rows.expected_counts(
         {"root": torch.empty(0, 2), "attach": torch.empty(0, 2), "stop": torch.empty(0, 2)}
     )
@@ -367,6 +367,6 @@ def test_errors():
         grammar.sentence_multinomials(torch.tensor([[0, 1], [-1, -1]]))
     with pytest.raises(ValueError, match=r"words must be one or more of 0\.\.1"):
         grammar.sentence_multinomials(torch.tensor([[0, 2]]))
-    for make in (grammar.rows, lambda w: SentenceMultinomials(grammar, w)):
+    for make in (grammar.sentence_multinomials, lambda w: SentenceMultinomials(grammar, w)):
         with pytest.raises(ValueError, match=r"words must have shape \(N, n\), one row for each sentence, not \(2,\)"):
             make(words[0])

@@ -15,7 +15,7 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from pyrogram.charts.gaussians import experts
 from pyrogram.charts.gaussians import linear_algebra as lane_algebra
-from pyrogram.charts.gaussians.experts import ExpertLayout, Priors
+from pyrogram.charts.gaussians.experts import ExpertLayout, ExpertPriors
 from pyrogram.charts.runtime.lanes import load, store
 
 Array = Any
@@ -141,10 +141,10 @@ def starts(sizes: Sequence[int]) -> Array:
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))])
 
 
-def evaluate_priors(mus: list[Array], covariances: list[Array], full: Sequence[bool]) -> Priors:
+def evaluate_priors(mus: list[Array], covariances: list[Array], full: Sequence[bool]) -> ExpertPriors:
     precisions = [np.linalg.inv(sigma) for sigma in covariances]
     lengths = [len(mu) for mu in mus]
-    return Priors(
+    return ExpertPriors(
         mu=np.concatenate(mus),
         start=starts(lengths),
         diagonal=~np.array(full),
@@ -461,22 +461,22 @@ def test_arguments_that_do_not_fit() -> None:
         experts.moments(problem.rows, other.priors, problem.m, problem.v)
     p = other.priors
     with pytest.raises(ValueError, match="log_det"):
-        Priors(p.mu, p.start, p.diagonal, p.precision, p.matrix_start, p.log_det[:-1], p.precision_diag)
+        ExpertPriors(p.mu, p.start, p.diagonal, p.precision, p.matrix_start, p.log_det[:-1], p.precision_diag)
     with pytest.raises(ValueError, match="matrix_start"):
-        Priors(p.mu, p.start, ~p.diagonal, p.precision, p.matrix_start, p.log_det, p.precision_diag)
+        ExpertPriors(p.mu, p.start, ~p.diagonal, p.precision, p.matrix_start, p.log_det, p.precision_diag)
 
 
 def test_experts_that_begin_elsewhere_are_refused() -> None:
     """Each of these fits all that follows from it, and would be read before the arrays or behind them."""
     two = {"mu": [0.0] * 2, "start": [0, 1, 2], "diagonal": [True] * 2, "precision": [1.0] * 2, "log_det": [0.0] * 2}
     two |= {"matrix_start": [0, 1, 2], "precision_diag": [1.0] * 2}
-    Priors(**{name: np.array(x) for name, x in two.items()})
+    ExpertPriors(**{name: np.array(x) for name, x in two.items()})
     below = {"mu": [], "start": [-2, -1, 0], "precision_diag": []}
     back = {"start": [0, 3, 2], "matrix_start": [0, 3, 2]}
     deep, few = {"start": [[0, 1, 2]]}, {"diagonal": [True]}
     for change, name in ((below, "start"), (back, "start"), (deep, "start"), (few, "diagonal")):
         with pytest.raises(ValueError, match=f"^{name} "):
-            Priors(**{name: np.array(x) for name, x in (two | change).items()})
+            ExpertPriors(**{name: np.array(x) for name, x in (two | change).items()})
     for name in ("expert", "row_group", "group_ptr", "att_row"):
         with pytest.raises(ValueError, match=f"^{name} must have one dimension"):
             ExpertLayout(**{**ONE_ROW, name: [ONE_ROW[name]]})

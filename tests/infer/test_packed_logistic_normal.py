@@ -104,8 +104,7 @@ def bound(means: Tensor, variances: Tensor, loc: Tensor, spread: Tensor) -> Tens
 
 def q_of(loop: VariationalEM) -> tuple[Tensor, Tensor]:
     """q's means and variances, shape (groups, R)."""
-    assert loop._experts is not None
-    q = loop._experts.posteriors["rules.eta"]
+    q = loop._need_problem().normals.q.posteriors["rules.eta"]
     return torch.tensor(q.mean).reshape(-1, R), torch.tensor(q.variance).reshape(-1, R)
 
 
@@ -219,7 +218,7 @@ def test_initial_weights_set_q_and_the_means() -> None:
     loop = VariationalEM(
         partial(ln_model, start=initial_experts(WORDS, GRAMMAR, diagonal=True)), initial_weights={"rules": weights}
     )
-    loop._prepared(loop._read((WORDS, GRAMMAR), {}), loop._priors(loop._require_traced()))
+    loop._read((WORDS, GRAMMAR), {})
     torch.testing.assert_close(loop.weights()["rules"], weights, rtol=1e-3, atol=0)
 
 
@@ -292,8 +291,7 @@ def test_two_experts_for_every_multinomial(diagonal: bool) -> None:
     model = partial(shared_model, grammar=GRAMMAR, structure=twice, prior=doubled)
     loop = VariationalEM(model, **tight)
     objective = loop.step(WORDS)
-    assert loop._experts is not None
-    (q,) = loop._experts.posteriors.values()
+    (q,) = loop._need_problem().normals.q.posteriors.values()
     means, variances = (torch.tensor(x).reshape(-1, 2, R) for x in (q.mean, q.variance))  # sentence, family, rule
     logs = log_weighted(means.mean(1), variances.sum(1) / 4)
     expected = sum((log_z(i, logs[i]) for i in range(len(SENTENCES))), start=torch.zeros(()))

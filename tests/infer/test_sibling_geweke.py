@@ -176,7 +176,7 @@ def seated(site: str, seen: list[tuple[Features, int, list[int]]], alpha: Tensor
     names = CONTEXTS[site][-1]
     keys = GRAMMAR.keys(site, {name: torch.tensor([features[name] for features, *_ in seen]) for name in names})
     notes = np.array([notes for *_, notes in seen], np.int32)
-    TrialSeating(found, alpha, epsilon).put_back(keys, torch.tensor([value for _, value, _ in seen]), notes)
+    TrialSeating(found, alpha, epsilon).undo_unseat(keys, torch.tensor([value for _, value, _ in seen]), notes)
     return found
 
 

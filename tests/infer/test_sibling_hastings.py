@@ -220,12 +220,12 @@ def test_what_is_taken_out_goes_back_to_its_table() -> None:
         for seed in range(30):
             sentence = TRAINING[seed % 2]
             events = GRAMMAR.events(*map(torch.tensor, sentence))[site]
-            log_p, notes = trials.take_out(events.keys, events.values, generator)
+            log_p, notes = trials.unseat_drawn(events.keys, events.values, generator)
             other = GRAMMAR.events(*map(torch.tensor, (*SENTENCE, [2, 0, 2])))[site]
             again, places = trials.seat(other.keys, other.values, generator)
             assert log_p < 0 and again < 0
-            trials.take_back(other.keys, other.values, places)
-            trials.put_back(events.keys, events.values, notes)
+            trials.undo_seat(other.keys, other.values, places)
+            trials.undo_unseat(events.keys, events.values, notes)
     assert state_of(predictors) == before
 
 
@@ -236,7 +236,7 @@ def test_what_is_not_there_cannot_be_taken_out() -> None:
     events = GRAMMAR.events(*map(torch.tensor, (*SENTENCE, [2, 0, 2])))["words"]
     with pytest.raises(ValueError, match="cannot be removed"):
         often = [k.repeat(9) for k in events.keys], events.values.repeat(9)
-        TrialSeating(f.restaurants, f.concentration, f.discount).take_out(*often)
+        TrialSeating(f.restaurants, f.concentration, f.discount).unseat_drawn(*often)
     assert state_of(predictors) == before
 
 
@@ -250,13 +250,13 @@ def test_where_groups_begin_and_notes_of_others() -> None:
     for wrong in starts:
         with pytest.raises(ValueError, match=f"starts must be int64 and ascend from 0 to the number of .* {M}$"):
             trials.weigh(events.keys, events.values, torch.tensor(wrong))
-    _, notes = trials.take_out(events.keys, events.values)
+    _, notes = trials.unseat_drawn(events.keys, events.values)
     for bad in (notes[:-1], notes[:, :1], notes.astype(np.int64), notes[0]):
         with pytest.raises(ValueError, match="notes must be those of the same observations"):
-            trials.put_back(events.keys, events.values, bad)
-    trials.put_back(events.keys, events.values, notes)
+            trials.undo_unseat(events.keys, events.values, bad)
+    trials.undo_unseat(events.keys, events.values, notes)
     with pytest.raises(ValueError, match="notes must be those of the same observations"):
-        trials.take_back(events.keys, events.values, notes[:-1])
+        trials.undo_seat(events.keys, events.values, notes[:-1])
 
 
 def test_sentences_that_are_judged_together_leave_the_tables_with_their_chain() -> None:

@@ -13,8 +13,8 @@ import torch
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_chains import TinyCorpus, p_value
 from infer.tree_sums import collapsed, random_tables, shapes
-from toy import Chain
 from torch.distributions import constraints
+from toy import Chain
 
 from pyrogram import models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts

@@ -372,7 +372,7 @@ class Remembers(DMV):
 
 class OneRowForAll(DMV):
     def sentence_multinomials(self, words):
-        rows = super().rows(words)
+        rows = super().sentence_multinomials(words)
         compute = rows.expected_counts
 
         def expected_counts(log_weights, sentences=None):
@@ -384,7 +384,7 @@ class OneRowForAll(DMV):
 
 class CountsUnwantedSentences(DMV):
     def sentence_multinomials(self, words):
-        rows = super().rows(words)
+        rows = super().sentence_multinomials(words)
         compute = rows.expected_counts
         rows.expected_counts = lambda log_weights, sentences=None: compute(log_weights)
         return rows
