@@ -28,6 +28,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini $$(find tests -name '*.py' ! -name conftest.py)
 
 # The page of public names, from the docstrings.
 docs: $(READY)

@@ -304,7 +304,7 @@ def test_weights_of_zero(case: Case, engine: str) -> None:
     torch.testing.assert_close(found, (log_z, counts), rtol=1e-10, atol=1e-12)
     leaf = weights.clone().requires_grad_()
     found = cfg.log_partition(leaf, rules, matches, engine=engine)
-    found.sum().backward()
+    found.sum().backward()  # type: ignore[attr-defined]
     torch.testing.assert_close(leaf.grad, counts.sum(0), rtol=1e-10, atol=1e-12)
     ids = cfg.mbr(weights, rules, matches)
     for b, e in enumerate(expected):

@@ -130,7 +130,7 @@ def test_long_sentences_of_rare_words():
     weights = grammar.initial_weights(words, seed=0)
     log_z, _, own = grammar.collapsed_updates(words).expected_counts(weights)
     assert log_z[0] < -800
-    tables, out = grammar.collapsed_updates(words)._tables, torch.zeros(len(own["values"]))
+    tables, out = grammar.collapsed_updates(words)._tables, torch.zeros(len(own["values"]))  # type: ignore
     *_, failed = cfg_sweeps.expect(*tables, weights["rules"].numpy(), out.numpy())
     assert not failed.any()  # nothing was left to plain torch
     torch.testing.assert_close(log_z, grammar.log_partition({"rules": weights["rules"].log()}, words))
@@ -164,7 +164,7 @@ def test_events_of_long_sentences():
     rows = ["a " * 70 + "c c", "c c" + " b" * 140, "a a c c b", "c c a " + "a " * 63 + "c c", "a " * 64 + "b"]
     words = grammar.encode(rows)
     counts = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, words).expected_counts()["rules"]
-    layout = grammar.collapsed_updates(words)._layout
+    layout = grammar.collapsed_updates(words)._layout  # type: ignore[attr-defined]
     assert len(layout.row) == 0
     for i in range(len(words)):
         assert sorted(layout.events_of(i).tolist()) == counts[i].nonzero()[:, 0].tolist()

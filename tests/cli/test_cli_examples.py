@@ -111,7 +111,7 @@ def test_the_model_card_loads_the_model(run, done, monkeypatch, capsys):
             assert main([*shlex.split(line)[1:], *options]) == 0
         if run == "vb":
             parsed = Corpus.from_conllu(folder / "parsed.conllu")
-            assert found["heads"].tolist() == parsed.heads.tolist()
+            assert found["heads"].tolist() == parsed.heads.tolist()  # type: ignore[attr-defined]
     finally:
         for path in set(folder.iterdir()) - before:
             path.unlink()

@@ -294,7 +294,7 @@ MODELS = pytest.mark.parametrize("model", [one_for_all, each_its_own, shared])
 def test_stochastic_variational_inference(model: Callable[[], None], vectorize: bool) -> None:
     guide = AutoNormal(model)
     elbo = Trace_ELBO(num_particles=4, vectorize_particles=vectorize, max_plate_nesting=1)
-    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), elbo)
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), elbo)  # type: ignore[attr-defined]
     losses = [svi.step() for _ in range(60)]
     assert np.isfinite(losses).all()
     assert np.mean(losses[-15:]) < np.mean(losses[:15])

@@ -126,7 +126,7 @@ def test_simplex_of_a_block() -> None:
     assert simplex_of(Block(torch.Size([2, 3]))) is constraints.simplex
     assert simplex_of(PackedBlock(torch.Size([R]), SIZES)) == ragged_simplex(SIZES)
     value = pyro.param("w", drawn(), constraint=ragged_simplex(SIZES))
-    assert value.unconstrained().shape == (R,)
+    assert value.unconstrained().shape == (R,)  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------------- the distribution
@@ -290,7 +290,7 @@ def test_guides(guide: Any, one_thread: None) -> None:
     options = {} if guide is MeanFieldDirichlet else {"init_loc_fn": init_to_mean}
     fitted = guide(dirichlet, **options)
     args = {"concentration": 1.0}
-    svi = SVI(dirichlet, fitted, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
+    svi = SVI(dirichlet, fitted, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())  # type: ignore[attr-defined]
     losses = [svi.step(WORDS, GRAMMAR, **args) for _ in range(150)]
     assert sum(losses[-20:]) < sum(losses[:20])
     trace: Any = poutine.trace(fitted).get_trace(WORDS, GRAMMAR, **args)

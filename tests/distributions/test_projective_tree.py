@@ -230,7 +230,7 @@ def test_enumerated_site_learns():
         tree = pyro.sample("tree", ProjectiveDependencyTree(arcs))
         pyro.factor("right", (tree.long() == target).sum(-1).double())
 
-    svi = SVI(model, lambda: None, pyro.optim.Adam({"lr": 0.3}), TraceEnum_ELBO())
+    svi = SVI(model, lambda: None, pyro.optim.Adam({"lr": 0.3}), TraceEnum_ELBO())  # type: ignore[attr-defined]
     losses = [svi.step() for _ in range(30)]
     assert losses[-1] < losses[0]
     assert ProjectiveDependencyTree(pyro.param("arcs").detach()).argmax().tolist() == target.tolist()

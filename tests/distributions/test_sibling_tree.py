@@ -146,7 +146,7 @@ def test_enumerated_site_learns():
         tree = pyro.sample("tree", SiblingDependencyTree(torch.zeros(5, 5), siblings))
         pyro.factor("right", 4 * (tree.long()[..., None, :] == target).all(-1).any(-1).double())
 
-    svi = SVI(model, lambda: None, pyro.optim.Adam({"lr": 0.3}), TraceEnum_ELBO())
+    svi = SVI(model, lambda: None, pyro.optim.Adam({"lr": 0.3}), TraceEnum_ELBO())  # type: ignore[attr-defined]
     losses = [svi.step() for _ in range(30)]
     assert losses[-1] < losses[0]
     d = SiblingDependencyTree(torch.zeros(5, 5), pyro.param("siblings").detach())

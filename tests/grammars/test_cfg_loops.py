@@ -178,7 +178,7 @@ def test_svi_reaches_the_bound_of_variational_em(case: Case, one_thread: None) -
     loss = TraceGrammar_ELBO().loss(model, exact, case.words, case.grammar)
     assert -loss == pytest.approx(vb.history[-1], abs=1e-4)
     guide = MeanFieldDirichlet(model)
-    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), TraceGrammar_ELBO())
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), TraceGrammar_ELBO())  # type: ignore[attr-defined]
     for _ in range(600):
         loss = svi.step(case.words, case.grammar)
     assert -loss == pytest.approx(vb.history[-1], abs=0.02) or -loss > vb.history[-1]

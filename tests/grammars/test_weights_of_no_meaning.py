@@ -109,7 +109,7 @@ def test_one_nan_among_the_scores_of_trees(name, dtype, multiroot):
     """A score that some tree has makes log Z NaN, and so all log probabilities; another may, or changes nothing."""
     make, shapes = TREES[name]
     torch.manual_seed(0)
-    scores = [torch.randn(shape).to(dtype) for shape in shapes]
+    scores = [torch.randn(shape).to(dtype) for shape in shapes]  # type: ignore[attr-defined]
     good = make(*scores, multiroot=multiroot)
     trees, exact = good.enumerate_support(), good.log_partition
     for i, table in enumerate(scores):

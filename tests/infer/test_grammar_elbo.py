@@ -117,7 +117,7 @@ def test_svi_reaches_what_vb_reaches(local: bool) -> None:
             for parameter in guide.parameters():
                 parameter += 0.2 * torch.randn_like(parameter)
         start = loss.loss(model, guide, WORDS)
-        optimiser = pyro.optim.ExponentialLR(
+        optimiser = pyro.optim.ExponentialLR(  # type: ignore[attr-defined]
             {"optimizer": torch.optim.Adam, "optim_args": {"lr": 0.05}, "gamma": 0.985}
         )
         svi = SVI(model, guide, optimiser, loss)
@@ -165,7 +165,7 @@ def test_minibatches_of_pyro_s_bounds_are_unbiased(elbo: type[Any]) -> None:
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_svi_runs_with_any_bound(elbo: type[Any], batch_size: int | None) -> None:
     guide = MeanFieldDirichlet(dirichlet)
-    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.02}), elbo())
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.02}), elbo())  # type: ignore[attr-defined]
     losses = [svi.step(WORDS, GRAMMAR, batch_size=batch_size) for _ in range(60)]
     assert np.isfinite(losses).all()
     assert np.mean(losses[-15:]) < np.mean(losses[:15])
@@ -203,13 +203,13 @@ def test_parameters_beside_the_guide() -> None:
     assert found == pytest.approx(-expected, rel=1e-12)
     for name, w in start.items():
         total = counts[name].sum(-1, keepdims=True)
-        gradient = pyro.param(name).unconstrained().grad  # in the logits: f - (sum f) w
+        gradient = pyro.param(name).unconstrained().grad  # in the logits: f - (sum f) w  # type: ignore[attr-defined]
         np.testing.assert_allclose(-gradient.numpy(), counts[name] - total * w.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_a_learnt_prior_gets_a_gradient() -> None:
     guide = MeanFieldDirichlet(dirichlet)
-    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.05}), TraceGrammar_ELBO())
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.05}), TraceGrammar_ELBO())  # type: ignore[attr-defined]
     losses = [svi.step(WORDS, GRAMMAR, learn=True) for _ in range(40)]
     assert losses[-1] < losses[0]
     assert float(pyro.param("concentration.attach").detach()) != 0.25
@@ -220,7 +220,7 @@ def test_maximum_likelihood_by_svi_is_em(elbo: type[Any]) -> None:
     em = EM(maximum_likelihood, initial_weights="harmonic")
     em.run(WORDS, GRAMMAR, num_steps=400, tolerance=1e-12, progress=False)
     pyro.clear_param_store()
-    optimiser = pyro.optim.Adam({"lr": 0.1})
+    optimiser = pyro.optim.Adam({"lr": 0.1})  # type: ignore[attr-defined]
     svi = SVI(maximum_likelihood, lambda *args, **kwargs: None, optimiser, elbo())
     losses = [svi.step(WORDS, GRAMMAR) for _ in range(300)]
     assert losses[0] == pytest.approx(-em.history[0], rel=1e-12)

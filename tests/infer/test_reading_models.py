@@ -362,7 +362,7 @@ def test_parameters_of_modules(local: bool) -> None:
         prior = LearntPrior()
         vb = VariationalEM(prior).run(num_steps=3, progress=False)
         learnt = vb._need_problem().prior(vb._present()[1].parameters)["root"]
-        assert float(prior.alpha.detach()) == pytest.approx(float(learnt[0])) != 1.5
+        assert float(prior.alpha.detach()) == pytest.approx(float(learnt[0])) != 1.5  # type: ignore[attr-defined]
 
 
 def test_reading_leaves_the_random_numbers_alone() -> None:

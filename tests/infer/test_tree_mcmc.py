@@ -258,8 +258,8 @@ def test_inference_data(monkeypatch, version):
     """ArviZ takes groups by name, since 1.0 in a mapping."""
     calls = []
     fake = types.ModuleType("arviz")
-    fake.__version__ = version
-    fake.from_dict = lambda *args, **kwargs: calls.append(args[0] if args else kwargs) or "data"
+    fake.__version__ = version  # type: ignore[attr-defined]
+    fake.from_dict = lambda *args, **kwargs: calls.append(args[0] if args else kwargs) or "data"  # type: ignore
     monkeypatch.setitem(sys.modules, "arviz", fake)
     mcmc = MCMC(TreeHastings(models.dirichlet.dirichlet), 5, warmup_steps=2, disable_progbar=True)
     mcmc.run(WORDS, DMV(V))

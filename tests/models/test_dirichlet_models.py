@@ -90,7 +90,7 @@ def test_concentrations_by_block_and_learnt() -> None:
     assert set(trace.param_nodes) == {f"concentration.{name}" for name in GRAMMAR.blocks}
     with torch.no_grad():
         for name in alpha:
-            pyro.param(f"concentration.{name}").unconstrained().add_(1.0)
+            pyro.param(f"concentration.{name}").unconstrained().add_(1.0)  # type: ignore[attr-defined]
     assert all(torch.equal(a, kept[name]) for name, a in alpha.items())
 
 
@@ -205,7 +205,7 @@ def test_a_page_of_pyro_is_what_the_loops_read() -> None:
 def test_other_guides_run_too() -> None:
     """AutoNormal works on the model, with Pyro's bounds."""
     guide = AutoNormal(dirichlet)
-    svi = pyro.infer.SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.01}), pyro.infer.Trace_ELBO())
+    svi = pyro.infer.SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.01}), pyro.infer.Trace_ELBO())  # type: ignore
     assert math.isfinite(svi.step(WORDS, GRAMMAR, concentration=1.0))
 
 

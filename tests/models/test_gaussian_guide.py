@@ -141,7 +141,7 @@ def mixed(words: Tensor) -> None:
 @pytest.mark.parametrize("elbo", [Trace_ELBO, TraceMeanField_ELBO])
 def test_dirichlet_sites_have_dirichlets(elbo: Any) -> None:
     guide = MeanFieldGaussian(mixed, initial_counts={"root": torch.tensor([2.0, 3.0])})
-    svi = SVI(mixed, guide, pyro.optim.Adam({"lr": 0.05}), elbo())
+    svi = SVI(mixed, guide, pyro.optim.Adam({"lr": 0.05}), elbo())  # type: ignore[attr-defined]
     assert all(math.isfinite(svi.step(WORDS)) for _ in range(3))
     names = {name.split(".")[0] for name, _ in guide.named_parameters()}
     assert names == {"concentrations", "locs", "scales"}
@@ -157,7 +157,7 @@ def test_packed_dirichlets_have_packed_dirichlets() -> None:
     """The packed sites of a context-free grammar, as those of plain blocks."""
     grammar = CFG.from_string("S -> A S | A\nA -> 'a' | 'b' | 'c'")
     guide = MeanFieldGaussian(dirichlet, initial_counts={"rules": torch.arange(1.0, 6.0)})
-    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 1e-6}), TraceGrammar_ELBO())
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 1e-6}), TraceGrammar_ELBO())  # type: ignore[attr-defined]
     assert math.isfinite(svi.step(grammar.encode(["a b", "c"]), grammar, concentration=0.5))
     q: Any = poutine.trace(guide).get_trace(grammar.encode(["a"]), grammar).nodes["rules"]["fn"]
     assert isinstance(q, PackedDirichlet) and q.sizes == grammar.blocks["rules"].sizes
@@ -166,7 +166,7 @@ def test_packed_dirichlets_have_packed_dirichlets() -> None:
 
 def test_states_go_through_files_and_pickles() -> None:
     guide = MeanFieldGaussian(model)
-    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())  # type: ignore[attr-defined]
     for _ in range(3):
         svi.step()
     learnt = {name: p.detach().clone() for name, p in guide.named_parameters()}

@@ -120,7 +120,7 @@ def test_covariances_stay_positive_definite(diagonal: bool) -> None:
     logistic_normal(WORDS, GRAMMAR, start=experts)
     kind = "variance" if diagonal else "covariance"
     with torch.no_grad():
-        pyro.param(f"{kind}.attach").unconstrained().copy_(
+        pyro.param(f"{kind}.attach").unconstrained().copy_(  # type: ignore[attr-defined]
             torch.randn(3, 2, 3) if diagonal else torch.randn(3, 2, 3, 3)
         )
     spread = pyro.param(f"{kind}.attach").detach()
@@ -295,7 +295,7 @@ def test_bilingual_with_given_starts() -> None:
 def test_bilingual_by_stochastic_variational_inference() -> None:
     words, grammars, structures = two_languages(GRAMMAR, TAGS)
     guide = MeanFieldGaussian(bilingual)
-    svi = SVI(bilingual, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
+    svi = SVI(bilingual, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())  # type: ignore[attr-defined]
     assert all(math.isfinite(svi.step(words, grammars, structures, batch_size=2)) for _ in range(3))
     assert guide.locs.dutch.stop.verb.eta.shape == (3, 2, 2, 2)
 
@@ -339,7 +339,7 @@ MODELS: Any = pytest.mark.parametrize(
 def test_stochastic_variational_inference(model: Any, arguments: Any, per_sentence: bool) -> None:
     """The prior is learnt beside the guide, and the bound rises."""
     guide = MeanFieldGaussian(model)
-    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())  # type: ignore[attr-defined]
     losses = [svi.step(WORDS, GRAMMAR, *arguments) for _ in range(40)]
     assert sum(losses[-10:]) < sum(losses[:10])
     start = pyro.get_param_store()["loc.attach" if not arguments else "loc.experts.attach"].detach()

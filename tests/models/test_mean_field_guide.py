@@ -65,7 +65,7 @@ def test_parameters_have_names() -> None:
 def test_states_go_through_files(elbo: type[Any]) -> None:
     """Without unpickling anything: weights_only=True."""
     guide = MeanFieldDirichlet(dirichlet)
-    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.1}), elbo())
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.1}), elbo())  # type: ignore[attr-defined]
     for _ in range(3):
         svi.step(WORDS, GRAMMAR)
     learnt = concentrations(guide)
@@ -83,7 +83,7 @@ def test_states_go_through_files(elbo: type[Any]) -> None:
 
 def test_pickles() -> None:
     guide = MeanFieldDirichlet(dirichlet)
-    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.1}), TraceGrammar_ELBO())
+    svi = SVI(dirichlet, guide, pyro.optim.Adam({"lr": 0.1}), TraceGrammar_ELBO())  # type: ignore[attr-defined]
     svi.step(WORDS, GRAMMAR)
     learnt = concentrations(guide)
     data = pickle.dumps(guide)

@@ -40,7 +40,7 @@ def test_the_samplers_joint_is_the_models_with_multinomials_integrated_out():
 def test_svi_sums_over_all_states():
     """With a point for θ and φ, the ELBO is their log density with that of the words, states summed out one by one."""
     guide = AutoDelta(poutine.block(partial(model, learn=True), hide=["state"]))
-    svi = SVI(partial(model, learn=True), guide, pyro.optim.Adam({"lr": 0.05}), TraceEnum_ELBO(max_plate_nesting=1))
+    svi = SVI(partial(model, learn=True), guide, pyro.optim.Adam({"lr": 0.05}), TraceEnum_ELBO(max_plate_nesting=1))  # type: ignore
     svi.step(WORDS, HEADS)
     point = guide(WORDS, HEADS)
     theta, phi, alpha_m = point["theta"].detach(), point["phi"].detach(), pyro.param("alpha_m").detach()

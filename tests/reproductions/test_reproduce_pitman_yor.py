@@ -225,7 +225,7 @@ def test_pictures(run, banks):
     }
     counts = titles[axes[-1].get_title()]
     assert len(counts) == max(len(other) for other in by_hand.values())
-    bars = [b.get_width() for b in axes[-1].patches]
+    bars = [b.get_width() for b in axes[-1].patches]  # type: ignore[attr-defined]
     shown = sorted(counts.values(), reverse=True)[:12]
     assert bars == [*shown, *[1] * len(shown)]
     assert axes[0].get_title() == axes[-1].get_title().split(",")[0]

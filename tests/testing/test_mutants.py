@@ -138,7 +138,7 @@ def _one_missing(self, expand=True):
 
 
 def _plus(amount):
-    return property(lambda self: Tree.log_partition.fget(self) + amount)
+    return property(lambda self: Tree.log_partition.fget(self) + amount)  # type: ignore[attr-defined]
 
 
 def _scaled(name, factor):
@@ -155,7 +155,7 @@ def _log_prob_plus(amount):
 
 def _wrong_curvature(self):
     """The right value and gradient, but no second derivative."""
-    log_z = Tree.log_partition.fget(self)
+    log_z = Tree.log_partition.fget(self)  # type: ignore[attr-defined]
     arcs, stops = (c.detach() for c in Tree.expected_counts(self).values())
     linear = (arcs * self.arc_scores).sum((-1, -2, -3)) + (stops * self.stop_scores).sum((-1, -2, -3))
     return log_z.detach() + linear - linear.detach()
@@ -164,7 +164,7 @@ def _wrong_curvature(self):
 def _entropy_as_constant(self):
     log_z, arcs, stops = (x.detach() for x in self._posterior())
     pairs = [(self._arcs.expand(arcs.shape), arcs), (self.stop_scores.expand(stops.shape), stops)]
-    return projective.entropy(Tree.log_partition.fget(self), pairs)
+    return projective.entropy(Tree.log_partition.fget(self), pairs)  # type: ignore[attr-defined]
 
 
 @register_kl(Wrong, Tree)
@@ -228,7 +228,7 @@ DISTRIBUTION_MUTANTS = [
     ("top_k", method(top_k=lambda self, k: tuple(x[:1].expand(x.shape) for x in Tree.top_k(self, k)))),
     ("mbr", method(mbr=lambda self: self.top_k(3)[0][2])),
     ("gradient_of_log_partition", method(expected_counts=_scaled("expected_counts", 1.001))),
-    ("gradient_of_log_prob", method(log_prob=lambda self, v: Tree.log_prob(self, v) + Tree.log_partition.fget(self))),
+    ("gradient_of_log_prob", method(log_prob=lambda self, v: Tree.log_prob(self, v) + Tree.log_partition.fget(self))),  # type: ignore
     ("derivatives_of_log_partition", method(log_partition=property(_wrong_curvature))),
     ("derivatives_of_entropy", method(entropy=_entropy_as_constant)),
     ("derivatives_of_kl_divergence", method(base=Wrong)),

@@ -84,7 +84,7 @@ def test_one_family_side_by_side():
     assert values == [[4.0, 1.5, -1.0], [1.5, 9.0, -1.0], [-1.0, -1.0, 1.0]]
     assert limits == (-2.0, 2.0)
     assert labels(ax.xaxis) == ["NN", "NNS", "VB"]
-    assert [(text.get_text(), text.xy[1]) for text in ax.texts] == [("noun", 0.5), ("verb", 2.0)]
+    assert [(text.get_text(), text.xy[1]) for text in ax.texts] == [("noun", 0.5), ("verb", 2.0)]  # type: ignore
     assert sorted(tuple(line.get_ydata()) for line in ax.get_lines()) == [(0, 1), (1.5, 1.5)]
 
 

@@ -75,7 +75,7 @@ def test_draws_refuse_half_of_the_parameters():
 
 def test_contexts_show_observations_and_draws():
     left, right = plot_contexts(seated(), [0, 7], ["a", "b", "c"], titles=["all", "word"])
-    widths = {ax.get_title(): [bar.get_width() for bar in ax.patches] for ax in (left, right)}
+    widths = {ax.get_title(): [bar.get_width() for bar in ax.patches] for ax in (left, right)}  # type: ignore
     assert widths == {"all": [3, 1, 1, 1, 1, 1], "word": [2, 1, 1, 1]}  # c of all values, then t
     assert [t.get_text() for t in right.get_yticklabels()] == ["b", "a"]
     left.figure.canvas.draw()
