@@ -203,7 +203,8 @@ def test_parameters_beside_the_guide() -> None:
     assert found == pytest.approx(-expected, rel=1e-12)
     for name, w in start.items():
         total = counts[name].sum(-1, keepdims=True)
-        gradient = pyro.param(name).unconstrained().grad  # in the logits: f - (sum f) w  # type: ignore[attr-defined]
+        # in the logits: f - (sum f) w
+        gradient = pyro.param(name).unconstrained().grad  # type: ignore[attr-defined]
         np.testing.assert_allclose(-gradient.numpy(), counts[name] - total * w.numpy(), rtol=1e-9, atol=1e-12)
 
 
