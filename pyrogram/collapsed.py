@@ -12,7 +12,7 @@ with weights (f^-i + α) / sum (f^-i + α). Collapsed variational Bayes iterates
 the paper); the Hastings sampler of Johnson et al. (2007) proposes from it and accepts by the exact ratio.
 
 :class:`CollapsedUpdates` does it for any grammar through ``derivation``; a grammar that knows better overrides
-:meth:`.Grammar.sweeps`.
+:meth:`.Grammar.collapsed_updates`.
 """
 
 from __future__ import annotations

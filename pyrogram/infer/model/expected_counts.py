@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Expected counts of events: the E-step of every loop."""
+"""Expected counts of events, the E-step of every loop; and the M-step of weights that are parameters."""
 
 from __future__ import annotations
 

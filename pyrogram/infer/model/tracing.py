@@ -77,7 +77,8 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
             else:
                 raise ModelError(
                     f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet "
-                    f"weights and logistic normals; {_ELSEWHERE}"
+                    f"weights and logistic normals; TreeHastings and TreeGibbs can if only concentrations depend on it; "
+                    f"{_ELSEWHERE}"
                 )
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
