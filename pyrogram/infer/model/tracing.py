@@ -77,7 +77,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
             else:
                 raise ModelError(
                     f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet "
-                    f"weights and logistic normals; TreeHastings and TreeGibbs can if only concentrations depend on it; "
+                    f"weights and logistic normals; TreeHastings and TreeGibbs can if concentrations depend on it; "
                     f"{_ELSEWHERE}"
                 )
     if not sentences:
