@@ -71,4 +71,4 @@ def morphology(words: Tensor, grammar: CFG, *, concentration: float = 1e-5) -> N
 def form_perplexity(grammar: CFG, weights: Mapping[str, Tensor], forms: Sequence[Sequence[str]]) -> float:
     """Perplexity per form (word or utterance): exp of minus the mean log probability, summed over derivations."""
     with torch.no_grad():
-        return perplexity(Sentence(grammar, weights).log_prob(encode(grammar, forms)))
+        return perplexity(Sentence(grammar, weights, normalized=False).log_prob(encode(grammar, forms)))

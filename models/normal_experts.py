@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Means and covariances of logistic normals: where they start, and as parameters.
 
-Used by :mod:`.logistic_normal_priors`, :mod:`.shared_logistic_normal_priors` and :mod:`.bilingual_grammars`, the pages
+Used by :mod:`.logistic_normal`, :mod:`.shared_logistic_normal` and :mod:`.bilingual`, the pages
 that say what is random. An *expert* is one Gaussian vector (Cohen and Smith 2009, section 3.2); a logistic normal has
 one for each multinomial. Experts that start with variances in place of covariances keep a diagonal covariance.
 """

@@ -34,12 +34,12 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def refused(call: Call) -> Callable[..., str]:
-    """Run a command that must be refused: exit status 2, nothing on stdout, one sentence on stderr."""
+    """Run a command that must be refused: exit status 2, nothing on stdout, one sentence on stderr but for notes."""
 
     def run(*arguments: object) -> str:
         done = call(*arguments)
         assert (done.status, done.out) == (2, "")
-        (line,) = done.err.splitlines()
+        (line,) = (line for line in done.err.splitlines() if not line.startswith("note: "))
         assert line.startswith("pyrogram: ") and line.endswith(".")
         # It speaks of options, not of arguments in Python.
         assert not re.search(r"\b[a-z_]+=(['\"]|True|False|None)", line), line

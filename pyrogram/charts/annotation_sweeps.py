@@ -45,7 +45,7 @@ def expect(layout: Layout, weights: Any, out: Any) -> tuple[Any, Any]:
 def collapsed_vb(
     layout: Layout, counts: Any, alpha: Any, own: Any, out: Any, order: Any, batch_size: int
 ) -> tuple[Any, Any]:
-    """One sweep; see :meth:`pyrogram.collapsed.Sweeps.collapsed_vb`.
+    """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.collapsed_vb`.
 
     :param counts: shape ``(R,)``, changed.
     :param alpha: shape ``(R,)``.

@@ -54,7 +54,7 @@ def collapsed_vb(
     order: Any,
     batch_size: int,
 ) -> tuple[Any, Any, Any]:
-    """One sweep; see :meth:`pyrogram.collapsed.Sweeps.collapsed_vb`.
+    """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.collapsed_vb`.
 
     A sentence that cannot be trusted fails: its counts stay as they are, in ``counts`` and in ``out``.
 

@@ -4,7 +4,7 @@
 
 Proposals for a batch come from the counts without any derivation of the batch: all its sentences share their weights,
 which are made once for a batch. Then they are accepted or not one after the other, see
-:meth:`pyrogram.collapsed.Sweeps.hastings`.
+:meth:`pyrogram.collapsed.CollapsedUpdates.hastings`.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -53,7 +53,7 @@ def hastings(
     seed: int,
     temperature: float,
 ) -> tuple[Any, Any]:
-    """One sweep; see :meth:`pyrogram.collapsed.Sweeps.hastings`.
+    """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.hastings`.
 
     :param counts: shape (R,), changed.
     :param trees: shape (N, L), changed.

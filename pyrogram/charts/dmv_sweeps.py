@@ -78,7 +78,7 @@ def make_layout(words: Any, num_tags: int, valences: int) -> Layout:
 def collapsed_vb(
     layout: Layout, counts: Any, alpha: Any, own: Any, out: Any, order: Any, batch_size: int
 ) -> tuple[Any, Any, Any]:
-    """One sweep; see :meth:`pyrogram.collapsed.Sweeps.collapsed_vb`.
+    """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.collapsed_vb`.
 
     A sentence that cannot be trusted in real space fails: its counts stay as they are.
 

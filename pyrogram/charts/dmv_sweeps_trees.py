@@ -35,7 +35,7 @@ def hastings(
     seed: int,
     temperature: float,
 ) -> tuple[Any, Any]:
-    """One sweep; see :meth:`pyrogram.collapsed.Sweeps.hastings`.
+    """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.hastings`.
 
     :param counts: table of the events of all trees, changed. Where it is far below zero, ``alpha`` alone is the weight.
     :param alpha: table.

@@ -185,7 +185,7 @@ def test_counts_do_not_depend_on_threads():
 
 @pytest.mark.parametrize("row", [[0, V], [0, -2], [-1, 0], [-1, -1]])
 def test_words_are_checked(row):
-    with pytest.raises(ValueError, match="words must be one or more of 0..3, then padding of -1"):
+    with pytest.raises(ValueError, match="words must be one or more of 0..3 and then padding of -1"):
         hmm.log_partition(*tables(), torch.tensor([row]))
 
 

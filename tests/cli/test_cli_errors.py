@@ -126,7 +126,7 @@ def test_messages_speak_of_options(refused, file):
 
 def test_messages_of_models_are_a_sentence(refused, file, monkeypatch):
     """Pyro adds shapes to an error in a model; the library speaks of its arguments."""
-    from pyrogram.cli.runs import starts as experiment
+    from pyrogram.cli.runs import dmv_induction as experiment
 
     def too_many(settings, grammar, *others):
         return {name: torch.ones(*block.shape, 3) / 3 for name, block in grammar.blocks.items()}

@@ -38,7 +38,7 @@ LEFT = [("a", "X", 3), (",", "PUNCT", 3), ("b", "Y", 0), (".", "PUNCT", 3)]
 
 def tables(text):
     """The lines of each part of the report by their first word."""
-    parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n")}
+    parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n") if " is below " not in part}
     return {name: {line.split()[0]: line.split()[1:] for line in lines} for name, lines in parts.items()}
 
 

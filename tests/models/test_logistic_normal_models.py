@@ -260,7 +260,7 @@ def test_bilingual_in_a_trace(diagonal: bool) -> None:
             f: pyro.param(f"loc.experts.{f if f in shared else f'{l}.{f}'}").detach() for f in structures[l].experts
         }
         for name, w in GRAMMAR.initial_weights(words[l]).items():
-            torch.testing.assert_close(structures[l].mix(name, locs), w.clamp_min(1e-4).log())
+            torch.testing.assert_close(structures[l].average(name, locs), w.clamp_min(1e-4).log())
 
 
 def test_languages_of_different_alphabets_share_stops() -> None:

@@ -152,7 +152,7 @@ def test_figure(bank):
     files = Files(bank.train, bank.dev, bank.test, ())
     study = Annotations(files, (4, 2), 0, 0.1, 5, 0.0, 5, 1e-4)
     f1 = {("em-2", 1): 0.7, ("em-2", 2): 0.8, ("em-4", 1): 0.9, ("cvb-2", 1): 0.5, ("base", 1): 0.4}
-    found = {Key(row, (0,), i): Result((), 1, math.nan, "", None, 1.0, {"f1": v}) for (row, i), v in f1.items()}
+    found = {Key(row, (0,), i): Result((), 1, math.nan, "", None, {"f1": v}) for (row, i), v in f1.items()}
     (ax,) = figure_7(study, found).axes
     drawn = {container.get_label(): list(container.lines[0].get_ydata()) for container in ax.containers}
     assert drawn == {"EM": pytest.approx([75, 90]), "CVB": pytest.approx([50])}
@@ -182,7 +182,9 @@ def test_when_a_run_ends():
 
 def test_a_long_run_goes_back_to_its_best_state(bank, call, double, tmp_path):
     out = tmp_path / "run"
-    files = ["--dev", bank.test, "--test", bank.test, "--rows", "em-2", "--starts", 1, "--out", out, "--jobs", 1]
+    dev = tmp_path / "dev.mrg"
+    dev.write_text(bank.test.read_text() * 2)  # no other sentences, but not the same file
+    files = ["--dev", dev, "--test", bank.test, "--rows", "em-2", "--starts", 1, "--out", out, "--jobs", 1]
     assert call("reproduce", "cvb", bank.train, *files, "--subtypes", "2", "--patience", 4).status == 0
     (found,) = results(out).values()
     held_out = curve(out, "em-2", 1, "held_out")

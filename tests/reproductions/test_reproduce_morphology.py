@@ -243,7 +243,7 @@ def test_numbers_of_any_size():
     def cell(*numbers):
         study = SimpleNamespace(experiment=SimpleNamespace(published={}))
         metrics = {Key("em", (0,), i): {"perplexity": v} for i, v in enumerate(numbers, 1)}
-        found = {key: Result((), 1, math.nan, "", None, 1.0, scores) for key, scores in metrics.items()}
+        found = {key: Result((), 1, math.nan, "", None, scores) for key, scores in metrics.items()}
         return trial_tables.cell(study, found, "em", Measure("perplexity", "perplexity", digits=0))
 
     assert cell(1234.0) == "1,234"

@@ -102,7 +102,7 @@ def test_other_settings_are_refused_or_replace(call, refused, command, whole, tr
     before = files(folder)
     error = refused(*command, "--out", folder, "--seed", 3, "--dev-max-length", 9)
     assert "other settings (dev-max-length None, not 9; seed 0, not 3)" in error and "--no-resume" in error
-    assert "other dev sentences" in refused(*command, "--dev", treebanks.test, "--out", folder)
+    assert "other dev sentences" in refused(*command, "--dev", treebanks.train, "--out", folder)
     assert "table lognormal, not shared" in refused(
         "reproduce", "shared", *command[2:-6], "--steps", 3, "--out", folder
     )
@@ -180,7 +180,7 @@ def test_files_that_cannot_be_used(refused, treebanks, tmp_path):
     lines = [line.split("\t") for line in treebanks.test.read_text().splitlines()]
     bare.write_text("\n".join("\t".join([*f[:6], "_", *f[7:]]) if len(f) > 1 else f[0] for f in lines) + "\n\n")
     options = ["--dev", bare, "--tags", "xpos", "--rows", "em"]
-    assert "has no heads" in refused("reproduce", "lognormal", treebanks.train, *options, "--test", bare)
+    assert "has no heads" in refused("reproduce", "lognormal", treebanks.train, *options, "--test", treebanks.test)
     assert "head" in refused("reproduce", "lognormal", bare, *options)
     tree = tmp_path / "verbs.mrg"
     tree.write_text("(S (VP (VBZ eats) (NN fish)))\n" * 3)
