@@ -212,7 +212,7 @@ def _loop(row: str, start: Weights, seed: int) -> GrammarLoop:
 
 
 def _log_probs(grammar: CFG, weights: Weights, words: Tensor) -> Tensor:
-    return Sentence(grammar, weights).log_prob(words).detach()
+    return Sentence(grammar, weights, normalized=False).log_prob(words).detach()
 
 
 def _segmentation(grammar: CFG, weights: Weights, corpus: SegmentedCorpus) -> dict[str, float]:

@@ -235,7 +235,7 @@ class FlatDMV(DMV):
         return super().log_partition({**log_weights, "stop": stop.unflatten(-1, super().blocks["stop"].shape)}, words)
 
     expected_counts = DMV.__mro__[1].expected_counts  # type: ignore[attr-defined]
-    rows = DMV.__mro__[1].rows  # type: ignore[attr-defined]
+    sentence_multinomials = DMV.__mro__[1].sentence_multinomials  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("per_sentence", [True, False])

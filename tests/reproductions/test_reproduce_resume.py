@@ -180,7 +180,9 @@ def test_files_that_cannot_be_used(refused, treebanks, tmp_path):
     lines = [line.split("\t") for line in treebanks.test.read_text().splitlines()]
     bare.write_text("\n".join("\t".join([*f[:6], "_", *f[7:]]) if len(f) > 1 else f[0] for f in lines) + "\n\n")
     options = ["--dev", bare, "--tags", "xpos", "--rows", "em"]
-    assert "has no heads" in refused("reproduce", "lognormal", treebanks.train, *options, "--test", treebanks.test)
+    assert "has no heads" in refused(
+        "reproduce", "lognormal", treebanks.train, "--dev", treebanks.dev, *options[2:], "--test", bare
+    )
     assert "head" in refused("reproduce", "lognormal", bare, *options)
     tree = tmp_path / "verbs.mrg"
     tree.write_text("(S (VP (VBZ eats) (NN fish)))\n" * 3)
