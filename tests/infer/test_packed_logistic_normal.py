@@ -231,8 +231,9 @@ class FlatDMV(DMV):
         return {**super().blocks, "stop": PackedBlock(torch.Size([2 * count]), (2,) * count)}
 
     def log_partition(self, log_weights: Any, words: Tensor) -> Tensor:
-        stop = log_weights["stop"]
-        return super().log_partition({**log_weights, "stop": stop.unflatten(-1, super().blocks["stop"].shape)}, words)
+        plain = DMV(self.num_tags)
+        stop = log_weights["stop"].unflatten(-1, plain.blocks["stop"].shape)
+        return plain.log_partition({**log_weights, "stop": stop}, words)
 
     expected_counts = DMV.__mro__[1].expected_counts  # type: ignore[attr-defined]
     sentence_multinomials = DMV.__mro__[1].sentence_multinomials  # type: ignore[attr-defined]
