@@ -141,7 +141,7 @@ class Sentence(TorchDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
-        if self._validate_args or value.dtype != torch.int64:  # grammars take integers
+        if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
             value = check_words(value, self.grammar.num_words)
         log_z = self.grammar.log_partition(self.log_weights, value)
         return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))

@@ -58,6 +58,25 @@ class CompiledUpdates(CollapsedUpdates):
             for k, sentence in enumerate(i.tolist()):
                 out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
 
+    def collapsed_vb(
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
+        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
+        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
+
+    def _sweep(
+        self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+    ) -> tuple[Tensor, Tensor, SentenceCounts]:
+        """log Z, entropies and new counts of all sentences, from counts ``own``, into ``out``."""
+        raise NotImplementedError
+
     @abstractmethod
     def _check_trees(self, trees: Tensor) -> None:
         """

@@ -50,19 +50,6 @@ class DMVUpdates(CompiledUpdates):
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), chart.LANES)
 
-    def collapsed_vb(
-        self,
-        corpus: CorpusCounts,
-        sentence_counts: SentenceCounts,
-        order: Tensor,
-        batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
-    ) -> tuple[Tensor, SentenceCounts]:
-        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
-        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
-        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
-
     def _sweep(
         self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:

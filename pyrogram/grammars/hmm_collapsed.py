@@ -51,19 +51,6 @@ class HMMUpdates(CompiledUpdates):
         order = torch.argsort((self.words >= 0).sum(1), stable=True)
         return self._sweep(fixed, own, torch.zeros_like(own), order, max(len(self.words), 1))
 
-    def collapsed_vb(
-        self,
-        corpus: CorpusCounts,
-        sentence_counts: SentenceCounts,
-        order: Tensor,
-        batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
-    ) -> tuple[Tensor, SentenceCounts]:
-        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
-        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
-        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
-
     def _sweep(
         self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:

@@ -218,7 +218,7 @@ def test_counts_never_fall_below_zero():
     loop.run(*args, num_steps=100, tolerance=0, progress=False, **kwargs)
     assert all(bool((f >= 0).all()) for f in loop._state.counts.values())
     own = {n: f.clone() for n, f in loop._state.counts.items()}
-    assert_close(loop._problem.summed(loop._state.own), {n: f.numpy() for n, f in own.items()}, rtol=1e-9)
+    assert_close(loop._problem.summed(loop._state.sentence_counts), {n: f.numpy() for n, f in own.items()}, rtol=1e-9)
 
 
 def test_learnt_concentrations_raise_the_objective():
@@ -265,14 +265,14 @@ def test_interrupted_sweep_leaves_no_trace(monkeypatch):
     loop, args, kwargs = loop_of(V, corpus, random_prior(V), random_tables(V, False, 1))
     loop.run(*args, num_steps=2, tolerance=0, progress=False, **kwargs)
     before = loop.state_dict()
-    sweeps = loop._problem.sweeps["words"]
-    whole = type(sweeps).collapsed_vb
+    updates = loop._problem.updates["words"]
+    whole = type(updates).collapsed_vb
 
     def interrupted(*args, **kwargs):
-        whole(sweeps, *args, **kwargs)
+        whole(updates, *args, **kwargs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweeps, "collapsed_vb", interrupted)
+    monkeypatch.setattr(updates, "collapsed_vb", interrupted)
     with pytest.raises(KeyboardInterrupt):
         loop.step(*args, **kwargs)
     for name, tensor in loop.state_dict().items():
@@ -314,7 +314,7 @@ def test_memory_is_that_of_the_counts_that_are_not_zero():
     words = torch.randint(200, (50, 6))
     loop = CollapsedVB(models.dirichlet.dirichlet, initial_weights="uniform")
     loop.step(words, grammar)
-    assert sum(t.numel() for t in loop._state.own["words"].values()) < 50 * 250  # and not 50 * 80,200
+    assert sum(t.numel() for t in loop._state.sentence_counts["words"].values()) < 50 * 250  # and not 50 * 80,200
 
 
 def test_logistic_normals_are_refused():

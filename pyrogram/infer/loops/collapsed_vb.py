@@ -42,7 +42,7 @@ class CollapsedState:
 
     :param weights: of sources that are ``pyro.param``s.
     :param counts: E[f] by source.
-    :param own: the same of each sentence by itself, by site; see :class:`.CollapsedUpdates`.
+    :param sentence_counts: the same of each sentence by itself, by site; see :class:`.CollapsedUpdates`.
     :param parameters: unconstrained, those that concentrations depend on.
     :param entropy: sum of H(Q(t_i)) in nats.
     :param sweep: how many there were before.
@@ -55,14 +55,14 @@ class CollapsedState:
     entropy: Tensor
     sweep: Tensor
     generator: Tensor
-    own: dict[str, SentenceCounts] = ragged()
+    sentence_counts: dict[str, SentenceCounts] = ragged()
 
 
 @dataclass
 class _Problem(CollapsedProblem):
-    """:param spare: own counts by site that no state has any more, whose memory the next sweep may use again."""
+    """:param buffers: sentence counts by site that no state has any more: memory for the next sweep."""
 
-    spare: dict[str, SentenceCounts] = field(default_factory=dict)
+    buffers: dict[str, SentenceCounts] = field(default_factory=dict)
     _concentration: tuple[Weights, Weights] | None = None
 
     def alpha(self, parameters: Weights) -> Weights:
@@ -72,9 +72,9 @@ class _Problem(CollapsedProblem):
             self._concentration = parameters, current_concentrations(self.model, self.traced)
         return self._concentration[1]
 
-    def summed(self, own: Mapping[str, SentenceCounts]) -> Weights:
-        """E[f] by source, from the sentences' own."""
-        return self.by_source(lambda site: self.sweeps[site.name].total(own[site.name]))
+    def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
+        """E[f] by source, from those of the sentences."""
+        return self.by_source(lambda site: self.updates[site.name].total(sentence_counts[site.name]))
 
 
 class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
@@ -134,46 +134,48 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
         traced = trace_model(model, "CollapsedVB")
         refuse_logistic_normals(traced, "CollapsedVB")
-        sweeps = {
+        updates = {
             s.name: SecondOrderUpdates(s.grammar, s.words)
             if self.second_order
             else s.grammar.collapsed_updates(s.words)
             for s in traced.sentences
         }
         return _Problem(
-            traced, model, sweeps, {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
+            traced, model, updates, {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
         )
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
-        entropy, own = torch.zeros((), dtype=torch.float64), {}
+        entropy, sentence_counts = torch.zeros((), dtype=torch.float64), {}
         for site in problem.traced.sentences:
             weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
-            log_z, entropies, own[site.name] = problem.sweeps[site.name].expected_counts(weights)
+            log_z, entropies, sentence_counts[site.name] = problem.updates[site.name].expected_counts(weights)
             check_derivable(site, log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         return CollapsedState(
             weights=problem.fixed(start),
-            counts=problem.summed(own),
+            counts=problem.summed(sentence_counts),
             parameters=problem.traced.parameter_values(),
             entropy=entropy,
             sweep=torch.tensor(0),
             generator=torch.Generator().manual_seed(self._seed).get_state(),
-            own=own,
+            sentence_counts=sentence_counts,
         )
 
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
         traced, alpha, generator = problem.traced, problem.alpha(state.parameters), at_state(state.generator)
         objective = float(state.entropy) + float(log_collapsed_joint(traced, state.counts, alpha, state.weights))
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
-        counts = problem.summed(state.own) if again else {name: f.clone() for name, f in state.counts.items()}
-        entropy, own = torch.zeros((), dtype=torch.float64), {}
-        spare, problem.spare = problem.spare, {}  # an interrupted sweep leaves none
+        counts = (
+            problem.summed(state.sentence_counts) if again else {name: f.clone() for name, f in state.counts.items()}
+        )
+        entropy, sentence_counts = torch.zeros((), dtype=torch.float64), {}
+        buffers, problem.buffers = problem.buffers, {}  # an interrupted sweep leaves none
         for site in traced.sentences:
             order = problem.order(site, self.order, generator)
             shared = make_corpus_counts(site, counts, alpha, state.weights)
-            entropies, own[site.name] = problem.sweeps[site.name].collapsed_vb(
-                shared, state.own[site.name], order, self.batch_size, buffer=spare.get(site.name)
+            entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
+                shared, state.sentence_counts[site.name], order, self.batch_size, buffer=buffers.get(site.name)
             )
             check_derivable(site, entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
@@ -184,13 +186,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             entropy=entropy,
             sweep=state.sweep + 1,
             generator=generator.get_state(),
-            own=own,
+            sentence_counts=sentence_counts,
         )
         return new, Info(objective)
 
     def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
         if old is not self._best:
-            problem.spare = old.own
+            problem.buffers = old.sentence_counts
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
         return posterior_mean(problem.traced, state.counts, problem.alpha(state.parameters), state.weights)
@@ -206,18 +208,16 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             entropy=torch.empty((), dtype=torch.float64),
             sweep=torch.tensor(0),
             generator=torch.Generator().get_state(),
-            own={},
+            sentence_counts={},
         )
 
     def _accept(self, problem: _Problem, state: CollapsedState) -> None:
-        fits = set(state.own) == set(problem.sweeps)
-        fits = fits and all(problem.sweeps[site].fits(own) for site, own in state.own.items())
-        total = problem.summed(state.own) if fits else {}
+        fits = set(state.sentence_counts) == set(problem.updates)
+        fits = fits and all(problem.updates[site].fits(c) for site, c in state.sentence_counts.items())
+        total = problem.summed(state.sentence_counts) if fits else {}
         near = partial(torch.allclose, rtol=1e-4, atol=1e-4)
         if not fits or not all(near(total[name], f.to(total[name])) for name, f in state.counts.items()):
-            raise ValueError(
-                "this is not the state of CollapsedVB: the sentences' counts 'own' do not add up to those of 'counts'"
-            )
+            raise ValueError("this is not the state of CollapsedVB: 'sentence_counts' do not add up to 'counts'")
 
 
 def _learnt(problem: _Problem, counts: Weights, old: Weights) -> Weights:

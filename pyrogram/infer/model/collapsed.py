@@ -84,11 +84,11 @@ def posterior_mean(traced: TracedModel, counts: Weights, alpha: Weights, weights
 class CollapsedProblem(Problem):
     """A problem whose weights are integrated out.
 
-    :param sweeps: by Sentence site, what goes through its sentences.
+    :param updates: by Sentence site, what goes through its sentences.
     :param orders: by Sentence site, how its sentences come in batches.
     """
 
-    sweeps: dict[str, CollapsedUpdates]
+    updates: dict[str, CollapsedUpdates]
     orders: dict[str, SentenceOrder]
 
     def by_source(self, counts: Callable[[SentenceSite], Weights]) -> Weights:

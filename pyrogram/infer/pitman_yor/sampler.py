@@ -177,8 +177,7 @@ class PitmanYorSampler(Resumable):
         point = old.point
         if point:
             # A coordinate moves the parameters of one site, as a rule: of the others the joints are known.
-            density = lambda at: self._density(at, restaurants, joints)[1]  # noqa: E731
-            point = SliceKernel().step(density, point, generator)
+            point = SliceKernel().step(lambda at: self._density(at, restaurants, joints)[1], point, generator)
         new = self._settled(point, restaurants, generator.get_state())
         values = self._density(new.point, new.restaurants, dict(new.joints))[2]
         self._state = new

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -88,7 +89,7 @@ class Resumable(ABC):
         save: Callable[[], None] | None = None
         if checkpoint is not None:
             path, fingerprint = Path(checkpoint), self._fingerprint()
-            save = lambda: save_state(path, self.state_dict(), fingerprint)  # noqa: E731
+            save = partial(self._save, path, fingerprint)
             if resume and path.exists():
                 self._load(path, fingerprint)
         if ready is not None:
@@ -110,6 +111,9 @@ class Resumable(ABC):
             if save is not None and self.history:
                 save()
         return self
+
+    def _save(self, path: Path, fingerprint: str) -> None:
+        save_state(path, self.state_dict(), fingerprint)
 
     def _load(self, path: Path, fingerprint: str) -> None:
         try:

@@ -247,7 +247,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         for site in problem.traced.sentences:
             weights = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
             check_derivable(site, site.grammar.log_partition(weights, site.words))
-            derivations[site.name] = problem.sweeps[site.name].draw(weights, generator)
+            derivations[site.name] = problem.updates[site.name].draw(weights, generator)
         point = {} if problem.hyperparameter_prior is None else copied(problem.hyperparameter_prior.start)
         nothing = torch.tensor(0.0, dtype=torch.float64)
         state = TreeState(problem.fixed(start), {}, point, nothing, torch.tensor(0), generator.get_state(), derivations)
@@ -301,7 +301,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
             averages = averages.add(means, info.accepted, state.log_joint)
             for site, trees in state.derivations.items() if self.keep_parts else ():
-                averages.parts[site] = problem.sweeps[site].add_parts(averages.parts.get(site), trees)
+                averages.parts[site] = problem.updates[site].add_parts(averages.parts.get(site), trees)
         self._averages = averages
 
     def _estimate(self, problem: TreeProblem, state: TreeState) -> Weights:

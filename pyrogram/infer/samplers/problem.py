@@ -42,17 +42,17 @@ class TreeProblem(CollapsedProblem):
         else:
             traced = trace_model(model, loop)
         refuse_logistic_normals(traced, loop)
-        sweeps = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
+        updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
         orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
-        return TreeProblem(traced, model, sweeps, orders, hyperparameter_prior if hyperparameter_prior.start else None)
+        return TreeProblem(traced, model, updates, orders, hyperparameter_prior if hyperparameter_prior.start else None)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         """f by source."""
-        return self.by_source(lambda site: self.sweeps[site.name].counts(derivations[site.name]))
+        return self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
 
     def are_derivations(self, derivations: Mapping[str, Tensor]) -> bool:
         """Whether these are derivations of the sentences of all sites."""
-        if set(derivations) != set(self.sweeps):
+        if set(derivations) != set(self.updates):
             return False
         for site in self.traced.sentences:
             zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in site.grammar.blocks.items()}

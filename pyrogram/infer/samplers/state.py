@@ -76,5 +76,5 @@ def averages_fit(problem: TreeProblem, averages: TreeAverages, keep_parts: bool)
         return False
     if not averages.kept or not keep_parts:
         return not averages.parts
-    shapes = {site: problem.sweeps[site].add_parts(None, trees).shape for site, trees in averages.best.items()}
+    shapes = {site: problem.updates[site].add_parts(None, trees).shape for site, trees in averages.best.items()}
     return {site: total.shape for site, total in averages.parts.items()} == shapes

@@ -85,7 +85,7 @@ class TreeHastings(TreeSampler):
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
         derivations, counts, accepted = copied(state.derivations), copied(state.counts), {}
         for site in problem.traced.sentences:
-            accepted[site.name] = problem.sweeps[site.name].hastings(
+            accepted[site.name] = problem.updates[site.name].hastings(
                 make_corpus_counts(site, counts, problem.alpha(state), state.weights),
                 derivations[site.name],
                 problem.order(site, self.order, generator),
