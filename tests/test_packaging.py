@@ -18,8 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = ("charts", "atomic", "folding", "printable", "segmentation_metrics", "significance")
+LOWEST = ("atomic", "folding", "printable", "recursion", "segmentation_metrics", "significance")
 BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
+BELOW["charts"] = {"recursion"}
 BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts"}
 COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_second_order"}
@@ -39,6 +40,7 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
     "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics")],
+    "recursion": [("machine",), ("",)],
     "infer": [
         ("model", "running"),
         ("logistic_normal",),

@@ -16,7 +16,18 @@ import pytest
 import pyrogram
 
 ROOT = Path(__file__).resolve().parents[1]
-PUBLIC_PACKAGES = {"data", "distributions", "grammars", "guides", "infer", "metrics", "models", "testing", "viz"}
+PUBLIC_PACKAGES = {
+    "data",
+    "distributions",
+    "grammars",
+    "guides",
+    "infer",
+    "metrics",
+    "models",
+    "recursion",
+    "testing",
+    "viz",
+}
 
 
 def packages(name: str) -> list[str]:

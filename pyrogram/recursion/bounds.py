@@ -1,0 +1,66 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Difference constraints ``x - y <= c`` between positions: what follows from them.
+
+All that rules say of positions has this form (i < k is i - k <= -1; a constant is a distance from zero), so the
+closest bounds are shortest paths: the algorithm of Floyd and Warshall on a handful of names.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from .language import Bound, Position
+
+UNBOUNDED = 10**6  # more than any sum of offsets
+
+
+class Bounds:
+    """The closure of constraints over names; the name of zero is empty, that of the length is ``n``."""
+
+    def __init__(self, names: Iterable[str], constraints: Iterable[Bound]) -> None:
+        self._names = list(dict.fromkeys(["", "n", *names]))
+        self._most = {(x, y): 0 if x == y else UNBOUNDED for x in self._names for y in self._names}
+        for bound in constraints:
+            key = bound.x, bound.y
+            self._most[key] = min(self._most[key], bound.most)
+        for z, x, y in itertools.product(self._names, repeat=3):
+            self._most[x, y] = min(self._most[x, y], self._most[x, z] + self._most[z, y])
+
+    @property
+    def possible(self) -> bool:
+        """Whether any positions fulfil the constraints, for a sentence that is long enough."""
+        return all(self._most[x, x] >= 0 for x in self._names)
+
+    def most(self, a: Position, b: Position) -> int:
+        """The greatest a - b, or :data:`UNBOUNDED`."""
+        most = self._most[a.name, b.name]
+        return UNBOUNDED if most >= UNBOUNDED // 2 else most + a.offset - b.offset
+
+    def least(self, a: Position, b: Position) -> int:
+        """The least a - b, or minus :data:`UNBOUNDED`."""
+        return -self.most(b, a)
+
+    def equal(self, a: Position, b: Position) -> bool:
+        return self.most(a, b) == 0 == self.least(a, b)
+
+    def limits(self, x: str, among: Iterable[str]) -> tuple[tuple[Position, ...], tuple[Position, ...]]:
+        """The greatest lower and the least upper bounds of a name in terms of others; as a rule, one of each."""
+        among = list(among)
+        lows = [Position(y, -self._most[y, x]) for y in among if self._most[y, x] < UNBOUNDED // 2]
+        highs = [Position(y, self._most[x, y]) for y in among if self._most[x, y] < UNBOUNDED // 2]
+        return self._strictest(lows, low=True), self._strictest(highs, low=False)
+
+    def _strictest(self, found: list[Position], low: bool) -> tuple[Position, ...]:
+        """Those that no other one makes superfluous."""
+
+        def implies(a: Position, b: Position) -> bool:
+            return (self.least(a, b) if low else self.least(b, a)) >= 0
+
+        kept: list[Position] = []
+        for a in found:
+            if any(implies(b, a) for b in kept):
+                continue
+            kept = [b for b in kept if not implies(a, b)] + [a]
+        return tuple(kept)

@@ -1,0 +1,371 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""From rules to cells: in which order a chart is filled, and what each cell is the sum of.
+
+Before, for plain projective trees:
+
+    IR[i, j] += arc[i, j] * RC[i, k] * LC[k + 1, j]
+    RC[i, j] += IR[i, k] * RC[k, j]
+
+After:
+
+    spans of width 1 and more
+        IR[i, j] += arc[i, j] * sum(k = i .. j - 1: RC[i, k] * LC[k + 1, j])
+        RC[i, j] += sum(k = i + 1 .. j: IR[i, k] * RC[k, j])
+
+A *cell* is all items at the same positions: (i, j), j, or none. Cells are filled column by column: j upwards, i
+downwards from j, then the point j; the goal comes last. A class of cells holds those that are filled alike. The
+factors of a term that know no summed position stand outside of its sum, which is what makes a dense grammar cubic in
+its symbols and not in symbols times length, and equal sums of a cell are formed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from .bounds import UNBOUNDED, Bounds
+from .domains import ZERO, Domain, check_arity, constraints, derive, specialized
+from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Variable, Word
+
+I, J = Position("i"), Position("j")
+Kind = Literal["span", "point", "goal"]
+_KINDS: dict[int, Kind] = {2: "span", 1: "point", 0: "goal"}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A summed position: from the greatest of ``low`` to the least of ``high``, both included."""
+
+    name: str
+    low: tuple[Position, ...]
+    high: tuple[Position, ...]
+
+    def __str__(self) -> str:
+        low, high = (", ".join(map(str, x)) for x in (self.low, self.high))
+        low = f"max({low})" if len(self.low) > 1 else low
+        return f"{self.name} = {low} .. {f'min({high})' if len(self.high) > 1 else high}"
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A sum over positions, and over the symbols that occur in it alone, of a product."""
+
+    loops: tuple[Loop, ...]
+    symbols: tuple[Variable, ...]
+    factors: tuple[Ref, ...]
+    free: tuple[Variable, ...]  # symbols that are not summed here
+
+    def __str__(self) -> str:
+        over = ", ".join([*map(str, self.loops), *(f"all {x}" for x in self.symbols)])
+        return f"sum({over}: {' * '.join(map(str, self.factors))})"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A product of factors and of an inner sum, summed over symbols."""
+
+    factors: tuple[Ref, ...]
+    inner: Inner | None
+    symbols: tuple[Variable, ...]
+    rule: Rule
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return self.inner.loops if self.inner else ()
+
+    @property
+    def all_factors(self) -> tuple[Ref, ...]:
+        return self.factors + (self.inner.factors if self.inner else ())
+
+    @property
+    def all_symbols(self) -> tuple[Variable, ...]:
+        return self.symbols + (self.inner.symbols if self.inner else ())
+
+    def __str__(self) -> str:
+        product = " * ".join([*map(str, self.factors), *([str(self.inner)] if self.inner else [])]) or "1"
+        return f"sum(all {', all '.join(map(str, self.symbols))}: {product})" if self.symbols else product
+
+
+@dataclass
+class Head:
+    """An item at a cell: the sum of its terms."""
+
+    ref: Ref
+    terms: list[Term] = field(default_factory=list)
+
+
+@dataclass
+class CellClass:
+    """Cells that are filled alike: spans or points of one width, or of all from ``least`` on; or the goal.
+
+    The width of a span is j - i, that of a point j.
+    """
+
+    kind: Kind
+    width: int | None
+    least: int
+    heads: list[Head] = field(default_factory=list)
+
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        return {"span": (I, J), "point": (J,), "goal": ()}[self.kind]
+
+    def __str__(self) -> str:
+        what = {"span": "spans of width", "point": "points at", "goal": "goal"}[self.kind]
+        title = what if self.kind == "goal" else f"{what} {self.least}{' and more' if self.width is None else ''}"
+        return "\n".join([title, *(f"    {h.ref} += {t}" for h in self.heads for t in h.terms)])
+
+
+@dataclass
+class Cells:
+    """A recursion in the order of its evaluation.
+
+    :param classes: spans by width, then points, then the goal.
+    :param domains: of all items.
+    :param arity: number of positions of all tables.
+    :param sizes: the sizes of the symbols of all items.
+    """
+
+    recursion: Recursion
+    classes: list[CellClass]
+    domains: dict[str, Domain]
+    arity: dict[str, int]
+    sizes: dict[str, tuple[Size, ...]]
+
+    @property
+    def first(self) -> int:
+        return self.recursion.first
+
+    @property
+    def goal(self) -> str:
+        return self.recursion.goal
+
+    def of(self, kind: Kind) -> list[CellClass]:
+        return [c for c in self.classes if c.kind == kind]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.classes))
+
+
+def lower(recursion: Recursion, widen: bool = False) -> Cells:
+    """Find domains, ranges of summed positions and an order of evaluation.
+
+    :param widen: give items that begin at a greater width zeros below it, so that all sums of a cell have one range.
+    :raises InvalidRecursion: if the recursion cannot be evaluated.
+    """
+    rules, sizes = specialized(recursion)
+    goals = {rule.head.table for rule in rules if not rule.head.positions and not rule.head.symbols}
+    if len(goals) != 1:
+        found = f"has {len(goals)}, {' and '.join(sorted(goals))}" if goals else "has none"
+        raise InvalidRecursion(f"a recursion has one item without indices, its goal, and {recursion.name} {found}")
+    arity = check_arity(rules)
+    domains = derive(rules, recursion.first)
+    rules = [_canonical(rule) for rule in rules]
+    classes = []
+    for count in (2, 1, 0):
+        chosen = [rule for rule in rules if len(rule.head.positions) == count]
+        classes += _classes(_KINDS[count], chosen, recursion.first, domains, widen)
+    for cell in classes:
+        _sort(cell, recursion.first, domains)
+    return Cells(recursion, classes, domains, arity, sizes)
+
+
+def renamed(ref: Ref, names: Mapping[str, Position]) -> Ref:
+    """The reference, with positions for names of positions."""
+
+    def at(x: Position) -> Position:
+        return names[x.name] + x.offset if x.name in names else x
+
+    symbols = tuple(Word(x.words, at(x.position)) if isinstance(x, Word) else x for x in ref.symbols)
+    return replace(ref, positions=tuple(map(at, ref.positions)), symbols=symbols)
+
+
+def names_in(ref: Ref) -> set[str]:
+    """Names of the positions that a reference knows."""
+    words = (x.position for x in ref.symbols if isinstance(x, Word))
+    return {x.name for x in (*ref.positions, *words)} - {""}
+
+
+def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
+    """The symbol variables that references know, each once."""
+    found = [x.row if isinstance(x, Entry) else x for ref in refs for x in ref.symbols]
+    return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+
+
+def _canonical(rule: Rule) -> Rule:
+    """The rule with (i, j) or (j) for the positions of its head."""
+    names: dict[str, Position] = {}
+    extra: list[Bound] = []
+    for here, x in zip((I, J)[2 - len(rule.head.positions) :], rule.head.positions, strict=True):
+        if x.name in ("", "n"):
+            extra += [*(here <= x).bounds, *(x <= here).bounds]
+        elif x.name in names:  # the same variable twice: RC[i, i]
+            other = names[x.name] + x.offset
+            extra += [*(here <= other).bounds, *(other <= here).bounds]
+        else:
+            names[x.name] = here - x.offset
+    for name in rule.positions:
+        if name not in names and name in ("i", "j"):
+            names[name] = Position(name + "_")
+    bounds = []
+    for b in rule.bounds:
+        at, other = (names.get(z, Position(z)) for z in (b.x, b.y))
+        bounds.append(Bound(at.name, other.name, b.most - at.offset + other.offset))
+    positions = (I, J)[2 - len(rule.head.positions) :]
+    head = replace(rule.head, positions=positions)
+    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra))
+
+
+def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domain], widen: bool) -> list[CellClass]:
+    if kind == "goal":
+        made = [CellClass(kind, 0, 0)]
+    else:
+        widths = []
+        for rule in rules:
+            bounds = _bounds(rule, first, domains)
+            if bounds.possible:
+                widths.append(_width(kind, bounds))
+        if not widths:
+            return []
+        least = min(low for low, _ in widths)
+        fixed = max((low for low, high in widths if low == high), default=least - 1)
+        made = [CellClass(kind, w, w) for w in range(least, fixed + 1)]
+        if any(high > fixed for _, high in widths):
+            made.append(CellClass(kind, None, fixed + 1))
+        if widen:
+            for rule in rules:
+                name = rule.head.table
+                domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
+    other = I if kind == "span" else ZERO
+    for cell in made:
+        limits: tuple[Bound, ...] = ()
+        if kind != "goal":
+            limits = (other + cell.least <= J).bounds
+            if cell.width is not None:
+                limits += (other + cell.width >= J).bounds
+        for rule in rules:
+            narrowed = replace(rule, bounds=rule.bounds + limits)
+            bounds = _bounds(narrowed, first, domains)
+            if bounds.possible:
+                _place(cell, narrowed, bounds)
+    return [cell for cell in made if cell.heads]
+
+
+def _bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds:
+    given = constraints(rule, first, domains)
+    assert given is not None  # all items have a proof
+    return Bounds([*rule.positions, "i", "j"], given)
+
+
+def _width(kind: Kind, bounds: Bounds) -> tuple[int, int]:
+    other = I if kind == "span" else ZERO
+    return bounds.least(J, other), bounds.most(J, other)
+
+
+def _place(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
+    """Make the rule a term of its head: ranges of its sums, and what stands inside of them."""
+    _check_order(cell, rule, bounds)
+    known = [x.name for x in cell.positions] + ["n", ""]
+    loops = []
+    for x in rule.positions:
+        if x in known:
+            continue
+        low, high = bounds.limits(x, known)
+        if len(low) == len(high) == 1 and bounds.equal(low[0], high[0]):
+            rule = replace(rule, factors=tuple(renamed(f, {x: low[0]}) for f in rule.factors))
+            continue
+        loops.append(Loop(x, low, high))
+        known.append(x)
+    summed = {loop.name for loop in loops}
+    symbols = [x for x in symbols_in(rule.factors) if x not in symbols_in([rule.head])]
+    inside = [f for f in rule.factors if names_in(f) & summed]
+    if not loops:  # a sum over symbols alone: of an HMM, say
+        inside = [f for f in rule.factors if set(symbols_in([f])) & set(symbols)]
+    outside = [f for f in rule.factors if f not in inside]
+    only_inside = tuple(x for x in symbols if x not in symbols_in(outside))
+    inner = None
+    if loops or only_inside:
+        free = tuple(x for x in symbols_in(inside) if x not in only_inside)
+        inner = Inner(tuple(loops), only_inside, tuple(inside), free)
+    else:
+        outside = list(rule.factors)
+    term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule)
+    head = next((h for h in cell.heads if h.ref == rule.head), None)
+    if head is None:
+        cell.heads.append(head := Head(rule.head))
+    head.terms.append(term)
+
+
+def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
+    """
+    :raises InvalidRecursion: if a factor may lie in a cell that is filled later.
+    """
+    for f in rule.items:
+        if not f.positions:
+            fits = cell.kind == "goal"
+        elif cell.kind == "goal":
+            fits = True
+        elif cell.kind == "point":
+            fits = bounds.least(J, f.positions[-1]) >= 0
+        elif len(f.positions) == 1:
+            fits = bounds.least(J, f.positions[0]) > 0
+        else:
+            fits = bounds.least(J, f.positions[1]) >= 0 and bounds.least(f.positions[0], I) >= 0
+        if not fits:
+            raise InvalidRecursion(
+                f"{rule} reads {f}, which need not lie within {rule.head}, so there is no order of filling"
+            )
+
+
+def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
+    """Put heads after all that they read of their own cell.
+
+    :raises InvalidRecursion: if there is no such order.
+    """
+    tables = [h.ref.table for h in cell.heads]
+    needs: dict[str, set[str]] = {table: set() for table in tables}
+    for head in cell.heads:
+        for term in head.terms:
+            for f in term.rule.items:
+                if (
+                    f.table in needs
+                    and _may_be_here(cell, term.rule, f, first, domains)
+                    and not _follows_list(term.rule, f)
+                ):
+                    needs[head.ref.table].add(f.table)
+    done: dict[str, None] = {}
+
+    def visit(table: str, path: tuple[str, ...]) -> None:
+        if table in path:
+            way = " and ".join(path[path.index(table) + 1 :])
+            raise InvalidRecursion(
+                f"{table} at a cell needs itself at the same cell{', by way of ' + way if way else ''}"
+            )
+        if table not in done:
+            for other in sorted(needs[table]):
+                visit(other, (*path, table))
+            done[table] = None
+
+    for table in tables:
+        visit(table, ())
+    order = list(done)
+    cell.heads.sort(key=lambda h: order.index(h.ref.table))
+
+
+def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
+    """Whether a factor can be in the cell of the rule's head."""
+    if len(f.positions) != len(cell.positions):
+        return False
+    equal = [b for x, y in zip(f.positions, cell.positions, strict=True) for b in (*(x <= y).bounds, *(y <= x).bounds)]
+    return _bounds(replace(rule, bounds=(*rule.bounds, *equal)), first, domains).possible
+
+
+def _follows_list(rule: Rule, f: Ref) -> bool:
+    """Whether the rows of a list give the order: X[i, j, A[r]] += unary[r] * X[i, j, B[r]], children first."""
+    rows = [{x.row for x in ref.symbols if isinstance(x, Entry)} for ref in (rule.head, f)]
+    return f.table == rule.head.table and bool(rows[0] & rows[1])
+
+
+__all__ = ["UNBOUNDED", "CellClass", "Cells", "Head", "Inner", "Loop", "Term", "lower", "renamed", "symbols_in"]

@@ -1,0 +1,133 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which elements of an item can have a proof: the least and the greatest width of spans, the range of points.
+
+Before, in the rules of the DMV: RO[i, j] and RC[i, j] for any i and j.
+After: RO and RC from width 0 on, IR and IL from width 1 on. A page says none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .bounds import UNBOUNDED, Bounds
+from .language import Bound, Constant, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Word
+
+ZERO = Position("")
+N = Position("n")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The least and the greatest j - i of a span (i, j), or j of a point; :data:`.UNBOUNDED` if only n bounds it."""
+
+    least: int
+    greatest: int
+
+    def __contains__(self, width: int) -> bool:
+        return self.least <= width <= self.greatest
+
+
+def specialized(recursion: Recursion) -> tuple[list[Rule], dict[str, tuple[Size, ...]]]:
+    """The rules, with an item for each constant where only constants stand: RO[i, j, 1] becomes RO_1[i, j].
+
+    So a family of items that a macro wrote out costs nothing: each member has a domain and a table of its own.
+
+    :returns: the rules, and the sizes of the symbols that are left to each item.
+    """
+    refs = [ref for rule in recursion.rules for ref in (rule.head, *rule.factors) if ref.is_item]
+    dense = {(r.table, a) for r in refs for a, x in enumerate(r.symbols) if not isinstance(x, Constant)}
+    sizes: dict[str, tuple[Size, ...]] = {}
+
+    def item(ref: Ref) -> Ref:
+        if not ref.is_item:
+            return ref
+        kept = [a for a in range(len(ref.symbols)) if (ref.table, a) in dense]
+        name = "_".join([ref.table, *(str(x) for a, x in enumerate(ref.symbols) if a not in kept)])
+        declared = recursion.tables[ref.table].sizes
+        sizes[name] = tuple(declared[a] for a in kept)
+        return replace(ref, table=name, symbols=tuple(ref.symbols[a] for a in kept))
+
+    rules = [replace(rule, head=item(rule.head), factors=tuple(map(item, rule.factors))) for rule in recursion.rules]
+    return rules, sizes
+
+
+def check_arity(rules: Sequence[Rule]) -> dict[str, int]:
+    """The number of positions of each table.
+
+    :raises InvalidRecursion: if it differs from one place to another, or an item has more than two.
+    """
+    arity: dict[str, int] = {}
+    for rule in rules:
+        for ref in (rule.head, *rule.factors):
+            count = len(ref.positions)
+            if ref.is_item and count > 2:
+                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and an item has at most two")
+            if arity.setdefault(ref.table, count) != count:
+                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and {arity[ref.table]} elsewhere")
+    return arity
+
+
+def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[Bound] | None:
+    """All that holds for the positions of an instance of a rule; None if a factor has no proof yet."""
+    found = [*rule.bounds, *_ordered(Position("", 1), N)]
+    for x in rule.positions:
+        found += [*_ordered(Position("", first), Position(x)), *_ordered(Position(x), N)]
+    for ref in (rule.head, *rule.factors):
+        for position in ref.positions:
+            found += [*_ordered(Position("", first if ref.is_item else 0), position), *_ordered(position, N)]
+        for symbol in ref.symbols:
+            if isinstance(symbol, Word):
+                found += [*_ordered(Position("", 1), symbol.position), *_ordered(symbol.position, N)]
+    for ref in rule.items:
+        if ref.table not in domains:
+            return None
+        found += within(ref, domains[ref.table])
+    return found
+
+
+def within(ref: Ref, domain: Domain) -> Iterator[Bound]:
+    """The constraints that a domain puts on the positions of an item."""
+    if ref.positions:
+        a, b = (ZERO, *ref.positions)[-2:]
+        yield from _ordered(a + domain.least, b)
+        if domain.greatest < UNBOUNDED:
+            yield from _ordered(b, a + domain.greatest)
+
+
+def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
+    """The domains of all items: from what has a proof without items, by rules, to a fixed point.
+
+    :raises InvalidRecursion: if an item is never proved, or its width has no lower bound.
+    """
+    found: dict[str, Domain] = {}
+    changes: dict[str, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        for rule in rules:
+            given = constraints(rule, first, found)
+            bounds = None if given is None else Bounds(rule.positions, given)
+            if bounds is None or not bounds.possible:
+                continue
+            name = rule.head.table
+            a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
+            old = found.get(name, Domain(UNBOUNDED, -UNBOUNDED))
+            new = Domain(min(old.least, bounds.least(b, a)), max(old.greatest, bounds.most(b, a)))
+            if new != old:
+                changes[name] = changes.get(name, 0) + 1
+                if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
+                    new = replace(new, greatest=UNBOUNDED)
+                if changes[name] > 50:
+                    raise InvalidRecursion(f"{rule}: the width of {name} has no lower bound")
+                found[name], changed = new, True
+    for rule in rules:
+        for ref in (rule.head, *rule.items):
+            if ref.table not in found:
+                raise InvalidRecursion(f"{rule}: no rule without items leads to {ref.table}, so it is never proved")
+    return found
+
+
+def _ordered(a: Position, b: Position) -> Iterator[Bound]:
+    yield from (a <= b).bounds

@@ -1,0 +1,189 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A recursion that runs: compiled functions, and what they are called with."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import derivations, scalar
+from .cells import Cells, lower
+from .language import Recursion
+from .layout import Layout
+from .machine import llvm, objects
+from .machine.statements import Function
+
+Numbers = Any  # a numpy array
+
+PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
+
+
+@functools.lru_cache(maxsize=1)
+def _compiler() -> str:
+    """A hash of the compiler itself."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+
+
+def compiled(
+    recursion: Recursion, make: Callable[[Cells], Sequence[Function]], dtype: str, lanes: int
+) -> objects.Compiled:
+    """Functions of a recursion, from the cache or made now."""
+
+    def text() -> tuple[str, dict[str, list[str]]]:
+        functions = make(lower(recursion))
+        return llvm.assembly(functions, dtype, lanes), {f.name: [p.name for p in f.parameters] for f in functions}
+
+    source = "\n".join([recursion.key(), f"{make.__module__}.{make.__qualname__}", dtype, str(lanes), _compiler()])
+    return objects.load(source, text)
+
+
+def _functions(cells: Cells) -> list[Function]:
+    return [scalar.log_counts(cells), derivations.best(cells), derivations.draw(cells)]
+
+
+@dataclass
+class Sentences:
+    """What a recursion is run on.
+
+    :param lengths: numbers of words, shape ``(B,)``.
+    :param weights: log weights by table, shape ``(B, *axes)`` or ``(1, *axes)``, positions first.
+    :param words: by name, shape ``(B, n)``.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    """
+
+    lengths: Numbers
+    weights: Mapping[str, Numbers]
+    words: Mapping[str, Numbers]
+    sizes: Mapping[str, int]
+    lists: Mapping[str, Numbers]
+
+    def values(self) -> dict[str, Any]:
+        """The parameters that all functions have."""
+        n = int(self.lengths.max(initial=1))
+        found: dict[str, Any] = {"pitch": n + 1, "lengths": _int64(self.lengths)}
+        found |= {f"size.{name}": size for name, size in self.sizes.items()}
+        found |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
+        for name, words in self.words.items():
+            found[f"words.{name}"] = _int64(words)
+            found[f"words.{name}.b"] = words.shape[1]
+        for name, table in self.weights.items():
+            found |= _strided(name, table, ("b", *range(table.ndim - 1)))
+            if len(table) == 1:
+                found[f"{name}.b"] = 0
+        return found
+
+
+class ScalarEngine:
+    """One sentence at a time in logarithms, see :mod:`.scalar`.
+
+    :param recursion: the rules.
+    :param dtype: of the weights, ``float64`` or ``float32``.
+    """
+
+    def __init__(self, recursion: Recursion, dtype: str = "float64") -> None:
+        self.recursion, self.dtype = recursion, np.dtype(dtype)
+        self.cells = lower(recursion)
+        self.layout = Layout(self.cells)
+        self._functions = compiled(recursion, _functions, dtype, 8)
+
+    def log_counts(
+        self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
+    ) -> tuple[Numbers, dict[str, Numbers]]:
+        """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
+        B = len(given.lengths)
+        values = given.values() | self._sentences(B)
+        log_z = np.empty(B)
+        outputs: dict[str, Numbers] = {}
+        shared = counts and any(len(table) == 1 for table in given.weights.values()) and B > 1
+        values["parts"] = min(PARTS, B) if shared else B
+        for w in self.layout.weights:
+            table = given.weights[w.name]
+            own = len(table) == B and not (shared and len(table) == 1)
+            shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
+            out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
+            values |= _strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1)))
+            if own:
+                values[f"out.{w.name}.part"] = 0
+            else:
+                values[f"out.{w.name}.b"] = 0
+        values |= self._chart(given, 1)
+        values |= {
+            "log_z": log_z,
+            "with_counts": int(counts),
+            "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
+            "given": np.empty(len(values["chart"])),
+        }
+        self._functions("log_counts", values)
+        return log_z, {name: out.sum(0) for name, out in outputs.items()} if counts else {}
+
+    def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
+        """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
+
+        :param trace: by table, a number to begin with and the strides of the axes, which make a number of an element.
+            Elements of other tables are not written.
+        """
+        B = len(given.lengths)
+        scores = np.empty((k, B))
+        values = given.values() | self._sentences(B) | self._chart(given, k)
+        values |= {"k": k, "batch": B, "scores": scores}
+        found = self._trace(values, given, trace, (k, B, width))
+        self._functions("best", values)
+        return scores, found
+
+    def draw(
+        self, given: Sentences, number: int, seed: int, trace: Mapping[str, Sequence[int]], width: int
+    ) -> tuple[Numbers, Numbers]:
+        """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
+        B = len(given.lengths)
+        log_z = np.empty(B)
+        values = given.values() | self._sentences(B) | self._chart(given, 1)
+        values |= {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
+        found = self._trace(values, given, trace, (number, B, width))
+        self._functions("draw", values)
+        return log_z, found
+
+    def _sentences(self, B: int) -> dict[str, Any]:
+        return {"order": np.arange(B), "count": B, "parts": B, "turns": np.zeros(1, np.int64)}
+
+    def _chart(self, given: Sentences, k: int) -> dict[str, Any]:
+        pitch = int(given.lengths.max(initial=1)) + 1
+        count = 0
+        for name, sizes in self.cells.sizes.items():
+            symbols = math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
+            count += pitch ** self.cells.arity[name] * symbols
+        return {"chart": np.empty(count * k)}
+
+    def _trace(
+        self, values: dict[str, Any], given: Sentences, trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]
+    ) -> Numbers:
+        found = np.full(shape, -1, np.int64)
+        values |= {"trace": found, "trace.width": shape[-1]}
+        for w in self.layout.weights:
+            numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
+            values |= {f"trace.{w.name}": numbers[0]}
+            values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(numbers[1:])}
+        pitch = values["pitch"]
+        symbols = [math.prod(s if isinstance(s, int) else given.sizes[s] for s in x) for x in self.cells.sizes.values()]
+        width = 4 + max(map(len, self.cells.sizes.values()), default=0)
+        most = max(len(rule.items) for rule in self.recursion.rules)
+        values["agenda"] = np.zeros((most * pitch * sum(symbols) + 2) * width, np.int64)
+        return found
+
+
+def _strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, Any]:
+    strides = {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
+    return {name: table, **strides}
+
+
+def _int64(array: Any) -> Numbers:
+    return np.ascontiguousarray(array, np.int64)

@@ -1,0 +1,159 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Loops over the cells of a chart, and over the instances of the rules that prove an item.
+
+All programs that look at one sentence at a time are made of these loops: logarithms of sums, posteriors, the best
+derivations, draws. They differ in what they do at an instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from .cells import CellClass, Head, Term
+from .language import Constant, Entry, Position, Ref, Variable
+from .layout import Layout
+from .machine.statements import Code, Expression, Name, equal, greatest, least
+
+HERE = "here"  # the prefix of variables that hold the symbols of an item at hand
+
+
+@dataclass
+class Enumeration:
+    """Code that goes through a chart.
+
+    :param layout: of the recursion.
+    :param code: to which loops are added.
+    """
+
+    layout: Layout
+    code: Code
+
+    # ------------------------------------------------------------------ cells
+
+    def upwards(self, visit: Callable[[CellClass], None]) -> None:
+        """All cells in the order of filling."""
+        cells, code, first = self.layout.cells, self.code, self.layout.cells.first
+        spans, points = cells.of("span"), cells.of("point")
+        if spans or points:
+            with code.loop("at.j", first, Name("n", "int") + 1) as j:
+                for cell in spans:
+                    with self._span(cell, j, upwards=True):
+                        visit(cell)
+                for cell in points:
+                    with self._point(cell, j):
+                        visit(cell)
+        for cell in cells.of("goal"):
+            visit(cell)
+
+    def downwards(self, visit: Callable[[CellClass], None]) -> None:
+        """All cells, in the reverse order."""
+        cells, code, first = self.layout.cells, self.code, self.layout.cells.first
+        for cell in cells.of("goal"):
+            visit(cell)
+        spans, points = cells.of("span"), cells.of("point")
+        if spans or points:
+            with code.loop("at.j", Name("n", "int"), first - 1, -1) as j:
+                for cell in reversed(points):
+                    with self._point(cell, j):
+                        visit(cell)
+                for cell in reversed(spans):
+                    with self._span(cell, j, upwards=False):
+                        visit(cell)
+
+    @contextmanager
+    def _span(self, cell: CellClass, j: Expression, upwards: bool) -> Iterator[None]:
+        first = self.layout.cells.first
+        if cell.width is not None:
+            i = self.code.set("at.i", j - cell.width)
+            with self.code.when(i >= first):
+                yield
+        elif upwards:
+            with self.code.loop("at.i", j - cell.least, first - 1, -1):
+                yield
+        else:
+            with self.code.loop("at.i", first, j - cell.least + 1):
+                yield
+
+    @contextmanager
+    def _point(self, cell: CellClass, j: Expression) -> Iterator[None]:
+        with self.code.when(equal(j, cell.least) if cell.width is not None else j >= cell.least):
+            yield
+
+    # ------------------------------------------------------------------ items and instances
+
+    @contextmanager
+    def symbols(self, head: Head) -> Iterator[Ref]:
+        """A loop over the symbols of a head that are not left to its instances; yields the item at hand.
+
+        Where a list of rules names the symbol, the rows of the list are its instances, and there is no loop: the item
+        is then that of the row.
+        """
+        with ExitStack() as stack:
+            for x in dict.fromkeys(x for x in head.ref.symbols if isinstance(x, Variable)):
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+            yield head.ref
+
+    @contextmanager
+    def rows(self, head: Head) -> Iterator[None]:
+        """A loop over the rows of lists that name symbols of a head."""
+        with ExitStack() as stack:
+            for x in dict.fromkeys(x.row for x in head.ref.symbols if isinstance(x, Entry)):
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+            yield
+
+    def instances(self, head: Head, visit: Callable[[Term], None]) -> None:
+        """All instances of the terms of a head whose symbols are known."""
+        known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
+        for term in head.terms:
+            with ExitStack() as stack:
+                for loop in term.loops:
+                    low = self._extreme(loop.low, greatest)
+                    high = self._extreme(loop.high, least)
+                    stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
+                for x in dict.fromkeys(term.all_symbols):
+                    if x not in known:
+                        stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+                visit(term)
+
+    def _extreme(
+        self, limits: tuple[Position, ...], choose: Callable[[Expression, Expression], Expression]
+    ) -> Expression:
+        found = self.layout.position(limits[0])
+        for x in limits[1:]:
+            found = choose(found, self.layout.position(x))
+        return found
+
+    # ------------------------------------------------------------------ from an item to its head
+
+    @contextmanager
+    def matching(self, head: Head) -> Iterator[None]:
+        """Code for the item at hand, whose symbols are in variables, if it is one of this head's.
+
+        Positions are in ``at.i`` and ``at.j`` already.
+        """
+        with ExitStack() as stack:
+            bound: set[Variable] = set()
+            for a, x in enumerate(head.ref.symbols):
+                here = Name(f"{HERE}.{a}", "int")
+                if isinstance(x, Variable) and x not in bound:
+                    bound.add(x)
+                    self.code.set(f"sym.{x.name}", here)
+                    continue
+                if isinstance(x, Entry) and x.row not in bound:
+                    bound.add(x.row)
+                    stack.enter_context(self.code.loop(f"sym.{x.row.name}", 0, self.layout.size(x.row.size)))
+                stack.enter_context(self.code.when(equal(self.layout.symbol(x), here)))
+            yield
+
+    def item_here(self, ref: Ref) -> Ref:
+        """The reference with the symbols of the item at hand."""
+        return replace(ref, symbols=tuple(Variable(f"{HERE}.{a}", 1) for a in range(len(ref.symbols))))
+
+
+def needs_accumulation(cell: CellClass, table: str) -> bool:
+    """Whether several heads, or rows of a list, add to the same element of a table."""
+    heads = [h for h in cell.heads if h.ref.table == table]
+    return len(heads) > 1 or any(not isinstance(x, (Variable, Constant)) for x in heads[0].ref.symbols)

@@ -1,0 +1,208 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The meaning of a recursion: every instance of every rule, and their value in any semiring.
+
+Slow and plain: positions and symbols are enumerated, what has a proof is found by forward chaining, and no domain,
+range or order of the compiler is asked. So it is what compiled code is tested against.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Generic, TypeVar
+
+from .language import Constant, Entry, InvalidRecursion, Recursion, Ref, Rule, Variable, Word
+
+Value = TypeVar("Value")
+Key = tuple[str, tuple[int, ...]]  # a table and the indices of an element
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A rule with numbers for all of its indices."""
+
+    head: Key
+    weights: tuple[Key, ...]
+    items: tuple[Key, ...]
+    rule: Rule
+
+
+class Semiring(Generic[Value]):
+    """Numbers by default: sums, products, and weights as they are."""
+
+    zero: Any = 0.0
+    one: Any = 1.0
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def times(self, a: Any, b: Any) -> Any:
+        return a * b
+
+    def weight(self, key: Key, value: float) -> Any:
+        return value
+
+
+class Reals(Semiring[float]):
+    """Sums of products of weights."""
+
+
+class Best(Semiring[float]):
+    """The greatest product."""
+
+    def plus(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+class Derivations(Semiring[list[tuple[float, tuple[Key, ...]]]]):
+    """All derivations, as pairs of their product and their weights' keys, or the k best of them.
+
+    :param k: how many to keep, best first; None for all.
+    """
+
+    zero: Any = ()
+    one: Any = ((1.0, ()),)
+
+    def __init__(self, k: int | None = None) -> None:
+        self.k = k
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return self._kept([*a, *b])
+
+    def times(self, a: Any, b: Any) -> Any:
+        return self._kept([(v * w, (*s, *t)) for v, s in a for w, t in b])
+
+    def weight(self, key: Key, value: float) -> Any:
+        return ((value, (key,)),)
+
+    def _kept(self, found: list[Any]) -> Any:
+        return tuple(found if self.k is None else sorted(found, key=lambda pair: -pair[0])[: self.k])
+
+
+class Entropy(Semiring[tuple[float, float]]):
+    """Pairs (Z, sum over derivations of w log w), so that the entropy is log Z - r / Z (Li and Eisner 2009)."""
+
+    zero: Any = (0.0, 0.0)
+    one: Any = (1.0, 0.0)
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return a[0] + b[0], a[1] + b[1]
+
+    def times(self, a: Any, b: Any) -> Any:
+        return a[0] * b[0], a[0] * b[1] + a[1] * b[0]
+
+    def weight(self, key: Key, value: float) -> Any:
+        return value, value * math.log(value) if value > 0 else 0.0
+
+
+class Grounded:
+    """All instances of the rules for one sentence, whose items have proofs.
+
+    :param recursion: the rules.
+    :param n: length of the sentence.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules, by name.
+    :param words: the words of the sentence, 0-based in this sequence, by name.
+    """
+
+    def __init__(
+        self,
+        recursion: Recursion,
+        n: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Sequence[int]] | None = None,
+        words: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.recursion, self.n = recursion, n
+        self.sizes, self.lists, self.words = dict(sizes or {}), dict(lists or {}), dict(words or {})
+        found = [x for rule in recursion.rules for x in self._instances(rule)]
+        proved: set[Key] = set()
+        while True:
+            more = {x.head for x in found if x.head not in proved and proved.issuperset(x.items)}
+            if not more:
+                break
+            proved |= more
+        self.instances: dict[Key, list[Instance]] = {key: [] for key in sorted(proved)}
+        """What proves each item, by its key."""
+        for x in found:
+            if proved.issuperset(x.items):
+                self.instances[x.head].append(x)
+        before = {key: {item for x in chosen for item in x.items} for key, chosen in self.instances.items()}
+        try:
+            self.order: list[Key] = list(TopologicalSorter(before).static_order())
+        except CycleError as error:
+            name, indices = error.args[1][0]
+            raise InvalidRecursion(f"{name}[{', '.join(map(str, indices))}] needs itself") from None
+
+    def values(self, semiring: Semiring[Any], weights: Mapping[str, Any]) -> dict[Key, Any]:
+        """The values of all items that have a proof.
+
+        :param weights: by table, a function of the indices or an array over them.
+        """
+        found: dict[Key, Any] = {}
+        for key in self.order:
+            total = semiring.zero
+            for x in self.instances[key]:
+                value = semiring.one
+                for name, indices in x.weights:
+                    table = weights[name]
+                    number = float(table(*indices) if callable(table) else table[indices])
+                    value = semiring.times(value, semiring.weight((name, indices), number))
+                for item in x.items:
+                    value = semiring.times(value, found[item])
+                total = semiring.plus(total, value)
+            found[key] = total
+        return found
+
+    def goal(self, semiring: Semiring[Any], weights: Mapping[str, Any]) -> Any:
+        """The value of the goal: log Z's Z, the best derivation, all of them, as the semiring has it."""
+        return self.values(semiring, weights).get((self.recursion.goal, ()), semiring.zero)
+
+    def _instances(self, rule: Rule) -> Iterator[Instance]:
+        names = rule.positions
+        variables = rule.variables
+        for places in itertools.product(range(self.recursion.first, self.n + 1), repeat=len(names)):
+            at: dict[str, int] = {"": 0, "n": self.n, **dict(zip(names, places, strict=True))}
+            if any(at[b.x] - at[b.y] > b.most for b in rule.bounds):
+                continue
+            for symbols in itertools.product(*(range(self._size(v)) for v in variables)):
+                rows = dict(zip(variables, symbols, strict=True))
+                keys = [self._key(ref, at, rows) for ref in (rule.head, *rule.factors)]
+                if None in keys:
+                    continue
+                given = [k for k in keys if k is not None]
+                pairs = list(zip(rule.factors, given[1:], strict=True))
+                weights = tuple(k for ref, k in pairs if not ref.is_item)
+                yield Instance(given[0], weights, tuple(k for ref, k in pairs if ref.is_item), rule)
+
+    def _size(self, variable: Variable) -> int:
+        return variable.size if isinstance(variable.size, int) else self.sizes[variable.size]
+
+    def _key(self, ref: Ref, at: Mapping[str, int], rows: Mapping[Variable, int]) -> Key | None:
+        """The element, or None where there is none: beyond the sentence."""
+        positions = [at[x.name] + x.offset for x in ref.positions]
+        if any(not (self.recursion.first if ref.is_item else 0) <= x <= self.n for x in positions):
+            return None
+        symbols = []
+        for x in ref.symbols:
+            if isinstance(x, Constant):
+                symbols.append(x.value)
+            elif isinstance(x, Variable):
+                symbols.append(rows[x])
+            elif isinstance(x, Entry):
+                symbols.append(int(self.lists[x.column][rows[x.row]]))
+            else:
+                assert isinstance(x, Word)
+                position = at[x.position.name] + x.position.offset
+                if not 1 <= position <= self.n:
+                    return None
+                symbols.append(int(self.words[x.words][position - 1]))
+        return ref.table, (*positions, *symbols)
+
+
+__all__ = ["Best", "Derivations", "Entropy", "Grounded", "Instance", "Key", "Reals", "Semiring"]

@@ -1,0 +1,486 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The language of recursions: items, weights, and rules that are sums of products.
+
+A recursion is a Python function that adds rules to the :class:`Recursion` it is given. They read as in a paper:
+
+    IR[i, j] += arc[i, j] * RC[i, k] * LC[k + 1, j]
+
+says that for all i and j the value of the item IR over i .. j grows by the sum over k of a product. Positions are the
+words 1 .. n of a sentence, or the fence posts 0 .. n between them. An index that stands on the right alone is summed
+over; its range is found from the rules. Python's own loops and functions serve as macros.
+
+Nothing is computed here. A mistake that can be seen without numbers is an :class:`InvalidRecursion` in one sentence.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+__all__ = ["InvalidRecursion", "Recursion"]
+
+Size = int | str  # of an axis of symbols: a number, or the name of one that is given with the weights
+
+
+class InvalidRecursion(ValueError):
+    """A rule that means nothing, or rules that cannot be evaluated in any order."""
+
+
+# ---------------------------------------------------------------------- indices
+
+
+@dataclass(frozen=True)
+class Position:
+    """A variable, the length (``n``) or nothing (a constant), plus an offset."""
+
+    name: str
+    offset: int = 0
+
+    def __add__(self, steps: int) -> Position:
+        return replace(self, offset=self.offset + _whole(steps, self))
+
+    def __sub__(self, steps: int) -> Position:
+        return replace(self, offset=self.offset - _whole(steps, self))
+
+    __radd__ = __add__
+
+    def __le__(self, other: Position | int) -> Bracket:
+        other = _position(other)
+        return Bracket((Bound(self.name, other.name, other.offset - self.offset),))
+
+    def __lt__(self, other: Position | int) -> Bracket:
+        return self + 1 <= other
+
+    def __ge__(self, other: Position | int) -> Bracket:
+        return _position(other) <= self
+
+    def __gt__(self, other: Position | int) -> Bracket:
+        return _position(other) < self
+
+    def __str__(self) -> str:
+        if not self.name:
+            return str(self.offset)
+        sign = "-" if self.offset < 0 else "+"
+        return f"{self.name} {sign} {abs(self.offset)}" if self.offset else self.name
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``x - y <= most`` for two names; the name of a constant is empty."""
+
+    x: str
+    y: str
+    most: int
+
+    def __str__(self) -> str:
+        if self.most < 0:
+            return f"{Position(self.x, -self.most - 1)} < {Position(self.y)}"
+        return f"{Position(self.x)} <= {Position(self.y, self.most)}"
+
+    def negated(self) -> Bound:
+        return Bound(self.y, self.x, -self.most - 1)
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Iverson's bracket of a conjunction: one where all bounds hold, else zero."""
+
+    bounds: tuple[Bound, ...]
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self) * other
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum(_sum(self).products + _sum(other).products)
+
+    def __bool__(self) -> bool:
+        raise InvalidRecursion(
+            "a comparison of positions has no truth value while rules are written: "
+            "write (i < k) * (k < j) for i < k < j, and two rules for an if"
+        )
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A symbol that runs over ``size`` values."""
+
+    name: str
+    size: Size
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A symbol that is given by its number."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A symbol that a list of rules names: the entry of one of its columns in row ``row``."""
+
+    column: str
+    row: Variable
+
+    def __str__(self) -> str:
+        return f"{self.column}[{self.row}]"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A symbol that the sentence names: its word at a position."""
+
+    words: str
+    position: Position
+
+    def __str__(self) -> str:
+        return f"{self.words}[{self.position}]"
+
+
+Symbol = Variable | Constant | Entry | Word
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a list of rules, whose entries are symbols."""
+
+    name: str
+    rows: Size
+
+    def __getitem__(self, row: Any) -> Entry:
+        if not isinstance(row, Variable) or row.size != self.rows:
+            raise InvalidRecursion(f"{self.name}[{row}]: the index of a column is a symbol of size {self.rows!r}")
+        return Entry(self.name, row)
+
+    __iter__ = None
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of the sentence, as symbols."""
+
+    name: str
+
+    def __getitem__(self, position: Any) -> Word:
+        if not isinstance(position, (Position, int)):
+            raise InvalidRecursion(f"{self.name}[{position}]: the index of a word is a position")
+        return Word(self.name, _position(position))
+
+    __iter__ = None
+
+
+# ---------------------------------------------------------------------- references, products, sums
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An item or a weight at its indices: positions first, then symbols."""
+
+    table: str
+    is_item: bool
+    positions: tuple[Position, ...]
+    symbols: tuple[Any, ...]  # of Symbol; of Bracket while a rule is written
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self) * other
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum(_sum(self).products + _sum(other).products)
+
+    def __iadd__(self, other: Any) -> Pending:
+        return Pending(self, _sum(other))
+
+    def __str__(self) -> str:
+        return f"{self.table}[{', '.join(map(str, (*self.positions, *self.symbols))) or '()'}]"
+
+
+@dataclass(frozen=True)
+class Product:
+    factors: tuple[Ref, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Sum):
+            return _sum(self) * other
+        other = _product(other)
+        return Product(self.factors + other.factors, self.bounds + other.bounds)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum(_sum(self).products + _sum(other).products)
+
+    def __str__(self) -> str:
+        parts = [str(f) for f in self.factors] + [f"({b})" for b in self.bounds]
+        return " * ".join(parts if self.factors else ["1", *parts])
+
+
+@dataclass(frozen=True)
+class Sum:
+    products: tuple[Product, ...]
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum(self.products + _sum(other).products)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Sum:
+        return Sum(tuple(a * b for a in self.products for b in _sum(other).products))
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The right side of ``+=``, on its way to the table on the left."""
+
+    head: Ref
+    body: Sum
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The head grows by the product of the factors, summed over all indices that the head lacks."""
+
+    head: Ref
+    factors: tuple[Ref, ...]
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def items(self) -> tuple[Ref, ...]:
+        return tuple(f for f in self.factors if f.is_item)
+
+    @property
+    def weights(self) -> tuple[Ref, ...]:
+        return tuple(f for f in self.factors if not f.is_item)
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Names of all position variables."""
+        found = [x.name for f in (self.head, *self.factors) for x in _positions(f)]
+        found += [x for b in self.bounds for x in (b.x, b.y)]
+        return tuple(dict.fromkeys(x for x in found if x not in ("", "n")))
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All symbol variables."""
+        found = [x.row if isinstance(x, Entry) else x for f in (self.head, *self.factors) for x in f.symbols]
+        return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+
+    def __str__(self) -> str:
+        return f"{self.head} += {Product(self.factors, self.bounds)}"
+
+
+class Table:
+    """A family of items or of weights; its elements are written ``table[positions, symbols]``."""
+
+    __iter__ = None
+
+    def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
+        self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
+
+    def __getitem__(self, index: Any) -> Ref:
+        index = index if isinstance(index, tuple) else (index,)
+        count = len(index) - len(self.sizes)
+        written = f"{self.name}[{', '.join(map(str, index)) or '()'}]"
+        if count < 0:
+            raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
+        for x in index[:count]:
+            if not isinstance(x, (Position, int)) or isinstance(x, bool):
+                raise InvalidRecursion(f"{written}: index {x} stands where {self.name} has a position")
+        symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
+        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, Pending):
+            raise InvalidRecursion(f"a rule for {self[index]} is written with +=, not with =")
+        self._page._add(value)
+
+
+# ---------------------------------------------------------------------- recursions
+
+
+@dataclass
+class Recursion:
+    """Rules, and the tables that they speak of. Made by a function under :func:`.recursion`.
+
+    :param name: what messages call it.
+    :param first: the first position: 1 for words, 0 for fence posts.
+    """
+
+    name: str
+    first: int = 1
+    rules: list[Rule] = field(default_factory=list, init=False)
+    tables: dict[str, Table] = field(default_factory=dict, init=False)
+    formulas: Callable[[], str] | None = field(default=None, init=False)
+    _names: dict[str, str] = field(default_factory=dict, init=False)
+
+    @property
+    def n(self) -> Position:
+        """The length of the sentence: the last position."""
+        return Position("n")
+
+    def positions(self, names: str) -> Any:
+        """Position variables, by names that blanks separate."""
+        return self._declare(names, "position", Position)
+
+    def symbols(self, names: str, size: Size) -> Any:
+        """Symbol variables that run over ``size`` values, a number or the name of one."""
+        return self._declare(names, "symbol", lambda name: Variable(name, _size(name, size)))
+
+    def items(self, names: str, *sizes: Size) -> Any:
+        """Items over at most two positions, and over symbols of these sizes. The one without any index is the goal."""
+        return self._declare(names, "item", lambda name: self._table(name, True, sizes))
+
+    def weights(self, names: str, *sizes: Size) -> Any:
+        """Weights over any positions, and over symbols of these sizes."""
+        return self._declare(names, "weight", lambda name: self._table(name, False, sizes))
+
+    def columns(self, names: str, rows: Size) -> Any:
+        """Columns of a list of rules with ``rows`` rows: ``A[r]`` is the symbol that row r has in column A."""
+        return self._declare(names, "column", lambda name: Column(name, _size(name, rows)))
+
+    def words(self, name: str) -> Words:
+        """The words of the sentence as symbols: ``w[i]`` is the word at position i."""
+        words: Words = self._declare(name, "words", Words)
+        return words
+
+    def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
+        found = []
+        for name in names.split():
+            if not name.isidentifier() or name == "n":
+                raise InvalidRecursion(f"{name!r} cannot be the name of a {kind}")
+            if name in self._names:
+                raise InvalidRecursion(f"{name} is declared twice, as {self._names[name]} and as {kind}")
+            self._names[name] = kind
+            found.append(make(name))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...]) -> Table:
+        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes))
+        return self.tables[name]
+
+    def _add(self, pending: Pending) -> None:
+        head = pending.head
+        if not head.is_item:
+            raise InvalidRecursion(f"{head.table} is a weight, so no rule may add to it")
+        for product in pending.body.products:
+            for factors, bounds in _without_brackets(product):
+                self._check_names(rule := Rule(head, factors, bounds))
+                self.rules.append(rule)
+
+    def _check_names(self, rule: Rule) -> None:
+        """
+        :raises InvalidRecursion: if an index comes from another recursion.
+        """
+        kinds = {**dict.fromkeys(rule.positions, "position"), **{v.name: "symbol" for v in rule.variables}}
+        kinds |= {x.column: "column" for f in (rule.head, *rule.factors) for x in f.symbols if isinstance(x, Entry)}
+        kinds |= {f.table: "item" if f.is_item else "weight" for f in (rule.head, *rule.factors)}
+        for name, kind in kinds.items():
+            if self._names.get(name) != kind:
+                raise InvalidRecursion(f"{rule}: {name} is not a {kind} of {self.name}")
+
+    @property
+    def goal(self) -> str:
+        """The item without indices."""
+        return next(rule.head.table for rule in self.rules if not rule.head.positions and not rule.head.symbols)
+
+    def key(self) -> str:
+        """All that decides which numbers the recursion gives: equal keys, equal recursions."""
+        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else 'weight'}" for t in self.tables.values())
+        return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
+
+    def __str__(self) -> str:
+        """The rules, one a line."""
+        return "\n".join(map(str, self.rules))
+
+    def _repr_latex_(self) -> str | None:
+        return None if self.formulas is None else self.formulas()
+
+
+# ---------------------------------------------------------------------- what is written becomes what is meant
+
+
+def _without_brackets(product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...]]]:
+    """A bracket as an index, ``stop[i, i < j]``, stands for a rule where it is one and others where it is zero."""
+    places = [(f, a) for f, ref in enumerate(product.factors) for a, x in enumerate(ref.symbols) if _is_bracket(x)]
+    for values in itertools.product((1, 0), repeat=len(places)):
+        factors, cases = list(product.factors), []
+        for (f, a), value in zip(places, values, strict=True):
+            symbols = list(factors[f].symbols)
+            bracket, symbols[a] = symbols[a], Constant(value)
+            factors[f] = replace(factors[f], symbols=tuple(symbols))
+            cases.append(bracket.bounds if value else tuple(b.negated() for b in bracket.bounds))
+        yield tuple(factors), product.bounds + tuple(b for bounds in cases for b in bounds)
+
+
+def _is_bracket(x: Any) -> bool:
+    return isinstance(x, Bracket)
+
+
+def _positions(ref: Ref) -> Iterator[Position]:
+    yield from ref.positions
+    yield from (x.position for x in ref.symbols if isinstance(x, Word))
+
+
+def _position(x: Any) -> Position:
+    if isinstance(x, Position):
+        return x
+    if isinstance(x, int) and not isinstance(x, bool):
+        return Position("", x)
+    raise InvalidRecursion(f"{x} is not a position")
+
+
+def _symbol(x: Any, size: Size, written: str) -> Any:
+    if isinstance(x, bool) or not isinstance(x, (int, Variable, Entry, Word, Bracket)):
+        raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
+    if isinstance(x, int):
+        if x < 0 or (isinstance(size, int) and x >= size):
+            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {size} - 1")
+        return Constant(x)
+    if isinstance(x, Variable) and x.size != size:
+        raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
+    if isinstance(x, Bracket) and (size != 2 or len(x.bounds) != 1):
+        raise InvalidRecursion(f"{written}: a comparison is an index of an axis of size 2, and a single one")
+    return x
+
+
+def _size(name: str, size: Size) -> Size:
+    if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
+        raise InvalidRecursion(f"a size of {name} must be a positive number or the name of one, not {size!r}")
+    return size
+
+
+def _whole(x: Any, position: Position) -> int:
+    if isinstance(x, bool) or not isinstance(x, int):
+        raise InvalidRecursion(f"only whole numbers are added to position {position}, not {x}")
+    return x
+
+
+def _product(x: Any) -> Product:
+    if isinstance(x, Product):
+        return x
+    if isinstance(x, Ref):
+        return Product((x,))
+    if isinstance(x, Bracket):
+        return Product((), x.bounds)
+    if isinstance(x, int) and x == 1:
+        return Product()
+    raise InvalidRecursion(f"{x!s} is no factor of a rule: factors are items, weights, comparisons and 1")
+
+
+def _sum(x: Any) -> Sum:
+    return x if isinstance(x, Sum) else Sum((_product(x),))

@@ -1,0 +1,142 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled function is called with, and where the numbers of a recursion lie.
+
+All functions of a recursion take their parameters in one order. A weight of any shape is an address and a stride for
+each axis, so that one table for all sentences, one for each, and a single number are the same to the compiled code:
+strides of zero repeat a number. The names of parameters are
+
+    n, b                     length and number of the sentence at hand (variables, not parameters)
+    pitch                    positions of the longest sentence, plus one
+    size.S                   the number of symbols S
+    list.A, words.w          columns of lists of rules; words of all sentences, and the stride of words
+    arc, arc.b, arc.0, ...   a table of weights, its stride by sentence and by axis
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .cells import Cells
+from .language import Constant, Entry, Position, Ref, Size, Variable, Word
+from .machine.statements import Array, Code, Element, Expression, Name, value
+
+
+@dataclass(frozen=True)
+class WeightTable:
+    """A table of weights that a recursion speaks of."""
+
+    name: str
+    num_positions: int
+    sizes: tuple[Size, ...]
+
+    @property
+    def num_axes(self) -> int:
+        return self.num_positions + len(self.sizes)
+
+
+@dataclass
+class Layout:
+    """Names, indices and addresses in compiled code."""
+
+    cells: Cells
+
+    @cached_property
+    def weights(self) -> list[WeightTable]:
+        found = []
+        for name, table in self.cells.recursion.tables.items():
+            if not table.is_item and name in self.cells.arity:
+                found.append(WeightTable(name, self.cells.arity[name], table.sizes))
+        return found
+
+    def _symbols(self) -> list[object]:
+        refs = (f for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors))
+        return [x for ref in refs for x in ref.symbols]
+
+    @cached_property
+    def words(self) -> list[str]:
+        return sorted({x.words for x in self._symbols() if isinstance(x, Word)})
+
+    @cached_property
+    def lists(self) -> list[str]:
+        return sorted({x.column for x in self._symbols() if isinstance(x, Entry)})
+
+    @cached_property
+    def sizes(self) -> list[str]:
+        """Names of sizes that are given with the weights."""
+        found = {s for sizes in self.cells.sizes.values() for s in sizes if isinstance(s, str)}
+        for x in self._symbols():
+            row = x.row if isinstance(x, Entry) else x
+            if isinstance(row, Variable) and isinstance(row.size, str):
+                found.add(row.size)
+        return sorted(found)
+
+    # ------------------------------------------------------------------ parameters
+
+    def parameters(self) -> list[Array | Name]:
+        """Those that all functions have, before their own."""
+        found: list[Array | Name] = [Name("pitch", "int")]
+        found += [Name(f"size.{s}", "int") for s in self.sizes]
+        found += [Array(f"list.{x}", "int") for x in self.lists]
+        for name in self.words:
+            found += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
+        for w in self.weights:
+            found.append(Array(w.name, "element"))
+            found += [Name(f"{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
+        return found
+
+    # ------------------------------------------------------------------ indices
+
+    def position(self, x: Position) -> Expression:
+        if not x.name:
+            return value(x.offset)
+        return Name("n" if x.name == "n" else f"at.{x.name}", "int") + x.offset
+
+    def size(self, size: Size) -> Expression:
+        return value(size) if isinstance(size, int) else Name(f"size.{size}", "int")
+
+    def symbol(self, x: object) -> Expression:
+        if isinstance(x, Constant):
+            return value(x.value)
+        if isinstance(x, Variable):
+            return Name(f"sym.{x.name}", "int")
+        if isinstance(x, Entry):
+            return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int")]
+        assert isinstance(x, Word)
+        start = Name("b", "int") * Name(f"words.{x.words}.b", "int")
+        return Array(f"words.{x.words}", "int")[start + self.position(x.position) - 1]
+
+    def weight(self, ref: Ref, table: str | None = None) -> Element:
+        """An element of a table of weights, or of another one with its axes."""
+        name = table or ref.table
+        index: Expression = Name("b", "int") * Name(f"{name}.b", "int")
+        values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
+        for axis, x in enumerate(values):
+            index = index + x * Name(f"{name}.{axis}", "int")
+        return Array(name, "element")[index]
+
+    # ------------------------------------------------------------------ items
+
+    def place_items(self, code: Code) -> Expression:
+        """Where each item begins in one array of cells; returns the number of cells."""
+        total: Expression = value(0)
+        for name, sizes in self.cells.sizes.items():
+            start = code.set(f"start.{name}", total)
+            count: Expression = value(1)
+            for _ in range(self.cells.arity[name]):
+                count = count * Name("pitch", "int")
+            for size in sizes:
+                count = count * self.size(size)
+            total = start + count
+        return code.set("cells", total)
+
+    def item(self, ref: Ref) -> Expression:
+        """The number of an item's cell."""
+        values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
+        extents = [Name("pitch", "int")] * len(ref.positions) + [self.size(s) for s in self.cells.sizes[ref.table]]
+        index: Expression | None = None
+        for x, extent in zip(values, extents, strict=True):
+            index = x if index is None else index * extent + x
+        start: Expression = Name(f"start.{ref.table}", "int")
+        return start if index is None else start + index

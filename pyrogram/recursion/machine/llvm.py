@@ -1,0 +1,366 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of typed statements as LLVM's assembly language.
+
+Before: ``total = fma(a[i], b[i], total)``, of lanes. After, in float64 and 8 lanes:
+
+    %7 = load <8 x double>, ptr %6, align 8
+    %9 = call <8 x double> @llvm.fma.v8f64(<8 x double> %5, <8 x double> %7, <8 x double> %8)
+
+Every function is called with a pointer to its parameters, 8 bytes each: addresses of arrays, integers, reals. Variables
+live in memory here; LLVM's first pass moves them to registers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .statements import (
+    Array,
+    Call,
+    Element,
+    Expression,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Put,
+    Return,
+    Set,
+    Statement,
+    While,
+)
+from .statements import Type as ValueType
+
+_BITS = {"float64": 64, "float32": 32}
+_COMPARE = {
+    "lt": ("slt", "olt"),
+    "le": ("sle", "ole"),
+    "gt": ("sgt", "ogt"),
+    "ge": ("sge", "oge"),
+    "eq": ("eq", "oeq"),
+}
+_INTEGER = {
+    "add": "add nsw",
+    "sub": "sub nsw",
+    "mul": "mul nsw",
+    "quotient": "sdiv",
+    "remainder": "srem",
+    "xor": "xor",
+    "and": "and",
+    "or": "or",
+    "shl": "shl",
+    "shr": "lshr",
+}
+# of integers whose overflow is meant: hashes
+_WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+def assembly(functions: Sequence[Function], dtype: str, lanes: int) -> str:
+    """The text of a module.
+
+    :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
+    :param lanes: W.
+    """
+    module = _Module(dtype, lanes)
+    bodies = [text for f in functions for text in module.function(f)]
+    return "\n".join([*bodies, *sorted(module.declared)]) + "\n"
+
+
+@dataclass
+class _Module:
+    dtype: str
+    lanes: int
+    declared: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.bits = _BITS[self.dtype]
+        self.element = "double" if self.bits == 64 else "float"
+        self.vector = f"<{self.lanes} x {self.element}>"
+        self.integers = f"<{self.lanes} x i{self.bits}>"
+        self.types: dict[str, str] = {
+            "int": "i64",
+            "real": "double",
+            "bool": "i1",
+            "lanes": self.vector,
+            "none": "void",
+        }
+        self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
+            "int": ("i64", 8),
+            "int32": ("i32", 4),
+            "byte": ("i8", 1),
+            "real": ("double", 8),
+            "element": (self.element, self.bits // 8),
+            "lanes": (self.vector, self.bits // 8),
+        }
+
+    def function(self, f: Function) -> Iterator[str]:
+        """The function itself, and one of the same name that reads its parameters from memory."""
+        parameters = [
+            ("ptr", f'%"{p.name}"') if isinstance(p, Array) else (self.types[p.type], f'%"{p.name}"')
+            for p in f.parameters
+        ]
+        result = self.types[f.result]
+        typed = ", ".join(f"{t} noalias {n}" if t == "ptr" else f"{t} {n}" for t, n in parameters)
+        yield f'define internal {result} @"{f.name}.body"({typed}) {{\n' + "\n".join(_Body(self, f).lines()) + "\n}\n"
+        lines = []
+        for x, (kind, name) in enumerate(parameters):
+            lines += [
+                f"  %p{x} = getelementptr i64, ptr %arguments, i64 {x}",
+                f"  {name} = load {kind}, ptr %p{x}, align 8",
+            ]
+        call = f'call {result} @"{f.name}.body"({", ".join(f"{t} {n}" for t, n in parameters)})'
+        if f.result == "none":
+            lines += [f"  {call}", "  ret void"]
+        else:
+            lines += [f"  %result = {call}", f"  ret {result} %result"]
+        yield f'define {result} @"{f.name}"(ptr %arguments) {{\n' + "\n".join(lines) + "\n}\n"
+
+
+class _Body:
+    """The lines of one function."""
+
+    def __init__(self, module: _Module, function: Function) -> None:
+        self.m, self.f = module, function
+        self.out: list[str] = []
+        self.variables: dict[str, str] = {}  # name to type
+        self.count = 0
+        self.arrays = {p.name for p in function.parameters if isinstance(p, Array)}
+
+    def lines(self) -> list[str]:
+        for p in self.f.parameters:
+            if isinstance(p, Name):
+                self._store(p.name, f'%"{p.name}"', p.type)
+        self._block(self.f.body)
+        if self.f.result == "none":
+            self.out.append("  ret void")
+        else:
+            self.out.append("  unreachable")
+        allocas = [f'  %"{n}.v" = alloca {t}, align {64 if t[0] == "<" else 8}' for n, t in self.variables.items()]
+        return ["entry:", *allocas, *self.out]
+
+    # ------------------------------------------------------------------ statements
+
+    def _block(self, body: Sequence[Statement]) -> None:
+        for s in body:
+            if isinstance(s, Set):
+                self._store(s.name, self._value(s.value), s.value.type)
+            elif isinstance(s, Put):
+                self._put(s)
+            elif isinstance(s, For):
+                self._for(s)
+            elif isinstance(s, While):
+                head, inside, done = self._labels("head", "body", "done")
+                self._go(head)
+                self._label(head)
+                self._branch(self._value(s.test), inside, done)
+                self._label(inside)
+                self._block(s.body)
+                self._go(head)
+                self._label(done)
+            elif isinstance(s, If):
+                self._if(s)
+            elif isinstance(s, Return):
+                text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
+                self.out.append(f"  {text}")
+                self._label(self._labels("after")[0])
+
+    def _if(self, s: If) -> None:
+        yes, no, done = self._labels("yes", "no", "done")
+        self._branch(self._value(s.test), yes, no if s.other else done)
+        self._label(yes)
+        self._block(s.body)
+        self._go(done)
+        if s.other:
+            self._label(no)
+            self._block(s.other)
+            self._go(done)
+        self._label(done)
+
+    def _for(self, s: For) -> None:
+        head, inside, done = self._labels("head", "body", "done")
+        low, high = self._value(s.low), self._value(s.high)
+        self.count += 1
+        counter = f"{s.name}.{self.count}"
+        self._store(counter, low, "int")
+        self._go(head)
+        self._label(head)
+        now = self._new(f'load i64, ptr %"{counter}.v", align 8')
+        self._branch(self._new(f"icmp {'slt' if s.step > 0 else 'sgt'} i64 {now}, {high}"), inside, done)
+        self._label(inside)
+        self._store(s.name, now, "int")
+        self._block(s.body)
+        self._store(counter, self._new(f"add nsw i64 {now}, {s.step}"), "int")
+        self._go(head)
+        self._label(done)
+
+    def _put(self, s: Put) -> None:
+        kind, align = self.m.stored[s.array.elements]
+        given = self._value(s.value)
+        if s.array.elements == "element" and self.m.bits == 32:
+            given = self._new(f"fptrunc double {given} to float")
+        elif s.array.elements in ("int32", "byte"):
+            given = self._new(f"trunc i64 {given} to {kind}")
+        address = self._address(s.array, s.index)
+        self.out.append(f"  store {kind} {given}, ptr {address}, align {align}")
+
+    def _store(self, name: str, value: str, kind: ValueType) -> None:
+        text = self.m.types[kind]
+        if self.variables.setdefault(name, text) != text:
+            raise TypeError(f"variable {name} is {self.variables[name]} and {text}")
+        self.out.append(f'  store {text} {value}, ptr %"{name}.v", align {64 if text[0] == "<" else 8}')
+
+    # ------------------------------------------------------------------ values
+
+    def _value(self, x: Expression) -> str:
+        if isinstance(x, Number):
+            return self._number(x)
+        if isinstance(x, Name):
+            text = self.m.types[x.type]
+            return self._new(f'load {text}, ptr %"{x.name}.v", align {64 if text[0] == "<" else 8}')
+        if isinstance(x, Element):
+            return self._load(x)
+        assert isinstance(x, Call)
+        if x.op == "take":
+            place = x.args[0]
+            assert isinstance(place, Element)
+            return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
+        if x.op == "fill" and isinstance(x.args[0], Number):
+            return f"<{', '.join([f'{self.m.element} {self._float(x.args[0].number, self.m.bits)}'] * self.m.lanes)}>"
+        return self._call(x, [self._value(a) for a in x.args])
+
+    def _call(self, x: Call, args: list[str]) -> str:
+        kind, op = x.args[0].type, x.op
+        text = self.m.types[kind]
+        if kind == "lanes" or op in ("fill", "with_lane"):
+            found = self._lanes(x, args)
+            if found:
+                return found
+        if op in _COMPARE:
+            return self._new(
+                f"{'icmp' if kind == 'int' else 'fcmp'} {_COMPARE[op][kind != 'int']} {text} {', '.join(args)}"
+            )
+        if op == "select":
+            b = self.m.types[x.args[1].type]
+            return self._new(f"select i1 {args[0]}, {b} {args[1]}, {b} {args[2]}")
+        if op in ("min", "max"):
+            if kind == "int":
+                return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
+            test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
+            first = f"<{self.m.lanes} x i1>" if kind == "lanes" else "i1"
+            return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
+        if op == "not":
+            return self._new(f"xor i1 {args[0]}, true")
+        if kind in ("int", "bool") and op in _INTEGER:
+            return self._new(f"{_INTEGER[op]} {text} {', '.join(args)}")
+        if op in _WRAPPING:
+            return self._new(f"{_WRAPPING[op]} i64 {', '.join(args)}")
+        if op == "real":
+            return self._new(f"sitofp i64 {args[0]} to double")
+        if op in _FLOAT:
+            return self._new(f"{_FLOAT[op]} {text} {', '.join(args)}")
+        if op in ("exp", "log"):
+            return self._intrinsic(op, "double", args)
+        if op == "fma":
+            return self._intrinsic("llvm.fma.f64", "double", args)
+        raise TypeError(f"{op} is not made for {kind}")
+
+    def _lanes(self, x: Call, args: list[str]) -> str | None:
+        """Operations that only lanes have, or that they have in a way of their own."""
+        m, v, w, op = self.m, self.m.vector, self.m.lanes, x.op
+        kind = f"v{w}f{m.bits}"
+        if op == "fill":
+            first = self._new(f"insertelement {v} poison, {m.element} {self._narrow(args[0])}, i64 0")
+            return self._new(f"shufflevector {v} {first}, {v} poison, <{w} x i32> zeroinitializer")
+        if op == "with_lane":
+            return self._new(f"insertelement {v} {args[0]}, {m.element} {self._narrow(args[2])}, i64 {args[1]}")
+        if op == "lane":
+            found = self._new(f"extractelement {v} {args[0]}, i64 {args[1]}")
+            return found if m.bits == 64 else self._new(f"fpext float {found} to double")
+        if op == "fma":
+            return self._intrinsic(f"llvm.fma.{kind}", v, args)
+        if op == "rounded":
+            return self._intrinsic(f"llvm.rint.{kind}", v, args)
+        if op == "any_lane":
+            test = self._new(f"fcmp une {v} {args[0]}, zeroinitializer")
+            return self._new(f"icmp ne i{w} {self._new(f'bitcast <{w} x i1> {test} to i{w}')}, 0")
+        mantissa, bias = (52, 1023) if m.bits == 64 else (23, 127)
+
+        def constant(number: int) -> str:
+            return f"<{', '.join([f'i{m.bits} {number}'] * w)}>"
+
+        if op == "power_of_two":
+            whole = self._new(f"fptosi {v} {args[0]} to {m.integers}")
+            whole = self._new(f"add {m.integers} {whole}, {constant(bias)}")
+            whole = self._new(f"shl {m.integers} {whole}, {constant(mantissa)}")
+            return self._new(f"bitcast {m.integers} {whole} to {v}")
+        if op == "exponent_of":
+            bits = self._new(f"bitcast {v} {args[0]} to {m.integers}")
+            bits = self._new(f"lshr {m.integers} {bits}, {constant(mantissa)}")
+            bits = self._new(f"sub {m.integers} {bits}, {constant(bias)}")
+            found = self._new(f"sitofp {m.integers} {bits} to {v}")
+            zero = self._new(f"fcmp oeq {v} {args[0]}, zeroinitializer")
+            return self._new(f"select <{w} x i1> {zero}, {v} zeroinitializer, {v} {found}")
+        return None
+
+    def _load(self, x: Element) -> str:
+        kind, align = self.m.stored[x.array.elements]
+        found = self._new(f"load {kind}, ptr {self._address(x.array, x.index)}, align {align}")
+        if x.array.elements == "int32":
+            return self._new(f"sext i32 {found} to i64")
+        if x.array.elements == "byte":
+            return self._new(f"zext i8 {found} to i64")
+        if x.array.elements == "element" and self.m.bits == 32:
+            return self._new(f"fpext float {found} to double")
+        return found
+
+    def _address(self, array: Array, index: Expression) -> str:
+        if array.name not in self.arrays:
+            raise TypeError(f"{self.f.name} has no array {array.name}")
+        kind, _ = self.m.stored[array.elements]
+        return self._new(f'getelementptr inbounds {kind}, ptr %"{array.name}", i64 {self._value(index)}')
+
+    # ------------------------------------------------------------------ text
+
+    def _number(self, x: Number) -> str:
+        if x.type == "int":
+            return str(int(x.number))
+        if x.type == "bool":
+            return "true" if x.number else "false"
+        return self._float(x.number, 64)
+
+    @staticmethod
+    def _float(number: float, bits: int) -> str:
+        """In hexadecimal, exactly; of a float32 the nearest, written as the double that it is."""
+        if bits == 32:
+            number = struct.unpack("f", struct.pack("f", number))[0]
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+    def _narrow(self, value: str) -> str:
+        return value if self.m.bits == 64 else self._new(f"fptrunc double {value} to float")
+
+    def _intrinsic(self, name: str, kind: str, args: list[str]) -> str:
+        self.m.declared.add(f"declare {kind} @{name}({', '.join([kind] * len(args))})")
+        return self._new(f"call {kind} @{name}({', '.join(f'{kind} {a}' for a in args)})")
+
+    def _new(self, text: str) -> str:
+        self.count += 1
+        self.out.append(f"  %x{self.count} = {text}")
+        return f"%x{self.count}"
+
+    def _labels(self, *names: str) -> list[str]:
+        self.count += 1
+        return [f"{name}.{self.count}" for name in names]
+
+    def _label(self, name: str) -> None:
+        self.out.append(f"{name}:")
+
+    def _go(self, label: str) -> None:
+        self.out.append(f"  br label %{label}")
+
+    def _branch(self, test: str, yes: str, no: str) -> None:
+        self.out.append(f"  br i1 {test}, label %{yes}, label %{no}")

@@ -1,0 +1,150 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Machine code: made by LLVM once, kept in files that processes share, and called.
+
+A file is named by a hash of all that its contents depend on: the source, the processor and its features, the versions
+of LLVM and of llvmlite. It is written whole under another name and then renamed, so that no process reads a part of
+one, and it begins with a hash of the rest, so that a damaged file is made anew. Where no file can be written, code is
+compiled in every process, which costs a second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_lock = threading.Lock()
+_engines: list[Any] = []  # keep the code of loaded objects alive
+
+
+def folder() -> Path:
+    """Where objects are kept: ``PYROGRAM_CACHE_DIR``, or a folder of the user's cache."""
+    given = os.environ.get("PYROGRAM_CACHE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "pyrogram"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Functions in memory: their addresses, and the names of their parameters in order."""
+
+    addresses: dict[str, int]
+    parameters: dict[str, list[str]]
+
+    def __call__(self, name: str, values: Mapping[str, Any]) -> None:
+        """Call a function with integers and arrays by name. It releases the interpreter lock.
+
+        :raises KeyError: if a parameter is missing.
+        """
+        slots = np.empty(len(self.parameters[name]), np.int64)
+        for x, key in enumerate(self.parameters[name]):
+            given = values[key]
+            slots[x] = given.ctypes.data if isinstance(given, np.ndarray) else given
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.addresses[name])(slots.ctypes.data)
+
+
+def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> Compiled:
+    """Compiled functions, from the cache or made now.
+
+    :param source: all that decides what ``make`` returns.
+    :param make: gives LLVM's assembly language and the parameters of each function; called only if there is no object.
+    """
+    with _lock:
+        path = folder() / f"{_key(source)}.o"
+        data = _read(path)
+        if data is None:
+            text, parameters = make()
+            head = json.dumps(parameters).encode()
+            data = len(head).to_bytes(8, "little") + head + _compile(text)
+            _write(path, data)
+        size = int.from_bytes(data[:8], "little")
+        parameters = json.loads(data[8 : 8 + size])
+        return Compiled(_link(data[8 + size :], list(parameters)), parameters)
+
+
+def _binding() -> Any:
+    import llvmlite.binding as llvm
+
+    if not _engines:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _engines.append(None)
+    return llvm
+
+
+def _target() -> tuple[str, str]:
+    """The processor and its features; ``PYROGRAM_CPU`` names another one, to see what code is made for it."""
+    llvm = _binding()
+    given = os.environ.get("PYROGRAM_CPU")
+    if given:
+        return given, ""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _machine() -> Any:
+    llvm = _binding()
+    cpu, features = _target()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+
+
+def _key(source: str) -> str:
+    import llvmlite
+
+    parts = (source, *_target(), llvmlite.__version__, str(_binding().llvm_version_info))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _compile(text: str) -> bytes:
+    llvm = _binding()
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.triple = llvm.get_default_triple()
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    data: bytes = machine.emit_object(module)
+    return data
+
+
+def _link(data: bytes, names: Sequence[str]) -> dict[str, int]:
+    llvm = _binding()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    _engines.append(engine)
+    return {name: engine.get_function_address(name) for name in names}
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    digest, rest = data[:32], data[32:]
+    return rest if hashlib.sha256(rest).digest() == digest else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        os.replace(name, path)
+    except OSError:
+        return

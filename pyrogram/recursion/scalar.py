@@ -1,0 +1,207 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence at a time, in logarithms: log Z and expected counts. The surest way, and a slow one.
+
+Cells are float64. The log of a sum is taken in one pass: the greatest term so far, and the sum of the others in units
+of it. Posteriors go down the chart as probabilities: an instance of value v that proves an item of value e and
+posterior g has g exp(v - e). NaN stays NaN, and what is impossible has -inf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .cells import CellClass, Cells, Head, Term
+from .instances import Enumeration, needs_accumulation
+from .language import Constant, Entry, Ref
+from .layout import Layout
+from .machine.statements import (
+    Array,
+    Code,
+    Expression,
+    For,
+    Function,
+    Name,
+    Number,
+    equal,
+    exp,
+    log,
+    negated,
+    select,
+    take,
+    value,
+)
+
+INF = Number(math.inf, "real")
+CELLS = Array("chart", "real")  # values of items
+GIVEN = Array("given", "real")  # posteriors of items
+B, N = Name("b", "int"), Name("n", "int")
+
+
+# ---------------------------------------------------------------------- log Z and expected counts
+
+
+def log_counts(cells: Cells) -> Function:
+    """Log Z of sentences and, if they are wanted, expected counts of the weights, each times the sentence's scale."""
+    layout, code = Layout(cells), Code()
+    layout.place_items(code)
+    with sentences(code):
+        inside(layout, code)
+        z = code.set("z", CELLS[layout.item(goal(cells))])
+        code.put(Array("log_z", "real"), B, z)
+        with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
+            _posteriors(layout, code)
+    outputs: list[Array | Name] = []
+    for w in layout.weights:
+        outputs.append(Array(f"out.{w.name}", "element"))
+        outputs += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
+    own: list[Array | Name] = [Array("log_z", "real"), Name("with_counts", "int"), Array("scale", "real"), GIVEN]
+    return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *own, *outputs], code.body)
+
+
+def inside(layout: Layout, code: Code) -> None:
+    """The log values of all items, into the chart."""
+    loops = Enumeration(layout, code)
+
+    def fill(cell: CellClass) -> None:
+        started: set[str] = set()
+        for head in cell.heads:
+            table = head.ref.table
+            several = needs_accumulation(cell, table)
+            if several and table not in started:
+                started.add(table)
+                _clear(layout, code, head.ref)
+            with loops.symbols(head), loops.rows(head):
+                if not several:
+                    code.set("top", -INF)
+                    code.set("total", 0.0)
+                else:
+                    old = code.set("top", CELLS[layout.item(head.ref)])
+                    code.set("total", select(old > -INF, 1.0, 0.0))
+                loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
+                code.put(CELLS, layout.item(head.ref), _log_sum())
+
+    loops.upwards(fill)
+
+
+def _log_add(code: Code, v: Expression) -> None:
+    """One more term of the log of a sum."""
+    v = code.set("v", v)
+    top, total = Name("top", "real"), Name("total", "real")
+    with code.when(v > top):
+        code.set("total", total * exp(top - v) + 1.0)
+        code.set("top", v)
+    with code.otherwise(), code.when(negated(equal(v, -INF))):
+        code.set("total", total + exp(v - top))
+
+
+def _log_sum() -> Expression:
+    total = Name("total", "real")
+    return Name("top", "real") + select(total > 0.0, log(total), select(equal(total, 0.0), 0.0, total))
+
+
+def log_weight(layout: Layout, term: Term) -> Expression:
+    """The sum of the logs of all factors of an instance."""
+    total: Expression | None = None
+    for f in term.all_factors:
+        v: Expression = CELLS[layout.item(f)] if f.is_item else layout.weight(f)
+        total = v if total is None else total + v
+    return value(0.0) if total is None else total
+
+
+def _clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS, number: Expression = -INF) -> None:
+    """Give all symbols of an item at a cell a value."""
+    first = first_symbol(layout, ref)
+    with code.loop("symbol", 0, num_symbols(layout, ref)) as s:
+        code.put(array, first + s, number)
+
+
+def first_symbol(layout: Layout, ref: Ref) -> Expression:
+    """The number of the cell of an item with its first symbol."""
+    zeros = tuple(Constant(0) for _ in ref.symbols)
+    return layout.item(Ref(ref.table, True, ref.positions, zeros))
+
+
+def num_symbols(layout: Layout, ref: Ref) -> Expression:
+    """How many symbols an item has at its positions."""
+    count: Expression = value(1)
+    for size in layout.cells.sizes[ref.table]:
+        count = count * layout.size(size)
+    return count
+
+
+def _posteriors(layout: Layout, code: Code) -> None:
+    loops = Enumeration(layout, code)
+    with code.loop("x", 0, Name("cells", "int")) as x:
+        code.put(GIVEN, x, 0.0)
+    code.put(GIVEN, layout.item(goal(layout.cells)), Array("scale", "real")[B])
+
+    def share(term: Term) -> None:
+        part = code.set("share", Name("g", "real") * exp(log_weight(layout, term) - Name("e", "real")))
+        for f in term.all_factors:
+            if f.is_item:
+                code.add(GIVEN, layout.item(f), part)
+            else:
+                target = layout.weight(f, f"out.{f.table}")
+                code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), part)
+
+    def give(cell: CellClass) -> None:
+        for head in reversed(cell.heads):
+            with loops.symbols(head), _rows_backwards(loops, head):
+                code.set("g", GIVEN[layout.item(head.ref)])
+                code.set("e", CELLS[layout.item(head.ref)])
+                with code.when(Name("g", "real") > 0.0):
+                    loops.instances(head, share)
+
+    loops.downwards(give)
+
+
+@contextmanager
+def _rows_backwards(loops: Enumeration, head: Head) -> Iterator[None]:
+    """Rows of a list in the order opposite to that of filling, for those that read their own cell."""
+    before = len(loops.code.body)
+    with loops.rows(head):
+        yield
+    for s in loops.code.body[before:]:
+        _reverse(s, head)
+
+
+def _reverse(statement: object, head: Head) -> None:
+    rows = {f"sym.{x.row.name}" for x in head.ref.symbols if isinstance(x, Entry)}
+    while isinstance(statement, For) and statement.name in rows and statement.step == 1:
+        low, high = statement.low, statement.high
+        statement.low, statement.high, statement.step = high - 1, low - 1, -1
+        statement = statement.body[0] if statement.body else None
+
+
+# ---------------------------------------------------------------------- sentences
+
+SENTENCES: list[Array | Name] = [
+    Array("lengths", "int"),
+    Array("order", "int"),
+    Name("count", "int"),
+    Name("parts", "int"),
+    Array("turns", "int"),
+]
+
+
+@contextmanager
+def sentences(code: Code) -> Iterator[None]:
+    """All sentences of the parts that this thread takes: part p has those in places p, p + parts, ... of the order."""
+    parts = Name("parts", "int")
+    part = code.set("part", take(Array("turns", "int")))
+    with code.loop_while(part < parts):
+        place = code.set("place.of", part)
+        with code.loop_while(place < Name("count", "int")):
+            b = code.set("b", Array("order", "int")[place])
+            code.set("n", Array("lengths", "int")[b])
+            yield
+            code.set("place.of", place + parts)
+        code.set("part", take(Array("turns", "int")))
+
+
+def goal(cells: Cells) -> Ref:
+    """The goal as a reference."""
+    return Ref(cells.goal, True, (), ())
