@@ -44,7 +44,9 @@ def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatc
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("method", ["em", "cvb", "hastings", "gibbs"])
+@pytest.mark.parametrize(
+    "method", ["em", "cvb", *(pytest.param(m, marks=pytest.mark.slow) for m in ("hastings", "gibbs"))]
+)
 def test_kill_and_resume(method, call, treebanks, tmp_path):
     options = ["--tags", "xpos", "--starts", "4", "--steps", "300", "--tolerance", "0", "--method", method]
     command = ["induce", str(treebanks.train), *options]

@@ -98,7 +98,7 @@ def test_pcfg_in_two_processes(call, tmp_path):
     assert made[1] == made[2] and "starts/003.safetensors" in made[1]
 
 
-@pytest.mark.parametrize("moment", ["starts/002.safetensors", "config.json"])
+@pytest.mark.parametrize("moment", [pytest.param("starts/002.safetensors", marks=pytest.mark.slow), "config.json"])
 def test_ctrl_c_ends_all_processes(moment, command, tmp_path):
     """At work, and while processes are being started. A terminal sends Ctrl-C to the whole group of processes."""
     process = started([*command, "--steps", 100000, "--jobs", 2, "--out", tmp_path / "cut"], start_new_session=True)

@@ -206,6 +206,7 @@ def without_times(folder):
     return tensors, lines, (folder / "config.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_resume(run, command, call, tmp_path):
     """Finished starts stay as they are; one that is missing is made again, also in other processes."""
     again = tmp_path / "run"
