@@ -30,7 +30,8 @@ def hastings(
     accepted, failed = np.zeros(N, np.bool_), np.zeros(N, np.bool_)
     members = max(1, min(batch_size, N))
     scratch = np.full((members, n), -1, np.int64), np.zeros((members, 2)), np.zeros((members, 1), np.uint64)
-    lanes = make_lanes(max(1, n), layout.K), make_memory(max(1, n), layout.K), np.zeros((2 + layout.K) * layout.P)
+    weights = np.zeros((2 + layout.P) * layout.P)  # the backward pass reads whole tiles of four rows
+    lanes = make_lanes(max(1, n), layout.K), make_memory(max(1, n), layout.K), weights
     _hastings_sweep(layout, *lanes, tables, states, order, members, seed, 1 / temperature, *scratch, accepted, failed)
     return accepted, failed
 
