@@ -45,6 +45,21 @@ class Bounds:
     def equal(self, a: Position, b: Position) -> bool:
         return self.most(a, b) == 0 == self.least(a, b)
 
+    def among(self, names: Iterable[str]) -> Bounds:
+        """What holds for some of the names."""
+        kept = list(dict.fromkeys(["", "n", *names]))
+        return Bounds(kept, [Bound(x, y, self._most[x, y]) for x in kept for y in kept if x != y])
+
+    def hull(self, other: Bounds) -> Bounds:
+        """The closest bounds that hold wherever one of two of the same names holds."""
+        most = {key: max(c, other._most[key]) for key, c in self._most.items()}
+        return Bounds(self._names, [Bound(*key, c) for key, c in most.items() if key[0] != key[1]])
+
+    def meets(self, other: Bounds) -> bool:
+        """Whether two of the same names can hold at once."""
+        both = [Bound(*key, c) for most in (self._most, other._most) for key, c in most.items() if key[0] != key[1]]
+        return Bounds(self._names, both).possible
+
     def limits(self, x: str, among: Iterable[str]) -> tuple[tuple[Position, ...], tuple[Position, ...]]:
         """The greatest lower and the least upper bounds of a name in terms of others; as a rule, one of each."""
         among = list(among)

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,18 @@ def _compiler() -> str:
 
 
 def compiled(
-    recursion: Recursion, make: Callable[[Cells], Sequence[Function]], dtype: str, lanes: int
+    recursion: Recursion, kind: str, make: Callable[[], Sequence[Function]], dtype: str, lanes: int
 ) -> objects.Compiled:
-    """Functions of a recursion, from the cache or made now."""
+    """Functions of a recursion, from the cache or made now.
+
+    :param kind: tells these functions from others of the recursion.
+    """
 
     def text() -> tuple[str, dict[str, list[str]]]:
-        functions = make(lower(recursion))
+        functions = make()
         return llvm.assembly(functions, dtype, lanes), {f.name: [p.name for p in f.parameters] for f in functions}
 
-    source = "\n".join([recursion.key(), f"{make.__module__}.{make.__qualname__}", dtype, str(lanes), _compiler()])
+    source = "\n".join([recursion.key(), kind, dtype, str(lanes), _compiler()])
     return objects.load(source, text)
 
 
@@ -67,6 +70,12 @@ class Sentences:
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
 
+    def only(self, sentences: Numbers) -> Sentences:
+        """Some of the sentences."""
+        weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}
+        words = {name: rows[sentences] for name, rows in self.words.items()}
+        return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
+
     def values(self) -> dict[str, Any]:
         """The parameters that all functions have."""
         n = int(self.lengths.max(initial=1))
@@ -77,7 +86,7 @@ class Sentences:
             found[f"words.{name}"] = _int64(words)
             found[f"words.{name}.b"] = words.shape[1]
         for name, table in self.weights.items():
-            found |= _strided(name, table, ("b", *range(table.ndim - 1)))
+            found |= strided(name, table, ("b", *range(table.ndim - 1)))
             if len(table) == 1:
                 found[f"{name}.b"] = 0
         return found
@@ -94,7 +103,7 @@ class ScalarEngine:
         self.recursion, self.dtype = recursion, np.dtype(dtype)
         self.cells = lower(recursion)
         self.layout = Layout(self.cells)
-        self._functions = compiled(recursion, _functions, dtype, 8)
+        self._functions = compiled(recursion, "scalar", lambda: _functions(lower(recursion)), dtype, 8)
 
     def log_counts(
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
@@ -111,7 +120,7 @@ class ScalarEngine:
             own = len(table) == B and not (shared and len(table) == 1)
             shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
-            values |= _strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1)))
+            values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1)))
             if own:
                 values[f"out.{w.name}.part"] = 0
             else:
@@ -124,7 +133,8 @@ class ScalarEngine:
             "given": np.empty(len(values["chart"])),
         }
         self._functions("log_counts", values)
-        return log_z, {name: out.sum(0) for name, out in outputs.items()} if counts else {}
+        summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
+        return log_z, summed if counts else {}
 
     def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
@@ -180,7 +190,8 @@ class ScalarEngine:
         return found
 
 
-def _strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, Any]:
+def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, Any]:
+    """The parameters of a table: its address, and the strides of its axes in elements."""
     strides = {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
     return {name: table, **strides}
 

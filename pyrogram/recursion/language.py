@@ -16,7 +16,7 @@ Nothing is computed here. A mistake that can be seen without numbers is an :clas
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -289,8 +289,10 @@ class Table:
 
     __iter__ = None
 
-    def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
-        self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
+    def __init__(
+        self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...], once: tuple[int, ...] | None = None
+    ) -> None:
+        self._page, self.name, self.is_item, self.sizes, self.once = page, name, is_item, sizes, once
 
     def __getitem__(self, index: Any) -> Ref:
         index = index if isinstance(index, tuple) else (index,)
@@ -345,9 +347,15 @@ class Recursion:
         """Items over at most two positions, and over symbols of these sizes. The one without any index is the goal."""
         return self._declare(names, "item", lambda name: self._table(name, True, sizes))
 
-    def weights(self, names: str, *sizes: Size) -> Any:
-        """Weights over any positions, and over symbols of these sizes."""
-        return self._declare(names, "weight", lambda name: self._table(name, False, sizes))
+    def weights(self, names: str, *sizes: Size, once: Sequence[int] | None = None) -> Any:
+        """Weights over any positions, and over symbols of these sizes.
+
+        :param once: axes by which weights form groups of which every derivation has exactly one: ``(1,)`` for arcs
+            [head, dependent]. Compiled code divides each group by its greatest weight, so that long sentences stay
+            within the range of numbers. The groups of several tables with equal ``once`` are taken together.
+        """
+        groups = None if once is None else tuple(once)
+        return self._declare(names, "weight", lambda name: self._table(name, False, sizes, groups))
 
     def columns(self, names: str, rows: Size) -> Any:
         """Columns of a list of rules with ``rows`` rows: ``A[r]`` is the symbol that row r has in column A."""
@@ -369,8 +377,8 @@ class Recursion:
             found.append(make(name))
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...]) -> Table:
-        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes))
+    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...], once: tuple[int, ...] | None = None) -> Table:
+        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes), once)
         return self.tables[name]
 
     def _add(self, pending: Pending) -> None:
@@ -400,7 +408,7 @@ class Recursion:
 
     def key(self) -> str:
         """All that decides which numbers the recursion gives: equal keys, equal recursions."""
-        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else 'weight'}" for t in self.tables.values())
+        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else f'weight{t.once}'}" for t in self.tables.values())
         return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
 
     def __str__(self) -> str:

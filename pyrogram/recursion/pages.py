@@ -11,6 +11,7 @@ from typing import Any
 from .cells import lower
 from .language import Recursion
 from .latex import latex
+from .once import check_once
 
 
 def recursion(page: Callable[..., None]) -> Callable[..., Recursion]:
@@ -37,6 +38,7 @@ def recursion(page: Callable[..., None]) -> Callable[..., Recursion]:
         made = Recursion(page.__name__, first)
         page(made, *args, **options)
         lower(made)
+        check_once(made)
         made.formulas = functools.partial(latex, made)
         return made
 

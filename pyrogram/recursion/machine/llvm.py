@@ -31,6 +31,7 @@ from .statements import (
     Return,
     Set,
     Statement,
+    Transpose,
     While,
 )
 from .statements import Type as ValueType
@@ -87,6 +88,7 @@ class _Module:
             "real": "double",
             "bool": "i1",
             "lanes": self.vector,
+            "mask": f"<{self.lanes} x i1>",
             "none": "void",
         }
         self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
@@ -164,10 +166,53 @@ class _Body:
                 self._label(done)
             elif isinstance(s, If):
                 self._if(s)
+            elif isinstance(s, Transpose):
+                self._transpose(s)
             elif isinstance(s, Return):
                 text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
                 self.out.append(f"  {text}")
                 self._label(self._labels("after")[0])
+
+    def _transpose(self, s: Transpose) -> None:
+        """8 rows of W numbers from W rows of 8, or the reverse."""
+        m, w = self.m, self.m.lanes
+        eight = f"<8 x {m.element}>"
+        start = self._value(s.start)
+        places = []
+        for x in range(w):
+            begin = self._new(f"load i64, ptr {self._place(s.starts, str(x))}, align 8")
+            places.append(self._place(s.numbers, self._new(f"add nsw i64 {begin}, {start}")))
+        first = self._value(s.first)
+        cells = [self._place(s.cells, self._new(f"add nsw i64 {first}, {t}")) for t in range(8)]
+        align = m.bits // 8
+        if s.inward:
+            rows = [self._new(f"load {eight}, ptr {place}, align {align}") for place in places]
+            if w == 16:
+                whole = ", ".join(f"i32 {x}" for x in range(16))
+                pairs = [(rows[r], rows[r + 8]) for r in range(8)]
+                rows = [self._new(f"shufflevector {eight} {a}, {eight} {b}, <16 x i32> <{whole}>") for a, b in pairs]
+            for row, cell in zip(self._exchange(rows), cells, strict=True):
+                self.out.append(f"  store {m.vector} {row}, ptr {cell}, align {align}")
+            return
+        rows = self._exchange([self._new(f"load {m.vector}, ptr {cell}, align {align}") for cell in cells])
+        for x, place in enumerate(places):
+            row = rows[x % 8]
+            if w == 16:
+                half = ", ".join(f"i32 {t}" for t in range(x // 8 * 8, x // 8 * 8 + 8))
+                row = self._new(f"shufflevector {m.vector} {row}, {m.vector} poison, <8 x i32> <{half}>")
+            self.out.append(f"  store {eight} {row}, ptr {place}, align {align}")
+
+    def _exchange(self, rows: list[str]) -> list[str]:
+        """Transpose 8 vectors of 8 numbers, or of two times 8, in three rounds of swaps."""
+        w, v = self.m.lanes, self.m.vector
+        for k in (1, 2, 4):
+            for r in (r for r in range(8) if not r & k):
+                a, b = rows[r], rows[r + k]
+                picks = [(w + j - k if j & k else j, w + j if j & k else j + k) for j in range(w)]
+                for row, side in ((r, 0), (r + k, 1)):
+                    mask = ", ".join(f"i32 {p[side]}" for p in picks)
+                    rows[row] = self._new(f"shufflevector {v} {a}, {v} {b}, <{w} x i32> <{mask}>")
+        return rows
 
     def _if(self, s: If) -> None:
         yes, no, done = self._labels("yes", "no", "done")
@@ -185,7 +230,7 @@ class _Body:
         head, inside, done = self._labels("head", "body", "done")
         low, high = self._value(s.low), self._value(s.high)
         self.count += 1
-        counter = f"{s.name}.{self.count}"
+        counter = f"{s.name}#{self.count}"  # no name that a program gives
         self._store(counter, low, "int")
         self._go(head)
         self._label(head)
@@ -246,7 +291,7 @@ class _Body:
             )
         if op == "select":
             b = self.m.types[x.args[1].type]
-            return self._new(f"select i1 {args[0]}, {b} {args[1]}, {b} {args[2]}")
+            return self._new(f"select {text} {args[0]}, {b} {args[1]}, {b} {args[2]}")
         if op in ("min", "max"):
             if kind == "int":
                 return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
@@ -321,8 +366,11 @@ class _Body:
     def _address(self, array: Array, index: Expression) -> str:
         if array.name not in self.arrays:
             raise TypeError(f"{self.f.name} has no array {array.name}")
+        return self._place(array, self._value(index))
+
+    def _place(self, array: Array, index: str) -> str:
         kind, _ = self.m.stored[array.elements]
-        return self._new(f'getelementptr inbounds {kind}, ptr %"{array.name}", i64 {self._value(index)}')
+        return self._new(f'getelementptr inbounds {kind}, ptr %"{array.name}", i64 {index}')
 
     # ------------------------------------------------------------------ text
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 _lock = threading.Lock()
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)  # the result of one that has none is not read
 _engines: list[Any] = []  # keep the code of loaded objects alive
 
 
@@ -43,16 +44,15 @@ class Compiled:
     addresses: dict[str, int]
     parameters: dict[str, list[str]]
 
-    def __call__(self, name: str, values: Mapping[str, Any]) -> None:
-        """Call a function with integers and arrays by name. It releases the interpreter lock.
+    def __call__(self, name: str, values: Mapping[str, Any]) -> int:
+        """Call a function with integers and arrays by name; returns its integer. It releases the interpreter lock.
 
         :raises KeyError: if a parameter is missing.
         """
-        slots = np.empty(len(self.parameters[name]), np.int64)
-        for x, key in enumerate(self.parameters[name]):
-            given = values[key]
-            slots[x] = given.ctypes.data if isinstance(given, np.ndarray) else given
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.addresses[name])(slots.ctypes.data)
+        given = (values[key] for key in self.parameters[name])
+        slots = np.array([x.ctypes.data if isinstance(x, np.ndarray) else x for x in given], np.int64)
+        result: int = _FUNCTION(self.addresses[name])(slots.ctypes.data)
+        return result
 
 
 def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> Compiled:

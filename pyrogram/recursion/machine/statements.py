@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of typed statements: the lower representation of compiled recursions.
 
-A function has parameters (numbers and arrays), local variables and statements. There are five types of values:
+A function has parameters (numbers and arrays), local variables and statements. There are six types of values:
 
 * ``int``: 64 bits, signed;
 * ``real``: float64;
 * ``bool``;
 * ``lanes``: W numbers of the kernel's element type, one for each sentence of a block, in vector registers;
+* ``mask``: W bools;
 * ``none``: of statements.
 
 W and the element type, float32 or float64, are chosen when a function is compiled, not here. Programs are written with
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Type = Literal["int", "real", "bool", "lanes", "none"]
+Type = Literal["int", "real", "bool", "lanes", "mask", "none"]
 Elements = Literal["int", "int32", "byte", "real", "element", "lanes"]
 
 # What a load gives: a number of the kernel's element type is widened to a real.
@@ -231,7 +232,24 @@ class Return:
     value: Expression | None
 
 
-Statement = Set | Put | For | While | If | Return
+@dataclass
+class Transpose:
+    """Eight neighbours of every lane, into eight cells or out of them: a block of numbers is turned by a quarter.
+
+    :param cells: of lanes; those from ``first`` on.
+    :param numbers: elements; those of lane l begin at ``starts[l] + start``.
+    :param inward: into the cells.
+    """
+
+    cells: Array
+    first: Expression
+    numbers: Array
+    starts: Array
+    start: Expression
+    inward: bool
+
+
+Statement = Set | Put | For | While | If | Return | Transpose
 
 
 @dataclass
@@ -273,6 +291,10 @@ class Code:
         """Add to an element of an array."""
         index = self.let(index, "at") if isinstance(index, Call) else value(index)
         self.put(array, index, array[index] + expression)
+
+    def turn(self, cells: Array, first: Any, numbers: Array, starts: Array, start: Any, inward: bool) -> None:
+        """See :class:`Transpose`."""
+        self.body.append(Transpose(cells, value(first), numbers, starts, value(start), inward))
 
     def give(self, expression: Any = None) -> None:
         """Return."""
@@ -449,7 +471,7 @@ def _arithmetic(op: str, x: Any, y: Any) -> Expression:
 
 def _compare(op: str, a: Any, b: Any) -> Expression:
     a, b = _alike(value(a), value(b))
-    return Call(op, (a, b), "bool")
+    return Call(op, (a, b), "mask" if a.type == "lanes" else "bool")
 
 
 def _alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
@@ -488,5 +510,8 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
             if s.other:
                 yield f"{indent}else:"
                 yield from _lines(s.other, depth + 1)
+        elif isinstance(s, Transpose):
+            cells, numbers = f"{s.cells.name}[{s.first} ...]", f"{s.numbers.name}[{s.starts.name} + {s.start} ...]"
+            yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
         else:
             yield f"{indent}return {'' if s.value is None else s.value}"

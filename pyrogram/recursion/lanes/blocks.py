@@ -1,0 +1,117 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Straight-line code over cells: each is loaded once, and adjoints stay in registers until the end.
+
+Before, as products of cells:
+
+    IR[i, j] = arc[i, j] * S0;  RC[i, j] = S1 + IR[i, j] * RC[j, j]
+
+After:
+
+    t1 = memory[arc + (i * pitch + j)];  t2 = t1 * S0;  memory[IR.row + (i * pitch + j)] = t2
+    t3 = memory[RC.column + (j * pitch + j)];  t4 = fma(t2, t3, S1);  memory[RC.row + ...] = t4
+
+Two references may be the same cell at run time, RC[i, i] and RC[i, j - 1] when j is i + 1. So before an adjoint is
+added to, whatever else may be that cell is written back first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..language import Position, Ref
+from ..machine.statements import Code, Expression, Name, fma
+from .tables import MEMORY, Side, Tables, axes, weight_cells
+
+Key = tuple[str, Side, tuple[Position, ...]]
+
+
+@dataclass
+class Block:
+    """Code for cells whose positions do not change.
+
+    :param distinct: whether two tuples of positions are different for sure.
+    """
+
+    tables: Tables
+    code: Code
+    distinct: Callable[[tuple[Position, ...], tuple[Position, ...]], bool]
+    values: dict[str, Name] = field(default_factory=dict)
+    pending: dict[Key, tuple[Ref, Name]] = field(default_factory=dict)
+    met: list[Expression] = field(default_factory=list)
+
+    def value(self, ref: Ref) -> Name:
+        """The value of a cell or of a weight."""
+        key = str(ref)
+        if key not in self.values:
+            self.values[key] = self.code.let(MEMORY[self.tables.cell(ref)])
+        return self.values[key]
+
+    def store(self, ref: Ref, value: Name) -> None:
+        """The value of an item, into all of its tables."""
+        self.values[str(ref)] = value
+        for side in self.tables.sides[ref.table]:
+            self.code.put(MEMORY, self.tables.cell(ref, side), value)
+
+    def product(self, factors: Sequence[Ref | Name], total: Expression | None = None) -> Expression:
+        """The product of cells, added to a total if there is one; an empty product is None or the total."""
+        values = [self.value(f) if isinstance(f, Ref) else f for f in factors]
+        if len(values) == 1:
+            return values[0] if total is None else total + values[0]
+        first: Expression = values[0]
+        for v in values[1:-1]:
+            first = first * v
+        return first * values[-1] if total is None else fma(first, values[-1], total)
+
+    # ------------------------------------------------------------------ adjoints
+
+    def add(self, ref: Ref, adjoint: Name, others: Sequence[Ref | Name]) -> None:
+        """Add the adjoint times the product of other factors to the adjoint of a cell."""
+        key = self._key(ref, self.tables.side(ref) if ref.is_item else "")
+        self._write_aliases(key)
+        if key in self.pending:
+            old: Expression = self.pending[key][1]
+        else:
+            old = MEMORY[self.tables.cell(ref, key[1] or None, adjoint=True)]
+        self.pending[key] = ref, self.code.let(self.product([adjoint, *others], old))
+
+    def total(self, ref: Ref) -> Name:
+        """The adjoint of an item to which nothing is added any more."""
+        parts: list[Expression] = []
+        for side in self.tables.sides[ref.table]:
+            key = self._key(ref, side)
+            self._write_aliases(key)
+            if key in self.pending:
+                parts.append(self.pending.pop(key)[1])
+            else:
+                parts.append(MEMORY[self.tables.cell(ref, side, adjoint=True)])
+        return self.code.let(parts[0] if len(parts) == 1 else parts[0] + parts[1])
+
+    def flush(self) -> None:
+        """Write all adjoints back."""
+        for key in list(self.pending):
+            self._write(key)
+
+    def close(self) -> None:
+        """Add what was met to the bound: as a tree, for a chain would wait for each addition."""
+        terms = self.met
+        while len(terms) > 1:
+            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[len(terms) // 2 * 2 :]
+        if terms:
+            self.code.set("bound.sum", Name("bound.sum", "lanes") + terms[0])
+        self.met = []
+
+    def _key(self, ref: Ref, side: Side) -> Key:
+        table = ref.table if ref.is_item else weight_cells(ref).name
+        return table, side, ref.positions if ref.is_item else axes(ref)
+
+    def _write_aliases(self, key: Key) -> None:
+        for other in [o for o in self.pending if o[:2] == key[:2] and o != key]:
+            if not self.distinct(other[2], key[2]):
+                self._write(other)
+
+    def _write(self, key: Key) -> None:
+        ref, value = self.pending.pop(key)
+        self.code.put(MEMORY, self.tables.cell(ref, key[1] or None, adjoint=True), value)

@@ -1,0 +1,210 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Where cells, adjoints and weights lie in the memory of lanes.
+
+An item is kept by rows (i, j), by columns (j, i), or both, as sums over k read it: neighbours in k are then neighbours
+in memory. A table by columns needs the lower triangle of a square, one by rows the upper: they share one, the columns a
+row below. A weight has a table for each way in which rules speak of it, indexed by its positions and those of its
+words: ``attach[w[i], 1, w[j]]`` is at (i, j) of the table ``attach[*, 1, *]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..bounds import Bounds
+from ..cells import Cells, renamed
+from ..domains import constraints
+from ..language import Bound, Constant, Position, Ref, Rule, Word
+from ..machine.statements import Array, Code, Expression, Name, value
+from .schedule import ScheduledCell, schedule
+
+MEMORY = Array("memory", "lanes")
+Side = str  # "row" or "column"
+
+
+@dataclass(frozen=True)
+class WeightCells:
+    """The lanes of a weight as some rules speak of it.
+
+    :param table: of the recursion.
+    :param indices: by axis of the table, a constant, or None for a position or the word at a position.
+    """
+
+    table: str
+    indices: tuple[int | None, ...]
+
+    @property
+    def num_axes(self) -> int:
+        return self.indices.count(None)
+
+    @property
+    def name(self) -> str:
+        return f"{self.table}[{', '.join('*' if x is None else str(x) for x in self.indices)}]"
+
+
+def weight_cells(ref: Ref) -> WeightCells:
+    """The table of lanes that a weight is in."""
+    positions = tuple(None if x.name else x.offset for x in ref.positions)
+    symbols = tuple(x.value if isinstance(x, Constant) else None for x in ref.symbols)
+    return WeightCells(ref.table, positions + symbols)
+
+
+def axes(ref: Ref) -> tuple[Position, ...]:
+    """The positions that a weight is indexed by."""
+    words = tuple(x.position for x in ref.symbols if isinstance(x, Word))
+    return tuple(x for x in ref.positions if x.name) + words
+
+
+@dataclass
+class Tables:
+    """The layout of a recursion without symbols in items."""
+
+    cells: Cells
+    scheduled: list[ScheduledCell] = field(init=False)
+    sides: dict[str, list[Side]] = field(init=False)
+    weights: dict[WeightCells, list[Ref]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scheduled = [schedule(c) for c in self.cells.classes]
+        self.sides = self._sides()
+        self.weights = {}
+        for ref in self._refs():
+            if not ref.is_item:
+                known = self.weights.setdefault(weight_cells(ref), [])
+                if ref not in known:
+                    known.append(ref)
+        self.unique = {key for key in self.weights if self._is_unique(key)}
+        """Weights each element of which stands in one place of one cell: their posteriors are not sums, and take their
+        place."""
+
+    def _is_unique(self, key: WeightCells) -> bool:
+        found = []
+        for cell in self.cells.classes:
+            for head in cell.heads:
+                for term in head.terms:
+                    if cell.kind == "goal" and any(not f.is_item and weight_cells(f) == key for f in term.all_factors):
+                        return False  # it is evaluated once for each length
+                    loops = {loop.name for loop in term.loops}
+                    here = {x.name for x in cell.positions}
+                    for f in term.all_factors:
+                        if not f.is_item and weight_cells(f) == key:
+                            if not here | loops <= {x.name for x in axes(f)}:
+                                return False
+                            found.append((term.rule, f))
+        return all(
+            self._differ(*found[x], *found[y]) for x in range(len(found)) for y in range(x) if found[x] != found[y]
+        ) and len(found) == len(set(map(str, found)))
+
+    def _differ(self, rule: Rule, f: Ref, other: Rule, g: Ref) -> bool:
+        """Whether no instances of two rules speak of the same element of a weight."""
+        names = {x: Position(f"{x}'") for x in (*other.positions, "i", "j")}
+        given = [*(constraints(rule, self.cells.first, self.cells.domains) or [])]
+        for b in constraints(other, self.cells.first, self.cells.domains) or []:
+            at, elsewhere = (names.get(x, Position(x)).name for x in (b.x, b.y))
+            given.append(Bound(at, elsewhere, b.most))
+        for here, there in zip(axes(f), axes(renamed(g, names)), strict=True):
+            given += [*(here <= there).bounds, *(there <= here).bounds]
+        everything = [*rule.positions, "i", "j", *(x.name for x in names.values())]
+        return not Bounds(everything, given).possible
+
+    def _refs(self) -> Iterator[Ref]:
+        for s in self.scheduled:
+            for step in s.sums:
+                for factors in (step.core, *step.ends):
+                    yield from factors
+            for head in s.heads:
+                yield head.ref
+                for t in head.terms:
+                    yield from t.factors
+
+    def _sides(self) -> dict[str, list[Side]]:
+        found: dict[str, set[Side]] = {}
+        for s in self.scheduled:
+            for total in s.sums:
+                for f in total.core:
+                    if f.is_item and len(f.positions) == 2:
+                        if f.positions[0].name == "k" and s.cell.kind == "span":
+                            found.setdefault(f.table, set()).add("column")
+                        if f.positions[1].name == "k" and s.cell.kind == "span":
+                            found.setdefault(f.table, set()).add("row")
+        for s in self.scheduled:
+            for head in s.heads:
+                found.setdefault(head.ref.table, {"row"})
+        return {table: sorted(sides, reverse=True) for table, sides in found.items()}
+
+    # ------------------------------------------------------------------ places
+
+    def place(self, code: Code) -> Expression:
+        """Set a variable for the beginning of each table; returns the number of cells of all."""
+        pitch = Name("pitch", "int")
+        square = code.set("square", pitch * (pitch + 1))
+        total: Expression = value(0)
+        for prefix in ("", "d"):
+            rows = [t for t, sides in self.sides.items() if "row" in sides and self.cells.arity[t] == 2]
+            columns = [t for t, sides in self.sides.items() if "column" in sides]
+            for x in range(max(len(rows), len(columns))):
+                if x < len(rows):
+                    code.set(f"{prefix}{rows[x]}.row", total)
+                if x < len(columns):
+                    code.set(f"{prefix}{columns[x]}.column", total + pitch)
+                total = code.set("total", total + square)
+            for t in self.sides:
+                if self.cells.arity[t] == 1:
+                    code.set(f"{prefix}{t}.row", total)
+                    total = code.set("total", total + pitch)
+        for c, s in enumerate(self.scheduled):
+            for one in s.sums:
+                if one.factored and s.cell.kind == "span":
+                    code.set(f"sum.{c}.{one.number}", total)
+                    total = code.set("total", total + square)
+        for w in self.weights:
+            size: Expression = value(1)
+            for _ in range(w.num_axes):
+                size = size * pitch
+            code.set(w.name, total)
+            if w not in self.unique:
+                total = code.set("total", total + size)
+            code.set(f"d{w.name}", total)
+            total = code.set("total", total + size)
+        for name in ("ends", "factors"):
+            code.set(name, total)
+            total = code.set("total", total + pitch)
+        for name in ("z", "bound", "exponent", "grown", "shift"):
+            code.set(name, total)
+            total = total + 1
+        return code.set("total", total)
+
+    def at(self, x: Position) -> Expression:
+        """A position as a number."""
+        return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
+
+    def cell(self, ref: Ref, side: Side | None = None, adjoint: bool = False) -> Expression:
+        """The number of an item's cell, or of a weight's."""
+        prefix = "d" if adjoint else ""
+        if not ref.is_item:
+            index: Expression = value(0)
+            for x in axes(ref):
+                index = index * Name("pitch", "int") + self.at(x)
+            return Name(f"{prefix}{weight_cells(ref).name}", "int") + index
+        side = side or self.side(ref)
+        start = Name(f"{prefix}{ref.table}.{side}", "int")
+        if len(ref.positions) == 1:
+            return start + self.at(ref.positions[0])
+        a, b = map(self.at, ref.positions)
+        if side == "column":
+            a, b = b, a
+        return start + (a * Name("pitch", "int") + b)
+
+    def side(self, ref: Ref) -> Side:
+        """Where a factor is read, and its adjoint written."""
+        sides = self.sides[ref.table]
+        if len(sides) == 1:
+            return sides[0]
+        a, b = ref.positions
+        if a.name == "k":
+            return "column"
+        if b.name == "k":
+            return "row"
+        return "row" if a.name == "i" and not a.offset else "column"
