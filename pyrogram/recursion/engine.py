@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from . import derivations, scalar
-from .cells import Cells, lower
+from .cells import lower
 from .language import Recursion
 from .layout import Layout
 from .machine import llvm, objects
 from .machine.statements import Function
+from .machine.threads import run_workers
 
 Numbers = Any  # a numpy array
 
@@ -49,8 +50,7 @@ def compiled(
     return objects.load(source, text)
 
 
-def _functions(cells: Cells) -> list[Function]:
-    return [scalar.log_counts(cells), derivations.best(cells), derivations.draw(cells)]
+_FUNCTIONS = {"log_counts": scalar.log_counts, "best": derivations.best, "draw": derivations.draw}
 
 
 @dataclass
@@ -76,10 +76,14 @@ class Sentences:
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
 
+    @property
+    def pitch(self) -> int:
+        """The number of positions of the longest sentence, 0 included."""
+        return int(self.lengths.max(initial=1)) + 1
+
     def values(self) -> dict[str, Any]:
         """The parameters that all functions have."""
-        n = int(self.lengths.max(initial=1))
-        found: dict[str, Any] = {"pitch": n + 1, "lengths": _int64(self.lengths)}
+        found: dict[str, Any] = {"pitch": self.pitch, "lengths": _int64(self.lengths)}
         found |= {f"size.{name}": size for name, size in self.sizes.items()}
         found |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
         for name, words in self.words.items():
@@ -103,7 +107,7 @@ class ScalarEngine:
         self.recursion, self.dtype = recursion, np.dtype(dtype)
         self.cells = lower(recursion)
         self.layout = Layout(self.cells)
-        self._functions = compiled(recursion, "scalar", lambda: _functions(lower(recursion)), dtype, 8)
+        self._compiled: dict[str, objects.Compiled] = {}
 
     def log_counts(
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
@@ -125,14 +129,13 @@ class ScalarEngine:
                 values[f"out.{w.name}.part"] = 0
             else:
                 values[f"out.{w.name}.b"] = 0
-        values |= self._chart(given, 1)
         values |= {
             "log_z": log_z,
             "with_counts": int(counts),
             "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
-            "given": np.empty(len(values["chart"])),
         }
-        self._functions("log_counts", values)
+        size = self._cells(given)
+        self._run("log_counts", values, lambda: {"chart": np.empty(size), "given": np.empty(size)})
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}
 
@@ -144,10 +147,10 @@ class ScalarEngine:
         """
         B = len(given.lengths)
         scores = np.empty((k, B))
-        values = given.values() | self._sentences(B) | self._chart(given, k)
-        values |= {"k": k, "batch": B, "scores": scores}
-        found = self._trace(values, given, trace, (k, B, width))
-        self._functions("best", values)
+        values = given.values() | self._sentences(B) | {"k": k, "batch": B, "scores": scores}
+        found = self._trace(values, trace, (k, B, width))
+        size = self._cells(given) * k
+        self._run("best", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
         return scores, found
 
     def draw(
@@ -156,37 +159,57 @@ class ScalarEngine:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
         B = len(given.lengths)
         log_z = np.empty(B)
-        values = given.values() | self._sentences(B) | self._chart(given, 1)
-        values |= {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
-        found = self._trace(values, given, trace, (number, B, width))
-        self._functions("draw", values)
+        values = given.values() | self._sentences(B) | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
+        found = self._trace(values, trace, (number, B, width))
+        size = self._cells(given)
+        self._run("draw", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
         return log_z, found
 
+    def _run(self, name: str, values: dict[str, Any], own: Callable[[], dict[str, Any]]) -> None:
+        """Call a function on every thread, which is compiled when it is first needed.
+
+        :param own: memory of a thread.
+        """
+        if name not in self._compiled:
+            make = _FUNCTIONS[name]
+            self._compiled[name] = compiled(
+                self.recursion, f"scalar {name}", lambda: [make(lower(self.recursion))], self.dtype.name, 8
+            )
+        call, count, n = self._compiled[name], values["count"], values["pitch"]
+
+        def work(turns: Numbers) -> None:
+            call(name, {**values, **own(), "turns": turns})
+
+        if count:
+            run_workers(work, cost=count * 100.0 * n**3)
+
     def _sentences(self, B: int) -> dict[str, Any]:
-        return {"order": np.arange(B), "count": B, "parts": B, "turns": np.zeros(1, np.int64)}
+        return {"order": np.arange(B), "count": B, "parts": B}
 
-    def _chart(self, given: Sentences, k: int) -> dict[str, Any]:
-        pitch = int(given.lengths.max(initial=1)) + 1
-        count = 0
-        for name, sizes in self.cells.sizes.items():
-            symbols = math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
-            count += pitch ** self.cells.arity[name] * symbols
-        return {"chart": np.empty(count * k)}
+    def _symbols(self, given: Sentences) -> dict[str, int]:
+        """How many elements each item has at its positions."""
+        return {
+            name: math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
+            for name, sizes in self.cells.sizes.items()
+        }
 
-    def _trace(
-        self, values: dict[str, Any], given: Sentences, trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]
-    ) -> Numbers:
+    def _cells(self, given: Sentences) -> int:
+        pitch = given.pitch
+        return sum(pitch ** self.cells.arity[name] * count for name, count in self._symbols(given).items())
+
+    def _agenda(self, given: Sentences) -> Numbers:
+        """Room for the items that a derivation has still to prove."""
+        width = 4 + max(map(len, self.cells.sizes.values()), default=0)
+        most = max(len(rule.items) for rule in self.recursion.rules)
+        return np.zeros((most * given.pitch * sum(self._symbols(given).values()) + 2) * width, np.int64)
+
+    def _trace(self, values: dict[str, Any], trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]) -> Numbers:
         found = np.full(shape, -1, np.int64)
         values |= {"trace": found, "trace.width": shape[-1]}
         for w in self.layout.weights:
             numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"trace.{w.name}": numbers[0]}
             values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(numbers[1:])}
-        pitch = values["pitch"]
-        symbols = [math.prod(s if isinstance(s, int) else given.sizes[s] for s in x) for x in self.cells.sizes.values()]
-        width = 4 + max(map(len, self.cells.sizes.values()), default=0)
-        most = max(len(rule.items) for rule in self.recursion.rules)
-        values["agenda"] = np.zeros((most * pitch * sum(symbols) + 2) * width, np.int64)
         return found
 
 
