@@ -277,7 +277,7 @@ class _Driver:
                 log_z = log(z) - exponent * math.log(2.0) + lane(MEMORY[Name("shift", "int")], x)
                 code.put(Array("log_z", "real"), b, log_z)
                 grown = lane(MEMORY[Name("grown", "int")], x)
-                least_log_z = Array("least", "real")[Name("at.n", "int")] + grown * math.log(2.0)
+                least_log_z = Array("least", "real")[0] + grown * math.log(2.0)
                 code.set("trusted", select(Name("adjoints", "int") > 0, 1, select(log(z) >= least_log_z, 1, 0)))
                 code.put(Array("failed", "int"), b, 1 - Name("trusted", "int"))
             else:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ Numbers = Any  # a numpy array
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
+# Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
+# positive number, times the cube of 256 words, over the rounding error.
+LEAST = {"float64": -1022.0 + 24.0 + 53.0, "float32": -126.0 + 24.0 + 24.0}
 # What all cells and adjoints of a sentence may come to; see docs/architecture.md.
 MOST = {"float64": 2.0**900, "float32": 2.0**60}
 
@@ -41,13 +45,22 @@ class LanesEngine:
         )
 
     def log_counts(
-        self, given: Sentences, order: Numbers, *, counts: bool = True, scale: Numbers | None = None
+        self,
+        given: Sentences,
+        order: Numbers,
+        *,
+        counts: bool = True,
+        scale: Numbers | None = None,
+        least: float | None = None,
+        excess: float = 0.0,
     ) -> tuple[Numbers, dict[str, Numbers], Numbers]:
         """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them;
         and which sentences failed: their log Z is not to be trusted, and their counts are missing.
 
         :param order: the sentences, the longest first.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
+        :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
         """
         B, n = len(given.lengths), int(given.lengths.max(initial=1))
         blocks = -(-len(order) // self.width)
@@ -69,12 +82,12 @@ class LanesEngine:
         values |= {
             "log_z": log_z,
             "failed": failed,
-            "adjoints": 1,
+            "adjoints": int(least is None),
             "with_counts": int(counts),
             "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
             "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
-            "least": np.full(n + 1, -np.inf),
-            "most": np.array([MOST[self.dtype.name]]),
+            "least": np.array([-np.inf if least is None else least]),
+            "most": np.array([MOST[self.dtype.name] * math.exp(-min(excess, 700.0))]),
         }
         size = self._compiled("size", values)
 

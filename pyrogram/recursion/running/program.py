@@ -9,6 +9,7 @@ done in logarithms. Nothing is compiled before it is needed.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,11 +18,14 @@ import numpy as np
 
 from ..cells import lower
 from ..engine import ScalarEngine, Sentences
-from ..lanes.engine import LanesEngine
+from ..lanes.engine import LEAST, LanesEngine
 from ..lanes.schedule import is_simple
 from ..language import Recursion
+from ..layout import Layout, WeightTable
 
 Numbers = Any  # a numpy array
+
+_FEW_WORDS = 24
 
 
 class Program:
@@ -35,6 +39,8 @@ class Program:
         self.in_lanes = is_simple(lower(recursion, widen=True))
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
+        self._numbers: dict[int, float] = {}  # logs of the numbers of derivations, by length
+        self._words = Layout(lower(recursion)).words
 
     def log_counts(
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
@@ -48,10 +54,14 @@ class Program:
         log_z = np.zeros(len(given.lengths))
         total = {name: np.zeros_like(table) for name, table in given.weights.items()} if counts else {}
         todo = np.argsort(-given.lengths, kind="stable")
-        attempts = dict.fromkeys([dtype, "float64"]) if self.in_lanes else {}
-        for attempt in attempts:
+        n = int(given.lengths.max(initial=1))
+        attempts = [(dtype, True), ("float64", True)]
+        excess = self._excess(given)
+        if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
+            attempts = [(dtype if n <= _FEW_WORDS else "float64", False), ("float64", False), ("float64", True)]
+        for attempt in dict.fromkeys(attempts) if self.in_lanes else ():
             if len(todo):
-                log_z[todo], failed = self._in_lanes(given, attempt, todo, counts, scale, total)
+                log_z[todo], failed = self._in_lanes(given, (*attempt, excess), todo, counts, scale, total)
                 todo = todo[failed[todo] != 0]
         if len(todo):
             few = given.only(todo)
@@ -63,22 +73,47 @@ class Program:
     def _in_lanes(
         self,
         given: Sentences,
-        dtype: str,
+        attempt: tuple[str, bool, float],
         todo: Numbers,
         counts: bool,
         scale: Numbers | None,
         total: dict[str, Numbers],
     ) -> tuple[Numbers, Numbers]:
+        dtype, adjoints, excess = attempt
+        least = None if adjoints else self._least(dtype, int(given.lengths.max(initial=1)))
         shared = all(len(table) == 1 for table in given.weights.values())
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
         if shared:  # one table for all: it is exponentiated once
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 weights = {name: np.exp(table) for name, table in weights.items()}
         engine = self._lanes(dtype, not shared)
-        log_z, found, failed = engine.log_counts(replace(given, weights=weights), todo, counts=counts, scale=scale)
+        few = replace(given, weights=weights)
+        log_z, found, failed = engine.log_counts(few, todo, counts=counts, scale=scale, least=least, excess=excess)
         for name, values in found.items():
             total[name] += values.astype(total[name].dtype, copy=False)
         return log_z[todo], failed
+
+    def _excess(self, given: Sentences) -> float:
+        """The log of the greatest product of weights in a rule, if that is greater than one.
+
+        Weights of groups (``once``) are at most one when they have been shifted.
+        """
+        tables = self.recursion.tables
+        logs = [
+            float(np.max(table, initial=-np.inf, where=np.isfinite(table)))
+            for name, table in given.weights.items()
+            if tables[name].once is None
+        ]
+        return max(0.0, *logs, 0.0) * max(len(rule.weights) for rule in self.recursion.rules)
+
+    def _least(self, dtype: str, n: int) -> float:
+        """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations."""
+        if n not in self._numbers:
+            ones = {w.name: _ones(w, n) for w in self._lanes("float64", True).weights}
+            words = {name: np.zeros((1, n), np.int64) for name in self._words}
+            given = Sentences(np.array([n]), ones, words, {}, {})
+            self._numbers[n] = float(self.log_counts(given)[0][0])
+        return math.log(2.0) * LEAST[dtype] + self._numbers[n]
 
     def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
         """See :meth:`.ScalarEngine.best`."""
@@ -100,6 +135,12 @@ def program(recursion: Recursion) -> Program:
 
 
 _programs: dict[str, Program] = {}
+
+
+def _ones(w: WeightTable, n: int) -> Numbers:
+    """The logarithms of weights that are all one, in one number."""
+    sizes = tuple(s if isinstance(s, int) else 1 for s in w.sizes)
+    return np.broadcast_to(0.0, (1, *(n + 1,) * w.num_positions, *sizes))
 
 
 def _dtype(given: Sentences) -> str:
