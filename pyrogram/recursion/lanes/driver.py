@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ..bounds import Bounds
 from ..cells import Cells, Loop, Term
 from ..domains import constraints
-from ..language import Position, Ref, Word
+from ..language import Constant, Position, Ref, Word
 from ..layout import Layout
 from ..machine.statements import (
     Array,
@@ -111,7 +111,7 @@ class _Driver:
         n = code.set("n", Array("lengths", "int")[order[begin]])
         shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
         code.set("ragged", select(here < self.lanes, 1, select(shortest < n, 1, 0)))
-        code.set("whole", select(n >= 8, 1 - Name("ragged", "int"), 0))
+        code.set("whole", 1 - Name("ragged", "int"))
         self._feed()
         self.sweep.inside()
         self._judge(adjoints=False)
@@ -145,9 +145,9 @@ class _Driver:
         with self._each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
-        for w, regions in self.regions.items():
-            with self._rows(w, inward=True), self._each_lane() as x:
-                for region in regions:
+        for family in self.tables.families.values():
+            with self._rows(family, inward=True), self._each_lane() as x:
+                for w, region in self._all(family):
                     with self._loops(region, None):
                         code.put(NUMBERS, self._place(w, region) * self.lanes + x, self._given(region.ref))
         code.put(MEMORY, Name("shift", "int"), fill(0.0))
@@ -163,7 +163,13 @@ class _Driver:
         index: Expression = value(0)
         for x in range(w.num_axes):
             index = index * Name("pitch", "int") + Name(f"at.axis{x}", "int")
-        return Name(f"d{w.name}" if adjoint else w.name, "int") + index
+        return Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.turns[w][0]
+
+    def _all(self, family: Sequence[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:
+        """The regions of tables."""
+        for w in family:
+            for region in self.regions[w]:
+                yield w, region
 
     @contextmanager
     def _loops(self, region: Region, n: Expression | None) -> Iterator[None]:
@@ -172,13 +178,7 @@ class _Driver:
             self.code.set("at.n", n)
         with ExitStack() as stack:
             for loop in region.loops:
-                low, high = ([self.tables.at(x) for x in limits] for limits in (loop.low, loop.high))
-                first, last = low[0], high[0]
-                for x in low[1:]:
-                    first = greatest(first, x)
-                for x in high[1:]:
-                    last = least(last, x)
-                stack.enter_context(self.code.loop(f"at.{loop.name}", first, last + 1))
+                stack.enter_context(self.code.loop(f"at.{loop.name}", self._low(loop), self._high(loop) + 1))
             yield
 
     def _exponentiate(self) -> None:
@@ -290,12 +290,12 @@ class _Driver:
 
     def _drain(self) -> None:
         code = self.code
-        for w, regions in self.regions.items():
-            with self._rows(w, inward=False), self._each_lane() as x:
+        for family in self.tables.families.values():
+            with self._rows(family, inward=False), self._each_lane() as x:
                 b = Name("b", "int")
                 with code.when(equal(Array("failed", "int")[b], 0)):
                     scale = code.set("scale.of", Array("scale", "real")[b])
-                    for region in regions:
+                    for w, region in self._all(family):
                         with self._loops(region, None):
                             place = self._place(w, region, adjoint=True) * self.lanes + x
                             target = self._given(region.ref, output=True)
@@ -303,61 +303,93 @@ class _Driver:
                             code.add(target.array, index, NUMBERS[place] * scale)
 
     @contextmanager
-    def _rows(self, w: WeightCells, inward: bool) -> Iterator[None]:
-        """Whole rows of a table at once, where they follow one another in memory; the body does it lane by lane.
+    def _rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
+        """Whole rows of tables at once, where they follow one another in memory; the body does it lane by lane.
 
-        That takes a sentence for every lane, all of one length, of at least eight words.
+        That takes a sentence for every lane, all of one length, and rows of at least eight numbers.
         """
-        code, n = self.code, Name("n", "int")
-        name = w.table if inward else f"out.{w.table}"
-        if w.indices[-1:] != (None,) or any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols):
+        code, n, w = self.code, Name("n", "int"), family[0]
+        hull = self._hull(family)
+        steady = [*hull.loops[-1].low, *hull.loops[-1].high] if hull.loops else [Position("axis")]
+        arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
+        words = any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols)
+        if words or w.indices[:arity][-1:] != (None,) or any(x.name not in ("", "n") for x in steady):
             yield
             return
-        fits = (Name("whole", "int") > 0) & equal(Name(f"{name}.{len(w.indices) - 1}", "int"), 1)
+        *outer, last = hull.loops
+        code.set("at.n", n)
+        low, high = self._low(last), self._high(last)
+        fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= 8)
+        name, expected = w.table if inward else f"out.{w.table}", 1
+        sizes = self.cells.recursion.tables[w.table].sizes
+        for axis in range(len(w.indices) - 1, arity - 2, -1):
+            fits = fits & equal(Name(f"{name}.{axis}", "int"), expected)
+            size = sizes[axis - arity] if axis >= arity else 1
+            expected *= size if isinstance(size, int) else 1
         with code.when(fits):
             with code.loop("lane", 0, self.lanes) as x:
                 b = Array("order", "int")[Name("begin.of", "int") + x]
                 code.put(STARTS, x, b * Name(f"{name}.b", "int"))
-            hull = self._hull(w)
-            *outer, last = hull.loops
+            code.set("b", 0)
             with self._loops(replace(hull, loops=tuple(outer)), n):
                 if not inward:
-                    self._clear_rest(w, hull, last)
-                low, high = self.tables.at(last.low[0]), self.tables.at(last.high[0])
-                with code.loop("t", low, high + 1, 8) as t:
-                    code.set(f"at.{last.name}", least(t, high - 7))
-                    code.set("b", 0)
-                    element = self._given(hull.ref, output=not inward)
-                    place = self._place(w, hull, adjoint=not inward)
-                    code.turn(MEMORY, place, element.array, STARTS, element.index, inward)
+                    self._clear_rest(family, hull, last)
+                code.set(f"at.{last.name}", 0)
+                first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
+                element = self._given(first, output=not inward)
+                place = self._place(w, hull, adjoint=not inward) - self.tables.turns[w][1]
+                with code.loop("t", low * count, (high + 1) * count, 8) as t:
+                    at = code.let(least(t, (high + 1) * count - 8))
+                    code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
         with code.otherwise():
             yield
 
-    def _hull(self, w: WeightCells) -> Region:
-        """All regions of a table, and perhaps more, in one."""
-        first, *others = self.regions[w]
+    def _hull(self, family: Sequence[WeightCells]) -> Region:
+        """All regions of tables, and perhaps more, in one."""
+        (_, first), *others = self._all(family)
         bounds = first.bounds
-        for region in others:
+        for _, region in others:
             bounds = bounds.hull(region.bounds)
         return Region.of(first.ref, bounds, [loop.name for loop in first.loops])
 
-    def _clear_rest(self, w: WeightCells, hull: Region, last: Loop) -> None:
-        """Zero for what is in the hull of the regions, and in none of them."""
-        if len(self.regions[w]) == 1:
-            return
-        x = Name(f"at.{last.name}", "int")
+    def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop) -> None:
+        """Zero for the posteriors of what is in the hull, and in no region."""
+        code, x = self.code, Name(f"at.{last.name}", "int")
+        count = self.tables.turns[family[0]][0]
+        by_turn = {self.tables.turns[w][1]: w for w in family}
         with self._loops(replace(hull, loops=(last,)), None):
-            inside: Expression | None = None
-            for region in self.regions[w]:
-                limits = region.loops[-1]
-                tests = [x >= self.tables.at(y) for y in limits.low] + [x <= self.tables.at(y) for y in limits.high]
-                here = tests[0]
-                for test in tests[1:]:
-                    here = here & test
-                inside = here if inside is None else inside | here
-            assert inside is not None
-            with self.code.when(negated(inside)):
-                self.code.put(MEMORY, self._place(w, hull, adjoint=True), fill(0.0))
+            start = self._place(family[0], hull, adjoint=True) - self.tables.turns[family[0]][1]
+            place = code.let(start)
+            for turn in range(count):
+                if turn not in by_turn:
+                    code.put(MEMORY, place + turn, fill(0.0))
+                    continue
+                regions = self.regions[by_turn[turn]]
+                if len(regions) == 1 and str(regions[0].loops) == str(hull.loops):
+                    continue
+                inside: Expression | None = None
+                for region in regions:
+                    here = self._holds(x, region.loops[-1])
+                    inside = here if inside is None else inside | here
+                assert inside is not None
+                with code.when(negated(inside)):
+                    code.put(MEMORY, place + turn, fill(0.0))
+
+    def _holds(self, x: Expression, loop: Loop) -> Expression:
+        """Whether a number is in the range of a loop."""
+        return (x >= self._low(loop)) & (x <= self._high(loop))
+
+    def _low(self, loop: Loop) -> Expression:
+        first = self.tables.at(loop.low[0])
+        for x in loop.low[1:]:
+            first = greatest(first, self.tables.at(x))
+        return first
+
+    def _high(self, loop: Loop) -> Expression:
+        last = self.tables.at(loop.high[0])
+        for x in loop.high[1:]:
+            last = least(last, self.tables.at(x))
+        return last
 
 
 _OWN: list[Array | Name] = [

@@ -440,15 +440,16 @@ class Sweep:
         for w in tables.weights:
             if w not in tables.unique:
                 with self._elements(w):
-                    code.put(MEMORY, Name("element", "int") + Name(f"d{w.name}", "int"), zero)
+                    code.put(MEMORY, Name("element", "int") * tables.turns[w][0] + Name(f"d{w.name}", "int"), zero)
 
     def _multiply(self) -> None:
         """Posteriors of weights from their adjoints."""
         for w in self.tables.weights:
             if w not in self.tables.unique:
                 with self._elements(w):
-                    place = self.code.let(Name("element", "int") + Name(f"d{w.name}", "int"))
-                    weight = MEMORY[Name("element", "int") + Name(w.name, "int")]
+                    element = self.code.let(Name("element", "int") * self.tables.turns[w][0])
+                    place = self.code.let(element + Name(f"d{w.name}", "int"))
+                    weight = MEMORY[element + Name(w.name, "int")]
                     self.code.put(MEMORY, place, MEMORY[place] * weight)
 
     @contextmanager

@@ -5,7 +5,8 @@
 An item is kept by rows (i, j), by columns (j, i), or both, as sums over k read it: neighbours in k are then neighbours
 in memory. A table by columns needs the lower triangle of a square, one by rows the upper: they share one, the columns a
 row below. A weight has a table for each way in which rules speak of it, indexed by its positions and those of its
-words: ``attach[w[i], 1, w[j]]`` is at (i, j) of the table ``attach[*, 1, *]``.
+words: ``attach[w[i], 1, w[j]]`` is at (i, j) of the table ``attach[*, 1, *]``. Tables that differ only in constant
+symbols, ``arc[*, *, 0]`` and ``arc[*, *, 1]``, take turns, as the numbers that they are filled with do.
 """
 
 from __future__ import annotations
@@ -75,9 +76,26 @@ class Tables:
                 known = self.weights.setdefault(weight_cells(ref), [])
                 if ref not in known:
                     known.append(ref)
-        self.unique = {key for key in self.weights if self._is_unique(key)}
+        self.families: dict[tuple[str, tuple[int | None, ...]], list[WeightCells]] = {}
+        """Tables that take turns, by their table and its positions."""
+        for w in self.weights:
+            self.families.setdefault((w.table, w.indices[: self.cells.arity[w.table]]), []).append(w)
+        self.turns = {w: self._turns(w) for w in self.weights}
+        """How many tables take turns with one, and which turn it has."""
+        unique = {key for key in self.weights if self._is_unique(key)}
+        self.unique = {w for family in self.families.values() for w in family if unique.issuperset(family)}
         """Weights each element of which stands in one place of one cell: their posteriors are not sums, and take their
         place."""
+
+    def _turns(self, w: WeightCells) -> tuple[int, int]:
+        sizes = self.cells.recursion.tables[w.table].sizes
+        count, turn = 1, 0
+        for x, size in zip(w.indices[len(w.indices) - len(sizes) :], sizes, strict=True):
+            if x is not None and isinstance(size, int):
+                count, turn = count * size, turn * size + x
+            else:  # words: a table of its own
+                return 1, 0
+        return count, turn
 
     def _is_unique(self, key: WeightCells) -> bool:
         found = []
@@ -159,15 +177,10 @@ class Tables:
                 if one.factored and s.cell.kind == "span":
                     code.set(f"sum.{c}.{one.number}", total)
                     total = code.set("total", total + square)
-        for w in self.weights:
-            size: Expression = value(1)
-            for _ in range(w.num_axes):
-                size = size * pitch
-            code.set(w.name, total)
-            if w not in self.unique:
-                total = code.set("total", total + size)
-            code.set(f"d{w.name}", total)
-            total = code.set("total", total + size)
+        for family in self.families.values():
+            together = [w for w in family if self.turns[w][0] > 1]
+            for group in ([together] if together else []) + [[w] for w in family if w not in together]:
+                total = self._place_weights(code, group, total)
         for name in ("ends", "factors"):
             code.set(name, total)
             total = code.set("total", total + pitch)
@@ -175,6 +188,17 @@ class Tables:
             code.set(name, total)
             total = total + 1
         return code.set("total", total)
+
+    def _place_weights(self, code: Code, group: list[WeightCells], total: Expression) -> Expression:
+        """Tables that take turns, and their adjoints: in the same place, if they are no sums."""
+        size: Expression = value(self.turns[group[0]][0])
+        for _ in range(group[0].num_axes):
+            size = size * Name("pitch", "int")
+        adjoints = total if group[0] in self.unique else total + size
+        for w in group:
+            code.set(w.name, total + self.turns[w][1])
+            code.set(f"d{w.name}", adjoints + self.turns[w][1])
+        return code.set("total", adjoints + size)
 
     def at(self, x: Position) -> Expression:
         """A position as a number."""
@@ -187,7 +211,8 @@ class Tables:
             index: Expression = value(0)
             for x in axes(ref):
                 index = index * Name("pitch", "int") + self.at(x)
-            return Name(f"{prefix}{weight_cells(ref).name}", "int") + index
+            w = weight_cells(ref)
+            return Name(f"{prefix}{w.name}", "int") + index * self.turns[w][0]
         side = side or self.side(ref)
         start = Name(f"{prefix}{ref.table}.{side}", "int")
         if len(ref.positions) == 1:
