@@ -8,6 +8,7 @@ recursion says that every derivation has one weight of a group (``once``): the b
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -354,7 +355,7 @@ class _Driver:
 
     def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop) -> None:
         """Zero for the posteriors of what is in the hull, and in no region."""
-        code, x = self.code, Name(f"at.{last.name}", "int")
+        code = self.code
         count = self.tables.turns[family[0]][0]
         by_turn = {self.tables.turns[w][1]: w for w in family}
         with self._loops(replace(hull, loops=(last,)), None):
@@ -369,15 +370,17 @@ class _Driver:
                     continue
                 inside: Expression | None = None
                 for region in regions:
-                    here = self._holds(x, region.loops[-1])
+                    here = self._holds(region)
                     inside = here if inside is None else inside | here
                 assert inside is not None
                 with code.when(negated(inside)):
                     code.put(MEMORY, place + turn, fill(0.0))
 
-    def _holds(self, x: Expression, loop: Loop) -> Expression:
-        """Whether a number is in the range of a loop."""
-        return (x >= self._low(loop)) & (x <= self._high(loop))
+    def _holds(self, region: Region) -> Expression:
+        """Whether the axes at hand are in a region."""
+        tests = [Name(f"at.{loop.name}", "int") >= self._low(loop) for loop in region.loops]
+        tests += [Name(f"at.{loop.name}", "int") <= self._high(loop) for loop in region.loops]
+        return functools.reduce(lambda a, b: a & b, tests)
 
     def _low(self, loop: Loop) -> Expression:
         first = self.tables.at(loop.low[0])
