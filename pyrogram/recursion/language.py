@@ -289,10 +289,10 @@ class Table:
 
     __iter__ = None
 
-    def __init__(
-        self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...], once: tuple[int, ...] | None = None
-    ) -> None:
-        self._page, self.name, self.is_item, self.sizes, self.once = page, name, is_item, sizes, once
+    def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
+        self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
+        self.once: tuple[int, tuple[int, ...]] | None = None
+        """The number of a claim (:meth:`Recursion.once`), and the axes that say to which group a weight belongs."""
 
     def __getitem__(self, index: Any) -> Ref:
         index = index if isinstance(index, tuple) else (index,)
@@ -347,15 +347,26 @@ class Recursion:
         """Items over at most two positions, and over symbols of these sizes. The one without any index is the goal."""
         return self._declare(names, "item", lambda name: self._table(name, True, sizes))
 
-    def weights(self, names: str, *sizes: Size, once: Sequence[int] | None = None) -> Any:
-        """Weights over any positions, and over symbols of these sizes.
+    def weights(self, names: str, *sizes: Size) -> Any:
+        """Weights over any positions, and over symbols of these sizes."""
+        return self._declare(names, "weight", lambda name: self._table(name, False, sizes))
 
-        :param once: axes by which weights form groups of which every derivation has exactly one: ``(1,)`` for arcs
-            [head, dependent]. Compiled code divides each group by its greatest weight, so that long sentences stay
-            within the range of numbers. The groups of several tables with equal ``once`` are taken together.
+    def once(self, **axes: int | Sequence[int]) -> None:
+        """Claim that every derivation has exactly one of these weights for each value of the axes.
+
+        Every word has one head, so ``p.once(arc=1)`` for weights arc[head, dependent]. Compiled code divides each such
+        group by the greatest of its weights, so that long sentences stay within the range of numbers.
+
+        :param axes: by name of a table of weights, an axis or several; () for one weight in all.
         """
-        groups = None if once is None else tuple(once)
-        return self._declare(names, "weight", lambda name: self._table(name, False, sizes, groups))
+        claims = {t.once[0] for t in self.tables.values() if t.once is not None}
+        for name, given in axes.items():
+            table = self.tables.get(name)
+            if table is None or table.is_item:
+                raise InvalidRecursion(f"once speaks of weights, and {name} is none")
+            if table.once is not None:
+                raise InvalidRecursion(f"once speaks of {name} a second time")
+            table.once = len(claims), (given,) if isinstance(given, int) else tuple(given)
 
     def columns(self, names: str, rows: Size) -> Any:
         """Columns of a list of rules with ``rows`` rows: ``A[r]`` is the symbol that row r has in column A."""
@@ -377,8 +388,8 @@ class Recursion:
             found.append(make(name))
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...], once: tuple[int, ...] | None = None) -> Table:
-        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes), once)
+    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...]) -> Table:
+        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes))
         return self.tables[name]
 
     def _add(self, pending: Pending) -> None:

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Whether every derivation has one weight of each group, as a page says of its weights (``once``).
+"""Whether every derivation has one weight of each group, as a page claims (:meth:`.Recursion.once`).
 
 Compiled code divides the weights of a group by the greatest of them and multiplies Z by it. If a derivation had none of
 them, or two, Z would be wrong, so the claim is checked on all derivations of one, two and three words.
@@ -40,10 +40,10 @@ class _Uses(Semiring[Any]):
         group = self.group(key)
         return Counter() if group is None else Counter({group: 1})
 
-    def group(self, key: Key) -> tuple[object, tuple[int, ...]] | None:
-        """The group that a weight belongs to."""
+    def group(self, key: Key) -> tuple[int, tuple[int, ...]] | None:
+        """The group that a weight belongs to: the claim, and the values of its axes."""
         once = self.tables[key[0]].once
-        return None if once is None else (once, tuple(key[1][a] for a in once))
+        return None if once is None else (once[0], tuple(key[1][a] for a in once[1]))
 
 
 def check_once(recursion: Recursion) -> None:
@@ -54,6 +54,11 @@ def check_once(recursion: Recursion) -> None:
     if not claimed:
         return
     rules = recursion.rules
+    for f in (f for rule in rules for f in rule.weights):
+        once = recursion.tables[f.table].once
+        count = len(f.positions) + len(f.symbols)
+        if once is not None and not all(0 <= a < count for a in once[1]):
+            raise InvalidRecursion(f"once speaks of axes {once[1]} of {f.table}, which has axes 0 .. {count - 1}")
     if any(isinstance(x, Entry) for rule in rules for f in (rule.head, *rule.factors) for x in f.symbols):
         raise InvalidRecursion(f"{claimed[0]}: once is not for recursions with lists of rules")
     sizes = {v.size: _SYMBOLS for rule in rules for v in rule.variables if isinstance(v.size, str)}

@@ -201,9 +201,10 @@ class _Driver:
         for w in self.regions:
             once = self.cells.recursion.tables[w.table].once
             if once is not None:
-                constants = tuple(w.indices[a] for a in once)
-                axis = next((f"axis{w.indices[:a].count(None)}" for a in once if w.indices[a] is None), None)
-                found.setdefault((once, constants), []).append((w, axis))
+                claim, own = once
+                constants = tuple(w.indices[a] for a in own)
+                axis = next((f"axis{w.indices[:a].count(None)}" for a in own if w.indices[a] is None), None)
+                found.setdefault((claim, constants), []).append((w, axis))
         yield from found.values()
 
     def _shift_group(self, group: list[tuple[WeightCells, str | None]]) -> None:
