@@ -90,9 +90,9 @@ class Sentences:
             found[f"words.{name}"] = _int64(words)
             found[f"words.{name}.b"] = words.shape[1]
         for name, table in self.weights.items():
-            found |= strided(name, table, ("b", *range(table.ndim - 1)))
+            found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
             if len(table) == 1:
-                found[f"{name}.b"] = 0
+                found[f"weight.{name}.b"] = 0
         return found
 
 
@@ -205,7 +205,7 @@ class ScalarEngine:
 
     def _trace(self, values: dict[str, Any], trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]) -> Numbers:
         found = np.full(shape, -1, np.int64)
-        values |= {"trace": found, "trace.width": shape[-1]}
+        values |= {"trace": found, "trace_width": shape[-1]}
         for w in self.layout.weights:
             numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"trace.{w.name}": numbers[0]}
