@@ -169,7 +169,7 @@ def lower(recursion: Recursion, widen: bool = False) -> Cells:
     check_arity(recursion.rules)
     arity = check_arity(rules)
     domains = derive(rules, recursion.first)
-    rules = [_canonical(rule) for rule in rules]
+    rules = [_canonical(rule, recursion.first) for rule in rules]
     classes = []
     for count in (2, 1, 0):
         chosen = [rule for rule in rules if len(rule.head.positions) == count]
@@ -201,8 +201,8 @@ def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
     return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
 
 
-def _canonical(rule: Rule) -> Rule:
-    """The rule with (i, j) or (j) for the positions of its head."""
+def _canonical(rule: Rule, first: int) -> Rule:
+    """The rule with (i, j) or (j) for the positions of its head, and with the bounds of what they stand for."""
     names: dict[str, Position] = {}
     extra: list[Bound] = []
     for here, x in zip((I, J)[2 - len(rule.head.positions) :], rule.head.positions, strict=True):
@@ -212,7 +212,8 @@ def _canonical(rule: Rule) -> Rule:
             other = names[x.name] + x.offset
             extra += [*(here <= other).bounds, *(other <= here).bounds]
         else:
-            names[x.name] = here - x.offset
+            old = names[x.name] = here - x.offset
+            extra += [*(Position("", first) <= old).bounds, *(old <= N).bounds]
     for name in rule.positions:
         if name not in names and name in ("i", "j"):
             names[name] = Position(name + "_")

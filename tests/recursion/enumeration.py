@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from pages import Page
 
-from pyrogram.recursion import Derivations, Grounded, Recursion
+from pyrogram.recursion import Derivations, Grounded, Reals, Recursion, Semiring
 from pyrogram.recursion.engine import Sentences
 from pyrogram.recursion.interpreter import Key
+from pyrogram.recursion.language import Word
 
 Array = Any
 
@@ -81,7 +82,8 @@ def random_sentences(
         one = not positions if shared is None else shared
         axes = (n + 1,) * positions + tuple(s if isinstance(s, int) else page.sizes[s] for s in sizes)
         weights[name] = (spread * rng.normal(size=(1 if one else B, *axes))).astype(dtype)
-    names = {x.words for rule in recursion.rules for f in rule.factors for x in f.symbols if hasattr(x, "words")}
+    refs = (f for rule in recursion.rules for f in (rule.head, *rule.factors))
+    names = {x.words for f in refs for x in f.symbols if isinstance(x, Word)}
     words = {name: rng.integers(0, page.vocabulary, (B, n)) for name in sorted(names)}
     lists = {name: np.array(column) for name, column in page.lists.items()}
     return Sentences(np.array(lengths), weights, words, page.sizes, lists)
@@ -144,3 +146,35 @@ class Trace:
             place = np.unravel_index(x - self.starts[name], shape) if shape else ()
             found.append((name, tuple(int(a) for a in place)))
         return tuple(sorted(found))
+
+
+class ExpectedCounts(Semiring[Any]):
+    """Pairs of Z and, by weight, of the sum over derivations of their product times how often they have the weight."""
+
+    zero: Any = (0.0, {})
+    one: Any = (1.0, {})
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return a[0] + b[0], {key: a[1].get(key, 0.0) + b[1].get(key, 0.0) for key in {**a[1], **b[1]}}
+
+    def times(self, a: Any, b: Any) -> Any:
+        both = {**a[1], **b[1]}
+        return a[0] * b[0], {key: a[1].get(key, 0.0) * b[0] + a[0] * b[1].get(key, 0.0) for key in both}
+
+    def weight(self, key: Key, value: float) -> Any:
+        return value, {key: value}
+
+
+def summed(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, dict[str, Array], list[float]]:
+    """Log Z, expected counts and numbers of derivations, where these are too many for a list."""
+    log_z, numbers = [], []
+    counts = {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    for b in range(len(given.lengths)):
+        ground = grounded(page, recursion, given, b)
+        logs = weights_of(given, b)
+        z, parts = ground.goal(ExpectedCounts(), {name: np.exp(table) for name, table in logs.items()})
+        numbers.append(ground.goal(Reals(), {name: np.ones_like(table) for name, table in logs.items()}))
+        log_z.append(math.log(z) if z > 0 else -math.inf)
+        for (name, indices), part in parts.items():
+            counts[name][(b if len(counts[name]) > 1 else 0, *indices)] += part / z
+    return np.array(log_z), counts, numbers

@@ -90,6 +90,19 @@ def one_symbol_to_begin_with(p: Any) -> None:
 
 
 @corner
+def offsets_in_heads(p: Any) -> None:
+    """The variable of P[j + 1] begins with 1, so that P[1] has no such rule; that of X[i - 1, j] ends with n."""
+    i, j = p.positions("i j")
+    P, X, Z = p.items("P X Z")
+    a, b = p.weights("a b")
+    P[j] += a[j]
+    P[j + 1] += b[j + 1]
+    X[i - 1, j] += a[i] * b[j - 1] * (i <= j)
+    X[i, i] += 1
+    Z[()] += P[j] * X[i, j]
+
+
+@corner
 def the_same_symbol_twice(p: Any) -> None:
     """Only the diagonal has a rule."""
     t = p.positions("t")
