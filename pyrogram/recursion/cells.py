@@ -169,7 +169,10 @@ def lower(recursion: Recursion, widen: bool = False) -> Cells:
     check_arity(recursion.rules)
     arity = check_arity(rules)
     domains = derive(rules, recursion.first)
-    rules = [_canonical(rule, recursion.first) for rule in rules]
+    rules = [
+        replace(_canonical(rule, recursion.first), written=written)
+        for rule, written in zip(rules, recursion.rules, strict=True)
+    ]
     classes = []
     for count in (2, 1, 0):
         chosen = [rule for rule in rules if len(rule.head.positions) == count]
@@ -348,7 +351,8 @@ def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
     """
     :raises InvalidRecursion: if a factor may lie in a cell that is filled later.
     """
-    for f in rule.items:
+    written = rule.written or rule
+    for f, as_written in zip(rule.items, written.items, strict=True):
         if not f.positions:
             fits = cell.kind == "goal"
         elif cell.kind == "goal":
@@ -361,7 +365,8 @@ def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
             fits = bounds.least(J, f.positions[1]) >= 0 and bounds.least(f.positions[0], I) >= 0
         if not fits:
             raise InvalidRecursion(
-                f"{rule} reads {f}, which need not lie within {rule.head}, so there is no order of filling"
+                f"{written} reads {as_written}, which need not lie within {written.head}, "
+                "so there is no order of filling"
             )
 
 

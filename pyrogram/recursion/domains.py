@@ -63,9 +63,9 @@ def check_arity(rules: Sequence[Rule]) -> dict[str, int]:
         for ref in (rule.head, *rule.factors):
             count = len(ref.positions)
             if ref.is_item and count > 2:
-                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and an item has at most two")
+                raise InvalidRecursion(f"{rule}: {ref} is over {count} positions, and an item over two at most")
             if arity.setdefault(ref.table, count) != count:
-                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and {arity[ref.table]} elsewhere")
+                raise InvalidRecursion(f"{rule}: positions of {ref} are {count}, and elsewhere {arity[ref.table]}")
     return arity
 
 
@@ -129,7 +129,9 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
                 f"{rule} never applies: no positions fit into all of its items, weights and comparisons"
             )
     for rule in rules:
-        for ref in (rule.head, *rule.items):
+        for ref in (*rule.items, rule.head):
+            if all(ref.table != other.head.table for other in rules):
+                raise InvalidRecursion(f"{rule}: no rule adds to {ref.table}")
             if ref.table not in found:
                 raise InvalidRecursion(f"{rule}: no rule without items leads to {ref.table}, so it is never proved")
     return found

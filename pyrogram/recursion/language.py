@@ -184,6 +184,9 @@ class Column:
     name: str
     rows: Size
 
+    def __str__(self) -> str:
+        return self.name
+
     def __getitem__(self, row: Any) -> Entry:
         if not isinstance(row, Variable) or row.size != self.rows:
             raise InvalidRecursion(f"{self.name}[{row}]: the index of a column is a symbol of size {self.rows!r}")
@@ -197,6 +200,9 @@ class Words:
     """The words of the sentence, as symbols."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
     def __getitem__(self, position: Any) -> Word:
         if not isinstance(position, (Position, int)):
@@ -241,8 +247,7 @@ class Product(_Factor):
         return Product(self.factors + other.factors, self.bounds + other.bounds)
 
     def __str__(self) -> str:
-        parts = [str(f) for f in self.factors] + [f"({b})" for b in self.bounds]
-        return " * ".join(parts if self.factors else ["1", *parts])
+        return " * ".join([*map(str, self.factors), *(f"({b})" for b in self.bounds)]) or "1"
 
 
 @dataclass(frozen=True)
@@ -278,6 +283,7 @@ class Rule:
     factors: tuple[Ref, ...]
     bounds: tuple[Bound, ...] = ()
     is_case: bool = field(default=False, compare=False)  # of a comparison as an index: it need not occur
+    written: Rule | None = field(default=None, compare=False, repr=False)  # as it stands on the page
 
     @property
     def items(self) -> tuple[Ref, ...]:
@@ -324,12 +330,12 @@ class Table(_Written):
     def __getitem__(self, index: Any) -> Ref:
         index = index if isinstance(index, tuple) else (index,)
         count = len(index) - len(self.sizes)
-        written = f"{self.name}[{', '.join(map(str, index)) or '()'}]"
+        written = f"{self.name}[{', '.join(repr(x) if isinstance(x, str) else str(x) for x in index) or '()'}]"
         if count < 0:
             raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
         for x in index[:count]:
             if not isinstance(x, (Position, int)) or isinstance(x, bool):
-                raise InvalidRecursion(f"{written}: index {x} stands where {self.name} has a position")
+                raise InvalidRecursion(f"{written}: {x!s} stands where {self.name} has a position")
         symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
         return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols, self._page)
 
@@ -402,7 +408,7 @@ class Recursion:
 
     def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
         if not isinstance(names, str) or not names.split():
-            raise InvalidRecursion(f"names of a {kind} are one string, separated by blanks, and not {names!r}")
+            raise InvalidRecursion(f"names ({kind}) are one string, separated by blanks, and not {names!r}")
         found = []
         for name in names.split():
             if not name.isidentifier() or name == "n":
@@ -525,7 +531,8 @@ def _symbol(x: Any, size: Size, written: str) -> Any:
         raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
     if isinstance(x, int):
         if x < 0 or (isinstance(size, int) and x >= size):
-            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {size} - 1")
+            last = size - 1 if isinstance(size, int) else f"{size} - 1"
+            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {last}")
         return Constant(x)
     if isinstance(x, Variable) and x.size != size:
         raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
