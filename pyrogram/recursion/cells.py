@@ -22,13 +22,13 @@ its symbols and not in symbols times length, and equal sums of a cell are formed
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .bounds import UNBOUNDED, Bounds
 from .domains import ZERO, Domain, N, check_arity, constraints, derive, specialized
-from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Variable, Word
+from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Symbol, Variable, Word
 
 I, J = Position("i"), Position("j")
 Kind = Literal["span", "point", "goal"]
@@ -225,7 +225,7 @@ def _canonical(rule: Rule, first: int) -> Rule:
         at, other = (names.get(z, Position(z)) for z in (b.x, b.y))
         bounds.append(Bound(at.name, other.name, b.most - at.offset + other.offset))
     positions = (I, J)[2 - len(rule.head.positions) :]
-    head = replace(rule.head, positions=positions)
+    head = replace(renamed(rule.head, names), positions=positions)
     return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra), rule.is_case)
 
 
@@ -416,6 +416,16 @@ def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[st
     return any(_may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
 
 
+def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
+    """The symbols of heads that a list names, those of the items that they read at their own cell, and the rules."""
+    for cell in cells.classes:
+        for head in cell.heads:
+            for term in head.terms:
+                for f in term.rule.items:
+                    if _follows_list(term.rule, f) and _may_be_here(cell, term.rule, f, cells.first, cells.domains):
+                        yield head.ref.symbols, f.symbols, term.rule.written or term.rule
+
+
 def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
     """Whether a factor can be in the cell of the rule's head."""
     if len(f.positions) != len(cell.positions):
@@ -426,8 +436,22 @@ def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mappi
 
 def _follows_list(rule: Rule, f: Ref) -> bool:
     """Whether the rows of a list give the order: X[i, j, A[r]] += unary[r] * X[i, j, B[r]], children first."""
-    rows = [{x.row for x in ref.symbols if isinstance(x, Entry)} for ref in (rule.head, f)]
-    return f.table == rule.head.table and bool(rows[0] & rows[1])
+    if f.table != rule.head.table:
+        return False
+    pairs = zip(rule.head.symbols, f.symbols, strict=True)
+    return any(isinstance(x, Entry) and isinstance(y, Entry) and x.row == y.row for x, y in pairs)
 
 
-__all__ = ["UNBOUNDED", "CellClass", "Cells", "Head", "Inner", "Loop", "Term", "lower", "renamed", "symbols_in"]
+__all__ = [
+    "UNBOUNDED",
+    "CellClass",
+    "Cells",
+    "Head",
+    "Inner",
+    "Loop",
+    "Term",
+    "lower",
+    "may_read_own_cell",
+    "renamed",
+    "symbols_in",
+]

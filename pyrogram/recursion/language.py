@@ -465,6 +465,9 @@ class Recursion:
                 if x.name == "n" and x.offset > 0:
                     raise InvalidRecursion(f"{rule}: position {x} of {ref} is after the last one, n")
             for word in ref.symbols:
+                if ref is rule.head and isinstance(word, Word):
+                    if word.position.name not in {"", "n", *(x.name for x in ref.positions)}:
+                        raise InvalidRecursion(f"{rule}: the position of {word} is none of the positions of {ref}")
                 if isinstance(word, Word) and not word.position.name and word.position.offset < 1:
                     raise InvalidRecursion(f"{rule}: there is no word {word}, for words are numbered from 1")
 

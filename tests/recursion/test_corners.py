@@ -103,6 +103,19 @@ def offsets_in_heads(p: Any) -> None:
 
 
 @corner
+def words_in_heads(p: Any) -> None:
+    """A word as a symbol of a head, at an offset from its position."""
+    j = p.positions("j")
+    x, y = p.symbols("x y", 3)
+    w = p.words("w")
+    F, Z = p.items("F", 3), p.items("Z")
+    a = p.weights("a", 3, 3)
+    F[1, x] += 1
+    F[j + 1, w[j]] += F[j, x] * a[x, w[j + 1]]
+    Z[()] += F[p.n, y] * a[y, y]
+
+
+@corner
 def the_same_symbol_twice(p: Any) -> None:
     """Only the diagonal has a rule."""
     t = p.positions("t")

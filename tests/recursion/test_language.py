@@ -130,6 +130,10 @@ MISTAKES = {
         "X[i, i] += a[-1]: position -1 of a[-1] is before the first one, 0",
     ),
     "word 0": ("X[i, i] += c[w[0]]", "X[i, i] += c[w[0]]: there is no word w[0], for words are numbered from 1"),
+    "word elsewhere": (
+        "F[i, w[k]] += a[k]",
+        "F[i, w[k]] += a[k]: the position of w[k] is none of the positions of F[i, w[k]]",
+    ),
     # of declarations
     "declared twice": ('p.positions("i")', "i is declared twice, as position and as position"),
     "declared as two": ('p.items("a")', "a is declared twice, as weight and as item"),

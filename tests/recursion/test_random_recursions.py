@@ -12,6 +12,7 @@ from enumeration import Trace, listed, random_sentences, summed
 from pages import Page
 from random_recursions import random_recursions
 
+from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.engine import ScalarEngine
 
 FEW = 500  # derivations, that are listed one by one
@@ -21,8 +22,14 @@ def check(page: Page) -> None:
     made = page.make()
     rng = np.random.default_rng(int(page.name.rpartition("_")[2]))
     given = random_sentences(page, made, [3, 1, 2, 4], rng)
-    log_z, counts, numbers = summed(page, made, given)
     engine = ScalarEngine(made)
+    try:
+        log_z, counts, numbers = summed(page, made, given)
+        engine.log_counts(given)
+    except InvalidRecursion:  # the lists are not in topological order: both say so, or the compiled code alone
+        with pytest.raises(InvalidRecursion, match="topological order"):
+            engine.log_counts(given)
+        return
     found, compiled = engine.log_counts(given)
     np.testing.assert_allclose(found, log_z, rtol=1e-10, atol=1e-10, err_msg=str(made))
     for name, table in counts.items():
@@ -48,9 +55,10 @@ def check(page: Page) -> None:
             assert drawn.keys() <= one.probabilities().keys()
 
 
-@pytest.mark.parametrize("page", random_recursions(range(12)), ids=str)
-def test_a_random_recursion(page: Page) -> None:
-    check(page)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_recursion(seed: int) -> None:
+    for page in random_recursions([seed]):
+        check(page)
 
 
 @pytest.mark.slow
