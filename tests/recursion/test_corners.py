@@ -211,3 +211,31 @@ def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:
         np.testing.assert_allclose(scores[: len(best), b], best, atol=1e-12)
         if one.uses:
             assert {trace.uses(row) for row in draws[:, b]} <= one.probabilities().keys()
+
+
+def test_a_way_down_through_all_cells() -> None:
+    """A derivation of n * n / 2 steps, each of which leaves an item for later."""
+
+    def staircase(p: Any) -> None:
+        i, j = p.positions("i j")
+        X, Y, T, Z = p.items("X Y T Z")
+        a = p.weights("a")
+        Y[i, i] += a[i]
+        X[1, 1] += 1
+        X[i, j] += X[i + 1, j] * Y[i, i]
+        X[j, j] += T[j - 1] * Y[j, j]
+        T[j] += X[1, j]
+        Z[()] += T[p.n]
+
+    n = 40
+    page = Page("staircase", recursion(staircase))
+    made = page.make()
+    given = random_sentences(page, made, [n], np.random.default_rng(0))
+    uses = [("a", (i,)) for j in range(1, n + 1) for i in range(1, j + 1)][1:]
+    trace = Trace(given)
+    engine = ScalarEngine(made)
+    _, draws = engine.draw(given, 1, 0, trace.numbers(), n * n)
+    scores, best = engine.best(given, 1, trace.numbers(), n * n)
+    np.testing.assert_allclose(scores[0, 0], sum(given.weights["a"][0, i] for _, (i,) in uses))
+    for row in (draws[0, 0], best[0, 0]):
+        assert trace.uses(row) == tuple(sorted(uses))
