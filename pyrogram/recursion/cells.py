@@ -60,7 +60,7 @@ class Inner:
 
     def __str__(self) -> str:
         over = ", ".join([*map(str, self.loops), *(f"all {x}" for x in self.symbols)])
-        return f"sum({over}: {' * '.join(map(str, self.factors))})"
+        return f"sum({over}: {' * '.join(map(str, self.factors)) or '1'})"
 
 
 @dataclass(frozen=True)
@@ -338,12 +338,13 @@ def _guard(cell: CellClass, bounds: Bounds, here: Sequence[Bound], loops: Sequen
         known += [b for low in loop.low for b in (low <= x).bounds]
         known += [b for high in loop.high for b in (x <= high).bounds]
     names = ["", "n", *(x.name for x in cell.positions)]
-    guard: list[Bound] = []
-    for a, b in itertools.permutations(names, 2):
-        most = bounds.most(Position(a), Position(b))
-        given = Bounds([*names, *(loop.name for loop in loops)], [*known, *guard])
-        if most < given.most(Position(a), Position(b)):
-            guard.append(Bound(a, b, most))
+    every = [*names, *(loop.name for loop in loops)]
+    pairs = [(Position(a), Position(b)) for a, b in itertools.permutations(names, 2)]
+    guard = [Bound(a.name, b.name, bounds.most(a, b)) for a, b in pairs]
+    for bound in list(guard):  # the others may say as much
+        rest = [b for b in guard if b is not bound]
+        if bound.most >= Bounds(every, [*known, *rest]).most(Position(bound.x), Position(bound.y)):
+            guard = rest
     return tuple(guard)
 
 

@@ -68,23 +68,30 @@ POINT_BODIES = ["$[k] * @[k + 1, j]", "$[k] * @[k, j]"] * 2 + [
     "@[k, m] * (m < j)",
     "1",
 ]
-OTHER_BODIES = ["@[1, n]", "$[n]", "@[i, j]", "$[i]", "@[1, k] * @[k, n]", "@[i, k] * @[k + 1, j]", "%[]", "$[k] * %[]"]
+OTHER_BODIES = ["@[1, n]", "$[n]", "@[1, n]", "$[i]", "@[1, k] * @[k, n]", "@[1, k] * @[k + 1, n]"]
+OTHER_BODIES += ["@[i, j]", "@[i, k] * @[k + 1, j]", "%[]", "$[k] * %[]"]
 
 
 @dataclass
 class Writer:
-    """Draws one page."""
+    """Draws one page.
+
+    :param plain: whether items have no symbols, and most rules are of the usual kinds, as those of trees.
+    """
 
     seed: int
+    plain: bool = False
     rules: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.first = self.random.randrange(2)
+        self.most = 6 if self.plain else None  # bodies, of which the first are the usual ones
+        self.first = 1 if self.plain else self.random.randrange(2)
         choose = self.random
-        self.spans = choose.sample(SPANS, choose.randint(1, 3))
-        self.points = choose.sample(POINTS, choose.randint(0, 2))
-        self.others = choose.sample(OTHERS, choose.choice([0, 0, 1]))
+        spans, points, others = (x[: len(x) // 2] if self.plain else x for x in (SPANS, POINTS, OTHERS))
+        self.spans = choose.sample(spans, choose.randint(1, min(3, len(spans))))
+        self.points = choose.sample(points, choose.randint(0, len(points)))
+        self.others = choose.sample(others, choose.choice([0, 0, 1]))
 
     def page(self) -> Page:
         for name in (*self.spans, *self.points, *self.others):
@@ -109,20 +116,20 @@ class Writer:
     def _rule(self, name: str, axiom: bool) -> str:
         choose = self.random
         if name in SPANS:
-            heads, bodies = SPAN_HEADS, SPAN_BODIES
+            heads, bodies = SPAN_HEADS[:10] if self.plain else SPAN_HEADS, SPAN_BODIES
         elif name in POINTS:
-            heads, bodies = POINT_HEADS, POINT_BODIES
+            heads, bodies = POINT_HEADS[:7] if self.plain else POINT_HEADS, POINT_BODIES
         else:
             heads, bodies = [""], OTHER_BODIES
         head = choose.choice(heads)
-        body = "1" if axiom and name not in OTHERS else choose.choice(bodies)
+        body = "1" if axiom and name not in OTHERS else choose.choice(bodies[: self.most])
         if name in WITH_SYMBOL and name in SPANS and choose.random() < 0.15 and not axiom:
             return f"{name}[{head}, above[u]] += g[u] * {name}[{head}, below[u]]"
         if name in SPANS and (body == "1" or head not in ("i, j", "i - 1, j")):
             body += " * (i <= j)" if "i" in head and "j" in head else ""
         terms = [self._filled(body)]
         terms += [self._weight(f"{head} {body}") for _ in range(choose.choice([0, 1, 1, 2]))]
-        if choose.random() < 0.25:
+        if choose.random() < (0.1 if self.plain else 0.25):
             terms.append(self._bracket(f"{head} {body}"))
         return f"{name}[{self._indices(name, head)}] += {' * '.join(terms)}"
 
@@ -155,15 +162,21 @@ class Writer:
         choose = self.random
         names = [v for v in "ijkm" if f"{v}" in text] or ["1"]
         at, other = choose.choice(names), choose.choice(names)
-        offset = choose.choice(["", "", "", " - 1", " + 1"])
+        offset = "" if self.plain else choose.choice(["", "", "", " - 1", " + 1"])
+        plain = [
+            f"one[{at}{offset}]",
+            f"two[{at}, {other}]",
+            f"c[{at}, {at} < {other}]" if at != other else f"c[{at}, 1]",
+            f"b[{at}, w[{at}]]",
+        ]
+        if self.plain:
+            return choose.choice(plain)
         symbol = self._symbol(text)
         return choose.choice(
             [
-                f"one[{at}{offset}]",
-                f"two[{at}, {other}]",
+                *plain,
                 f"a[{symbol}]",
                 f"b[{at}, {symbol}]",
-                f"c[{at}, {at} < {other}]" if at != other else f"c[{at}, 1]",
                 f"f[{symbol}, {self._symbol(text)}]",
                 "h[q]",
             ]
@@ -187,10 +200,13 @@ def made_of(rules: tuple[str, ...], first: int) -> Recursion:
     return recursion(random_page)(first=first)
 
 
-def random_recursions(seeds: Iterable[int]) -> Iterator[Page]:
-    """One page for each seed for which one is found: a goal with a proof is what may lack."""
+def random_recursions(seeds: Iterable[int], plain: bool = False) -> Iterator[Page]:
+    """One page for each seed for which one is found: a goal with a proof is what may lack.
+
+    :param plain: only pages whose items have no symbols.
+    """
     for seed in seeds:
-        page = Writer(seed).page()
+        page = Writer(seed, plain).page()
         try:
             page.make()
         except InvalidRecursion:

@@ -67,6 +67,30 @@ def points_with_a_gap(p: Any) -> None:
 
 
 @corner
+def both_ends_of_a_sum(p: Any) -> None:
+    """A sum that reads its own cell at both ends, which are one where the span is a word."""
+    i, j, k = p.positions("i j k")
+    A, B, Z = p.items("A B Z")
+    a, b = p.weights("a b")
+    B[i, j] += b[i, j] * (i <= j)
+    A[i, j] += B[i, k] * B[k, j] * a[k, j]
+    Z[()] += A[1, p.n]
+
+
+@corner
+def gaps_in_trees(p: Any) -> None:
+    """A gap in a page that is otherwise one of trees."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i, i]
+    X[i, i + 2] += b[i, i + 2]
+    Y[i, i] += 1
+    Y[i, j] += X[i, k] * Y[k + 1, j]
+    Z[()] += Y[1, p.n]
+
+
+@corner
 def brackets_of_the_cell(p: Any) -> None:
     """Comparisons that no sum takes up."""
     i, j, k = p.positions("i j k")

@@ -5,15 +5,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from enumeration import Trace, listed, random_sentences, summed
 from pages import Page
-from random_recursions import random_recursions
+from random_recursions import LISTS, SIZES, random_recursions
+from test_corners import CORNERS
 
-from pyrogram.recursion import InvalidRecursion
+from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion.cells import lower
 from pyrogram.recursion.engine import ScalarEngine
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.schedule import is_simple
 
 FEW = 500  # derivations, that are listed one by one
 
@@ -59,6 +65,38 @@ def check(page: Page) -> None:
 def test_a_random_recursion(seed: int) -> None:
     for page in random_recursions([seed]):
         check(page)
+
+
+def check_lanes(page: Page) -> bool:
+    """Whether the page is one for lanes, whose numbers are then compared where they are to be trusted."""
+    made = page.make()
+    if not is_simple(lower(made, widen=True)):
+        return False
+    given = random_sentences(page, made, [5, 4, 3, 2, 1, 4], np.random.default_rng(0))
+    log_z, counts, _ = summed(page, made, given)
+    order = np.argsort(-given.lengths, kind="stable")
+    found, compiled, failed = LanesEngine(made).log_counts(given, order)
+    trusted = failed == 0
+    np.testing.assert_allclose(found[trusted], log_z[trusted], rtol=1e-10, atol=1e-10, err_msg=str(made))
+    for name, table in counts.items() if trusted.all() else ():
+        np.testing.assert_allclose(compiled[name], table, rtol=1e-9, atol=1e-9, err_msg=f"{name} in\n{made}")
+    return bool(trusted.all())
+
+
+def test_random_recursions_in_lanes() -> None:
+    assert sum(check_lanes(page) for page in random_recursions(range(12), plain=True)) > 3
+
+
+@pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
+def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
+    check_lanes(Page(page.__name__, recursion(page), SIZES, LISTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_random_recursions_in_lanes(block: int) -> None:
+    found = [check_lanes(page) for page in random_recursions(range(1000 + 90 * block, 1090 + 90 * block), plain=True)]
+    assert sum(found) > 30
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ class Compiled:
     parameters: dict[str, list[str]]
 
     def __call__(self, name: str, values: Mapping[str, Any]) -> int:
-        """Call a function with integers, reals and arrays by name; returns its integer. It releases the interpreter lock.
+        """Call a function with integers, reals and arrays by name, without the interpreter lock; returns its integer.
 
         :raises KeyError: if a parameter is missing.
         """
