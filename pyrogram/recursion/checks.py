@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .cells import Cells, may_read_own_cell
 from .language import Constant, Entry, InvalidRecursion, Rule, Size, Word
 from .layout import Layout
@@ -86,9 +88,11 @@ def check_weights(
 def _check_column(column: Sequence[int], entry: Entry, rows: int, size: int) -> None:
     if len(column) != rows:
         raise InvalidRecursion(f"column {entry.column} has {len(column)} rows, and its list {rows}")
-    for row, x in enumerate(column):
-        if not 0 <= x < size:
-            raise InvalidRecursion(f"column {entry.column} has {x} in row {row}, which is not in 0 .. {size - 1}")
+    numbers = np.asarray(column)
+    for row in np.flatnonzero((numbers < 0) | (numbers >= size)):
+        raise InvalidRecursion(
+            f"column {entry.column} has {numbers[row]} in row {row}, which is not in 0 .. {size - 1}"
+        )
 
 
 def _check_order(
@@ -115,6 +119,6 @@ def _check_sentences(name: str, words: Mapping[str, Numbers], lengths: Numbers, 
     table = words[name]
     if table.ndim != 2 or len(table) != len(lengths) or table.shape[1] < lengths.max(initial=0):
         raise InvalidRecursion(f"words {name} of {len(lengths)} sentences have shape {tuple(table.shape)}")
-    inside = [row[:n] for row, n in zip(table, lengths, strict=True)]
-    if any(((row < 0) | (row >= size)).any() for row in inside):
+    inside = np.arange(table.shape[1]) < lengths[:, None]
+    if (inside & ((table < 0) | (table >= size))).any():
         raise InvalidRecursion(f"words {name} are not all in 0 .. {size - 1}, the symbols of {place}")

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from enumeration import random_sentences
-from pages import PAGES, RULES, pcfg_rules
+from pages import PAGES, RULES, pcfg_rules, projective
 
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.lanes.engine import LanesEngine
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 
@@ -36,6 +37,11 @@ def without(mapping: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: x for key, x in mapping.items() if key != name}
 
 
+def weights(dtype: Any = np.float64, **shapes: tuple[int, ...]) -> dict[str, Any]:
+    given = random_sentences(PAGE, pcfg_rules(), [2, 3], np.random.default_rng(0))
+    return dict(weights={**given.weights, **{name: np.zeros(shape, dtype) for name, shape in shapes.items()}})
+
+
 MISTAKES = {
     "word too large": (
         dict(words={"w": np.array([[0, 1, 0], [2, 1, 3]])}),
@@ -54,6 +60,14 @@ MISTAKES = {
         lists(above=[2, 1, 2], below=[1, 0, 0]),
         r"unary\[u\].*: row 0 of the list reads what row 1 adds to; rows stand in topological order",
     ),
+    "no weights": (dict(weights={}), "weights lexical are missing|weights rule are missing"),
+    "weights of one sentence too few": (
+        weights(lexical=(3, 3, 3)),
+        r"weights lexical have shape \(3, 3, 3\), and \(1 or 2, 3, 3\) is wanted",
+    ),
+    "a symbol too few": (weights(unary=(1, 2)), r"weights unary have shape \(1, 2\), and \(1 or 2, 3\) is wanted"),
+    "an axis too many": (weights(root=(1, 3, 1)), r"weights root have shape \(1, 3, 1\)"),
+    "float32": (weights(np.float32, root=(1, 3)), "weights root are float32, and float64 is wanted"),
     "a circle": (lists(above=[1, 0, 2], below=[0, 1, 0]), "row 0 of the list reads what row 1 adds to"),
     "a rule of a symbol to itself": (
         lists(above=[1, 1, 2], below=[0, 1, 0]),
@@ -79,3 +93,11 @@ def test_padding_may_be_anything(engine: ScalarEngine) -> None:
     same = engine.log_counts(changed(words={"w": words}))[0]
     words = np.array([[0, 1, 99], [2, 1, 0]])
     np.testing.assert_array_equal(engine.log_counts(changed(words={"w": words}))[0], same)
+
+
+def test_tables_over_positions_reach_to_the_last(engine: ScalarEngine) -> None:
+    lanes = LanesEngine(projective())
+    for table in (np.zeros((1, 4, 3)), np.zeros((1, 3, 4))):
+        given = Sentences(np.array([3, 2]), {"arc": table}, {}, {}, {})
+        with pytest.raises(InvalidRecursion, match=r"and \(1 or 2, 4 or more, 4 or more\) is wanted"):
+            lanes.log_counts(given, np.array([0, 1]))
