@@ -21,13 +21,14 @@ its symbols and not in symbols times length, and equal sums of a cell are formed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .bounds import UNBOUNDED, Bounds
-from .domains import ZERO, Domain, check_arity, constraints, derive, specialized
-from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Variable, Word
+from .domains import ZERO, Domain, N, check_arity, constraints, derive, specialized
+from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Symbol, Variable, Word
 
 I, J = Position("i"), Position("j")
 Kind = Literal["span", "point", "goal"]
@@ -59,17 +60,21 @@ class Inner:
 
     def __str__(self) -> str:
         over = ", ".join([*map(str, self.loops), *(f"all {x}" for x in self.symbols)])
-        return f"sum({over}: {' * '.join(map(str, self.factors))})"
+        return f"sum({over}: {' * '.join(map(str, self.factors)) or '1'})"
 
 
 @dataclass(frozen=True)
 class Term:
-    """A product of factors and of an inner sum, summed over symbols."""
+    """A product of factors and of an inner sum, summed over symbols.
+
+    :param guard: what must hold for the cell's own positions; most rules hold in all cells of their class.
+    """
 
     factors: tuple[Ref, ...]
     inner: Inner | None
     symbols: tuple[Variable, ...]
     rule: Rule
+    guard: tuple[Bound, ...] = ()
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -84,7 +89,8 @@ class Term:
         return self.symbols + (self.inner.symbols if self.inner else ())
 
     def __str__(self) -> str:
-        product = " * ".join([*map(str, self.factors), *([str(self.inner)] if self.inner else [])]) or "1"
+        inner = [str(self.inner)] if self.inner else []
+        product = " * ".join([*map(str, self.factors), *inner, *(f"({b})" for b in self.guard)]) or "1"
         return f"sum(all {', all '.join(map(str, self.symbols))}: {product})" if self.symbols else product
 
 
@@ -156,13 +162,17 @@ def lower(recursion: Recursion, widen: bool = False) -> Cells:
     :raises InvalidRecursion: if the recursion cannot be evaluated.
     """
     rules, sizes = specialized(recursion)
-    goals = {rule.head.table for rule in rules if not rule.head.positions and not rule.head.symbols}
+    goals = {rule.head.table for rule in recursion.rules if not rule.head.positions and not rule.head.symbols}
     if len(goals) != 1:
         found = f"has {len(goals)}, {' and '.join(sorted(goals))}" if goals else "has none"
         raise InvalidRecursion(f"a recursion has one item without indices, its goal, and {recursion.name} {found}")
+    check_arity(recursion.rules)
     arity = check_arity(rules)
     domains = derive(rules, recursion.first)
-    rules = [_canonical(rule) for rule in rules]
+    rules = [
+        replace(_canonical(rule, recursion.first), written=written)
+        for rule, written in zip(rules, recursion.rules, strict=True)
+    ]
     classes = []
     for count in (2, 1, 0):
         chosen = [rule for rule in rules if len(rule.head.positions) == count]
@@ -194,8 +204,8 @@ def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
     return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
 
 
-def _canonical(rule: Rule) -> Rule:
-    """The rule with (i, j) or (j) for the positions of its head."""
+def _canonical(rule: Rule, first: int) -> Rule:
+    """The rule with (i, j) or (j) for the positions of its head, and with the bounds of what they stand for."""
     names: dict[str, Position] = {}
     extra: list[Bound] = []
     for here, x in zip((I, J)[2 - len(rule.head.positions) :], rule.head.positions, strict=True):
@@ -205,7 +215,8 @@ def _canonical(rule: Rule) -> Rule:
             other = names[x.name] + x.offset
             extra += [*(here <= other).bounds, *(other <= here).bounds]
         else:
-            names[x.name] = here - x.offset
+            old = names[x.name] = here - x.offset
+            extra += [*(Position("", first) <= old).bounds, *(old <= N).bounds]
     for name in rule.positions:
         if name not in names and name in ("i", "j"):
             names[name] = Position(name + "_")
@@ -214,8 +225,8 @@ def _canonical(rule: Rule) -> Rule:
         at, other = (names.get(z, Position(z)) for z in (b.x, b.y))
         bounds.append(Bound(at.name, other.name, b.most - at.offset + other.offset))
     positions = (I, J)[2 - len(rule.head.positions) :]
-    head = replace(rule.head, positions=positions)
-    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra))
+    head = replace(renamed(rule.head, names), positions=positions)
+    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra), rule.is_case)
 
 
 def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domain], widen: bool) -> list[CellClass]:
@@ -245,12 +256,32 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
             limits = (other + cell.least <= J).bounds
             if cell.width is not None:
                 limits += (other + cell.width >= J).bounds
+        here = _of_cell(cell, first, limits)
         for rule in rules:
             narrowed = replace(rule, bounds=rule.bounds + limits)
             bounds = _bounds(narrowed, first, domains)
             if bounds.possible:
-                _place(cell, narrowed, bounds)
+                _place(cell, narrowed, bounds, here)
+        _fill_gaps(cell, rules, domains)
     return [cell for cell in made if cell.heads]
+
+
+def _of_cell(cell: CellClass, first: int, limits: tuple[Bound, ...]) -> list[Bound]:
+    """All that holds for the positions of a class of cells."""
+    found = [*limits, *(Position("", 1) <= N).bounds]
+    for x in cell.positions:
+        found += [*(Position("", first) <= x).bounds, *(x <= N).bounds]
+    return found
+
+
+def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:
+    """Give zero to items that are never proved in these cells and yet lie between their least and greatest width."""
+    found = {h.ref.table for h in cell.heads}
+    for rule in rules:
+        head = rule.head
+        if head.table not in found and cell.kind != "goal" and cell.least in domains[head.table]:
+            found.add(head.table)
+            cell.heads.append(Head(head))
 
 
 def _bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds:
@@ -264,7 +295,7 @@ def _width(kind: Kind, bounds: Bounds) -> tuple[int, int]:
     return bounds.least(J, other), bounds.most(J, other)
 
 
-def _place(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
+def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound]) -> None:
     """Make the rule a term of its head: ranges of its sums, and what stands inside of them."""
     _check_order(cell, rule, bounds)
     known = [x.name for x in cell.positions] + ["n", ""]
@@ -291,18 +322,38 @@ def _place(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
         inner = Inner(tuple(loops), only_inside, tuple(inside), free)
     else:
         outside = list(rule.factors)
-    term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule)
+    guard = _guard(cell, bounds, here, loops)
+    term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule, guard)
     head = next((h for h in cell.heads if h.ref == rule.head), None)
     if head is None:
         cell.heads.append(head := Head(rule.head))
     head.terms.append(term)
 
 
+def _guard(cell: CellClass, bounds: Bounds, here: Sequence[Bound], loops: Sequence[Loop]) -> tuple[Bound, ...]:
+    """What a rule demands of the cell's positions, beyond what all cells of the class and not empty sums have."""
+    known = [*here]
+    for loop in loops:
+        x = Position(loop.name)
+        known += [b for low in loop.low for b in (low <= x).bounds]
+        known += [b for high in loop.high for b in (x <= high).bounds]
+    names = ["", "n", *(x.name for x in cell.positions)]
+    every = [*names, *(loop.name for loop in loops)]
+    pairs = [(Position(a), Position(b)) for a, b in itertools.permutations(names, 2)]
+    guard = [Bound(a.name, b.name, bounds.most(a, b)) for a, b in pairs]
+    for bound in list(guard):  # the others may say as much
+        rest = [b for b in guard if b is not bound]
+        if bound.most >= Bounds(every, [*known, *rest]).most(Position(bound.x), Position(bound.y)):
+            guard = rest
+    return tuple(guard)
+
+
 def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
     """
     :raises InvalidRecursion: if a factor may lie in a cell that is filled later.
     """
-    for f in rule.items:
+    written = rule.written or rule
+    for f, as_written in zip(rule.items, written.items, strict=True):
         if not f.positions:
             fits = cell.kind == "goal"
         elif cell.kind == "goal":
@@ -315,7 +366,8 @@ def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
             fits = bounds.least(J, f.positions[1]) >= 0 and bounds.least(f.positions[0], I) >= 0
         if not fits:
             raise InvalidRecursion(
-                f"{rule} reads {f}, which need not lie within {rule.head}, so there is no order of filling"
+                f"{written} reads {as_written}, which need not lie within {written.head}, "
+                "so there is no order of filling"
             )
 
 
@@ -351,7 +403,28 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
     for table in tables:
         visit(table, ())
     order = list(done)
-    cell.heads.sort(key=lambda h: order.index(h.ref.table))
+    lists = {id(h): _reads_own_list(cell, h, first, domains) for h in cell.heads}
+    cell.heads.sort(key=lambda h: (order.index(h.ref.table), lists[id(h)]))
+    last = [h.ref for h in cell.heads if lists[id(h)]]
+    for a, b in itertools.combinations(last, 2):
+        if a.table == b.table:
+            raise InvalidRecursion(f"{a} and {b} both read {a.table} at their own cell: make one list of the two")
+
+
+def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[str, Domain]) -> bool:
+    """Whether the rows of a list read what earlier rows have added to at the same cell."""
+    pairs = [(term.rule, f) for term in head.terms for f in term.rule.items if f.table == head.ref.table]
+    return any(_may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
+
+
+def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
+    """The symbols of heads that a list names, those of the items that they read at their own cell, and the rules."""
+    for cell in cells.classes:
+        for head in cell.heads:
+            for term in head.terms:
+                for f in term.rule.items:
+                    if _follows_list(term.rule, f) and _may_be_here(cell, term.rule, f, cells.first, cells.domains):
+                        yield head.ref.symbols, f.symbols, term.rule.written or term.rule
 
 
 def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
@@ -364,8 +437,22 @@ def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mappi
 
 def _follows_list(rule: Rule, f: Ref) -> bool:
     """Whether the rows of a list give the order: X[i, j, A[r]] += unary[r] * X[i, j, B[r]], children first."""
-    rows = [{x.row for x in ref.symbols if isinstance(x, Entry)} for ref in (rule.head, f)]
-    return f.table == rule.head.table and bool(rows[0] & rows[1])
+    if f.table != rule.head.table:
+        return False
+    pairs = zip(rule.head.symbols, f.symbols, strict=True)
+    return any(isinstance(x, Entry) and isinstance(y, Entry) and x.row == y.row for x, y in pairs)
 
 
-__all__ = ["UNBOUNDED", "CellClass", "Cells", "Head", "Inner", "Loop", "Term", "lower", "renamed", "symbols_in"]
+__all__ = [
+    "UNBOUNDED",
+    "CellClass",
+    "Cells",
+    "Head",
+    "Inner",
+    "Loop",
+    "Term",
+    "lower",
+    "may_read_own_cell",
+    "renamed",
+    "symbols_in",
+]

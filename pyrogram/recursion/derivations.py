@@ -233,13 +233,13 @@ def _write(layout: Layout, code: Code, ref: Ref) -> None:
         for axis, x in enumerate([*map(layout.position, ref.positions), *map(layout.symbol, ref.symbols)]):
             index = index + x * Name(f"trace.{ref.table}.{axis}", "int")
         at = Name("length", "int")
-        with code.when(at < Name("trace.width", "int")):
-            code.put(Array("trace", "int"), Name("row", "int") * Name("trace.width", "int") + at, index + number)
+        with code.when(at < Name("trace_width", "int")):
+            code.put(Array("trace", "int"), Name("row", "int") * Name("trace_width", "int") + at, index + number)
         code.set("length", at + 1)
 
 
 def _trace_parameters(layout: Layout) -> list[Array | Name]:
-    found: list[Array | Name] = [Array("trace", "int"), Name("trace.width", "int")]
+    found: list[Array | Name] = [Array("trace", "int"), Name("trace_width", "int")]
     for w in layout.weights:
         found.append(Name(f"trace.{w.name}", "int"))
         found += [Name(f"trace.{w.name}.{axis}", "int") for axis in range(w.num_axes)]

@@ -30,7 +30,7 @@ class Domain:
 
 
 def specialized(recursion: Recursion) -> tuple[list[Rule], dict[str, tuple[Size, ...]]]:
-    """The rules, with an item for each constant where only constants stand: RO[i, j, 1] becomes RO_1[i, j].
+    """The rules, with an item for each constant where only constants stand: RO[i, j, 1] becomes RO.1[i, j].
 
     So a family of items that a macro wrote out costs nothing: each member has a domain and a table of its own.
 
@@ -44,7 +44,7 @@ def specialized(recursion: Recursion) -> tuple[list[Rule], dict[str, tuple[Size,
         if not ref.is_item:
             return ref
         kept = [a for a in range(len(ref.symbols)) if (ref.table, a) in dense]
-        name = "_".join([ref.table, *(str(x) for a, x in enumerate(ref.symbols) if a not in kept)])
+        name = ".".join([ref.table, *(str(x) for a, x in enumerate(ref.symbols) if a not in kept)])
         declared = recursion.tables[ref.table].sizes
         sizes[name] = tuple(declared[a] for a in kept)
         return replace(ref, table=name, symbols=tuple(ref.symbols[a] for a in kept))
@@ -63,9 +63,9 @@ def check_arity(rules: Sequence[Rule]) -> dict[str, int]:
         for ref in (rule.head, *rule.factors):
             count = len(ref.positions)
             if ref.is_item and count > 2:
-                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and an item has at most two")
+                raise InvalidRecursion(f"{rule}: {ref} is over {count} positions, and an item over two at most")
             if arity.setdefault(ref.table, count) != count:
-                raise InvalidRecursion(f"{rule}: {ref} has {count} positions, and {arity[ref.table]} elsewhere")
+                raise InvalidRecursion(f"{rule}: positions of {ref} are {count}, and elsewhere {arity[ref.table]}")
     return arity
 
 
@@ -115,15 +115,23 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
             a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
             old = found.get(name, Domain(UNBOUNDED, -UNBOUNDED))
             new = Domain(min(old.least, bounds.least(b, a)), max(old.greatest, bounds.most(b, a)))
+            if new.least < 0:
+                raise InvalidRecursion(f"{rule}: nothing says that {a} <= {b} in {rule.head}; multiply by ({a} <= {b})")
             if new != old:
                 changes[name] = changes.get(name, 0) + 1
                 if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
                     new = replace(new, greatest=UNBOUNDED)
-                if changes[name] > 50:
-                    raise InvalidRecursion(f"{rule}: the width of {name} has no lower bound")
                 found[name], changed = new, True
     for rule in rules:
-        for ref in (rule.head, *rule.items):
+        given = constraints(rule, first, found)
+        if given is not None and not rule.is_case and not Bounds(rule.positions, given).possible:
+            raise InvalidRecursion(
+                f"{rule} never applies: no positions fit into all of its items, weights and comparisons"
+            )
+    for rule in rules:
+        for ref in (*rule.items, rule.head):
+            if all(ref.table != other.head.table for other in rules):
+                raise InvalidRecursion(f"{rule}: no rule adds to {ref.table}")
             if ref.table not in found:
                 raise InvalidRecursion(f"{rule}: no rule without items leads to {ref.table}, so it is never proved")
     return found

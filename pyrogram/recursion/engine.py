@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from . import derivations, scalar
-from .cells import lower
+from .cells import Cells, lower
+from .checks import check_lists, check_weights, check_words
 from .language import Recursion
 from .layout import Layout
 from .machine import llvm, objects
@@ -90,10 +91,20 @@ class Sentences:
             found[f"words.{name}"] = _int64(words)
             found[f"words.{name}.b"] = words.shape[1]
         for name, table in self.weights.items():
-            found |= strided(name, table, ("b", *range(table.ndim - 1)))
+            found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
             if len(table) == 1:
-                found[f"{name}.b"] = 0
+                found[f"weight.{name}.b"] = 0
         return found
+
+
+def check_given(cells: Cells, dtype: Numbers, given: Sentences) -> None:
+    """
+    :param dtype: of the weights.
+    :raises InvalidRecursion: if compiled code could not run on the sentences: see :mod:`.checks`.
+    """
+    check_lists(cells, given.sizes, given.lists)
+    check_words(cells, given.sizes, given.words, given.lengths)
+    check_weights(cells, given.sizes, given.weights, given.lengths, dtype)
 
 
 class ScalarEngine:
@@ -114,7 +125,7 @@ class ScalarEngine:
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
         B = len(given.lengths)
-        values = given.values() | self._sentences(B)
+        values = given.values() | self._sentences(given)
         log_z = np.empty(B)
         outputs: dict[str, Numbers] = {}
         shared = counts and any(len(table) == 1 for table in given.weights.values()) and B > 1
@@ -147,7 +158,7 @@ class ScalarEngine:
         """
         B = len(given.lengths)
         scores = np.empty((k, B))
-        values = given.values() | self._sentences(B) | {"k": k, "batch": B, "scores": scores}
+        values = given.values() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
         found = self._trace(values, trace, (k, B, width))
         size = self._cells(given) * k
         self._run("best", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
@@ -159,7 +170,7 @@ class ScalarEngine:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
         B = len(given.lengths)
         log_z = np.empty(B)
-        values = given.values() | self._sentences(B) | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
+        values = given.values() | self._sentences(given) | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
         found = self._trace(values, trace, (number, B, width))
         size = self._cells(given)
         self._run("draw", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
@@ -183,7 +194,9 @@ class ScalarEngine:
         if count:
             run_workers(work, cost=count * 100.0 * n**3)
 
-    def _sentences(self, B: int) -> dict[str, Any]:
+    def _sentences(self, given: Sentences) -> dict[str, Any]:
+        check_given(self.cells, self.dtype, given)
+        B = len(given.lengths)
         return {"order": np.arange(B), "count": B, "parts": B}
 
     def _symbols(self, given: Sentences) -> dict[str, int]:
@@ -198,14 +211,20 @@ class ScalarEngine:
         return sum(pitch ** self.cells.arity[name] * count for name, count in self._symbols(given).items())
 
     def _agenda(self, given: Sentences) -> Numbers:
-        """Room for the items that a derivation has still to prove."""
+        """Room for the items that a derivation has still to prove.
+
+        The way down from the goal meets each item once at most: of a column for each position, or of all columns where
+        points and spans read one another.
+        """
         width = 4 + max(map(len, self.cells.sizes.values()), default=0)
         most = max(len(rule.items) for rule in self.recursion.rules)
-        return np.zeros((most * given.pitch * sum(self._symbols(given).values()) + 2) * width, np.int64)
+        kinds = {self.cells.arity[name] for name in self.cells.sizes} - {0}
+        steps = given.pitch ** max(len(kinds), 1) * sum(self._symbols(given).values())
+        return np.zeros((most * steps + 2) * width, np.int64)
 
     def _trace(self, values: dict[str, Any], trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]) -> Numbers:
         found = np.full(shape, -1, np.int64)
-        values |= {"trace": found, "trace.width": shape[-1]}
+        values |= {"trace": found, "trace_width": shape[-1]}
         for w in self.layout.weights:
             numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"trace.{w.name}": numbers[0]}

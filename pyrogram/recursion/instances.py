@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from .cells import CellClass, Head, Term
-from .language import Constant, Entry, Position, Ref, Variable
+from .language import Bound, Entry, Position, Ref, Variable
 from .layout import Layout
 from .machine.statements import Code, Expression, Name, equal, greatest, least
 
@@ -109,6 +109,8 @@ class Enumeration:
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
             with ExitStack() as stack:
+                for bound in term.guard:
+                    stack.enter_context(self.code.when(self._holds(bound)))
                 for loop in term.loops:
                     low = self._extreme(loop.low, greatest)
                     high = self._extreme(loop.high, least)
@@ -117,6 +119,9 @@ class Enumeration:
                     if x not in known:
                         stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
                 visit(term)
+
+    def _holds(self, bound: Bound) -> Expression:
+        return self.layout.position(Position(bound.x)) <= self.layout.position(Position(bound.y, bound.most))
 
     def _extreme(
         self, limits: tuple[Position, ...], choose: Callable[[Expression, Expression], Expression]
@@ -154,6 +159,7 @@ class Enumeration:
 
 
 def needs_accumulation(cell: CellClass, table: str) -> bool:
-    """Whether several heads, or rows of a list, add to the same element of a table."""
+    """Whether several heads, or rows of a list, add to the same element of a table, or some elements have no head."""
     heads = [h for h in cell.heads if h.ref.table == table]
-    return len(heads) > 1 or any(not isinstance(x, (Variable, Constant)) for x in heads[0].ref.symbols)
+    symbols = heads[0].ref.symbols
+    return len(heads) > 1 or len(set(symbols)) < len(symbols) or any(not isinstance(x, Variable) for x in symbols)

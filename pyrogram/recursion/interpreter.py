@@ -144,8 +144,11 @@ class Grounded:
 
         :param weights: by table, a function of the indices or an array over them.
         """
+        return self._values(semiring, weights, self.order)
+
+    def _values(self, semiring: Semiring[Any], weights: Mapping[str, Any], order: Sequence[Key]) -> dict[Key, Any]:
         found: dict[Key, Any] = {}
-        for key in self.order:
+        for key in order:
             total = semiring.zero
             for x in self.instances[key]:
                 value = semiring.one
@@ -161,33 +164,45 @@ class Grounded:
 
     def goal(self, semiring: Semiring[Any], weights: Mapping[str, Any]) -> Any:
         """The value of the goal: log Z's Z, the best derivation, all of them, as the semiring has it."""
-        return self.values(semiring, weights).get((self.recursion.goal, ()), semiring.zero)
+        goal: Key = (self.recursion.goal, ())
+        if goal not in self.instances:
+            return semiring.zero
+        needed = {goal}
+        for key in reversed(self.order):
+            if key in needed:
+                needed.update(item for x in self.instances[key] for item in x.items)
+        return self._values(semiring, weights, [key for key in self.order if key in needed])[goal]
 
     def _instances(self, rule: Rule) -> Iterator[Instance]:
         names = rule.positions
         variables = rule.variables
         for places in itertools.product(range(self.recursion.first, self.n + 1), repeat=len(names)):
             at: dict[str, int] = {"": 0, "n": self.n, **dict(zip(names, places, strict=True))}
-            if any(at[b.x] - at[b.y] > b.most for b in rule.bounds):
+            if any(at[b.x] - at[b.y] > b.most for b in rule.bounds) or not self._within(rule, at):
                 continue
             for symbols in itertools.product(*(range(self._size(v)) for v in variables)):
                 rows = dict(zip(variables, symbols, strict=True))
-                keys = [self._key(ref, at, rows) for ref in (rule.head, *rule.factors)]
-                if None in keys:
-                    continue
-                given = [k for k in keys if k is not None]
-                pairs = list(zip(rule.factors, given[1:], strict=True))
+                head, *keys = (self._key(ref, at, rows) for ref in (rule.head, *rule.factors))
+                pairs = list(zip(rule.factors, keys, strict=True))
                 weights = tuple(k for ref, k in pairs if not ref.is_item)
-                yield Instance(given[0], weights, tuple(k for ref, k in pairs if ref.is_item), rule)
+                yield Instance(head, weights, tuple(k for ref, k in pairs if ref.is_item), rule)
 
     def _size(self, variable: Variable) -> int:
         return variable.size if isinstance(variable.size, int) else self.sizes[variable.size]
 
-    def _key(self, ref: Ref, at: Mapping[str, int], rows: Mapping[Variable, int]) -> Key | None:
-        """The element, or None where there is none: beyond the sentence."""
-        positions = [at[x.name] + x.offset for x in ref.positions]
-        if any(not (self.recursion.first if ref.is_item else 0) <= x <= self.n for x in positions):
-            return None
+    def _within(self, rule: Rule, at: Mapping[str, int]) -> bool:
+        """Whether all elements and words are there: none lies beyond the sentence."""
+        for ref in (rule.head, *rule.factors):
+            first = self.recursion.first if ref.is_item else 0
+            if any(not first <= at[x.name] + x.offset <= self.n for x in ref.positions):
+                return False
+            words = (x.position for x in ref.symbols if isinstance(x, Word))
+            if any(not 1 <= at[x.name] + x.offset <= self.n for x in words):
+                return False
+        return True
+
+    def _key(self, ref: Ref, at: Mapping[str, int], rows: Mapping[Variable, int]) -> Key:
+        """The element."""
         symbols = []
         for x in ref.symbols:
             if isinstance(x, Constant):
@@ -198,11 +213,8 @@ class Grounded:
                 symbols.append(int(self.lists[x.column][rows[x.row]]))
             else:
                 assert isinstance(x, Word)
-                position = at[x.position.name] + x.position.offset
-                if not 1 <= position <= self.n:
-                    return None
-                symbols.append(int(self.words[x.words][position - 1]))
-        return ref.table, (*positions, *symbols)
+                symbols.append(int(self.words[x.words][at[x.position.name] + x.position.offset - 1]))
+        return ref.table, (*(at[x.name] + x.offset for x in ref.positions), *symbols)
 
 
 __all__ = ["Best", "Derivations", "Entropy", "Grounded", "Instance", "Key", "Reals", "Semiring"]

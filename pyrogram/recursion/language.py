@@ -29,11 +29,37 @@ class InvalidRecursion(ValueError):
     """A rule that means nothing, or rules that cannot be evaluated in any order."""
 
 
+class _Written:
+    """Operators that rules lack, refused in the language's own words."""
+
+    def _refused(self, *other: object) -> Any:
+        raise InvalidRecursion(f"{self}: rules know +, * and comparisons of positions by <, <=, > and >=, and no other")
+
+    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = _refused
+    __and__ = __rand__ = __or__ = __ror__ = __neg__ = __invert__ = _refused
+
+
+class _Factor(_Written):
+    """What products and sums are made of."""
+
+    def __mul__(self, other: Any) -> Any:
+        return _sum(self) * other if isinstance(other, Sum) else _product(self) * _product(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _product(other) * self
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum(_sum(self).products + _sum(other).products)
+
+    def __radd__(self, other: Any) -> Sum:
+        return Sum(_sum(other).products + _sum(self).products)
+
+
 # ---------------------------------------------------------------------- indices
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(_Written):
     """A variable, the length (``n``) or nothing (a constant), plus an offset."""
 
     name: str
@@ -42,10 +68,15 @@ class Position:
     def __add__(self, steps: int) -> Position:
         return replace(self, offset=self.offset + _whole(steps, self))
 
-    def __sub__(self, steps: int) -> Position:
+    def __sub__(self, steps: int) -> Position:  # type: ignore[override]
         return replace(self, offset=self.offset - _whole(steps, self))
 
     __radd__ = __add__
+
+    def __mul__(self, other: object) -> Any:
+        return self._refused()
+
+    __rmul__ = __mul__
 
     def __le__(self, other: Position | int) -> Bracket:
         other = _position(other)
@@ -85,24 +116,19 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Bracket:
+class Bracket(_Factor):
     """Iverson's bracket of a conjunction: one where all bounds hold, else zero."""
 
     bounds: tuple[Bound, ...]
-
-    def __mul__(self, other: Any) -> Any:
-        return _product(self) * other
-
-    __rmul__ = __mul__
-
-    def __add__(self, other: Any) -> Sum:
-        return Sum(_sum(self).products + _sum(other).products)
 
     def __bool__(self) -> bool:
         raise InvalidRecursion(
             "a comparison of positions has no truth value while rules are written: "
             "write (i < k) * (k < j) for i < k < j, and two rules for an if"
         )
+
+    def __str__(self) -> str:
+        return " * ".join(f"({b})" for b in self.bounds)
 
 
 @dataclass(frozen=True)
@@ -158,6 +184,9 @@ class Column:
     name: str
     rows: Size
 
+    def __str__(self) -> str:
+        return self.name
+
     def __getitem__(self, row: Any) -> Entry:
         if not isinstance(row, Variable) or row.size != self.rows:
             raise InvalidRecursion(f"{self.name}[{row}]: the index of a column is a symbol of size {self.rows!r}")
@@ -172,6 +201,9 @@ class Words:
 
     name: str
 
+    def __str__(self) -> str:
+        return self.name
+
     def __getitem__(self, position: Any) -> Word:
         if not isinstance(position, (Position, int)):
             raise InvalidRecursion(f"{self.name}[{position}]: the index of a word is a position")
@@ -184,31 +216,27 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Ref:
+class Ref(_Factor):
     """An item or a weight at its indices: positions first, then symbols."""
 
     table: str
     is_item: bool
     positions: tuple[Position, ...]
     symbols: tuple[Any, ...]  # of Symbol; of Bracket while a rule is written
+    page: Recursion | None = field(default=None, compare=False, repr=False)  # that it is written on
 
-    def __mul__(self, other: Any) -> Any:
-        return _product(self) * other
-
-    __rmul__ = __mul__
-
-    def __add__(self, other: Any) -> Sum:
-        return Sum(_sum(self).products + _sum(other).products)
-
-    def __iadd__(self, other: Any) -> Pending:
-        return Pending(self, _sum(other))
+    def __iadd__(self, other: Any) -> Pending:  # type: ignore[override]
+        pending = Pending(self, _sum(other))
+        if self.page is not None:
+            self.page._pending.append(pending)
+        return pending
 
     def __str__(self) -> str:
         return f"{self.table}[{', '.join(map(str, (*self.positions, *self.symbols))) or '()'}]"
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(_Factor):
     factors: tuple[Ref, ...] = ()
     bounds: tuple[Bound, ...] = ()
 
@@ -218,37 +246,33 @@ class Product:
         other = _product(other)
         return Product(self.factors + other.factors, self.bounds + other.bounds)
 
-    __rmul__ = __mul__
-
-    def __add__(self, other: Any) -> Sum:
-        return Sum(_sum(self).products + _sum(other).products)
-
     def __str__(self) -> str:
-        parts = [str(f) for f in self.factors] + [f"({b})" for b in self.bounds]
-        return " * ".join(parts if self.factors else ["1", *parts])
+        return " * ".join([*map(str, self.factors), *(f"({b})" for b in self.bounds)]) or "1"
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(_Factor):
     products: tuple[Product, ...]
-
-    def __add__(self, other: Any) -> Sum:
-        return Sum(self.products + _sum(other).products)
-
-    __radd__ = __add__
 
     def __mul__(self, other: Any) -> Sum:
         return Sum(tuple(a * b for a in self.products for b in _sum(other).products))
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Sum:
+        return _sum(other) * self
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.products)) or "0"
 
 
-@dataclass(frozen=True)
-class Pending:
+@dataclass(frozen=True, eq=False)
+class Pending(_Written):
     """The right side of ``+=``, on its way to the table on the left."""
 
     head: Ref
     body: Sum
+
+    def __str__(self) -> str:
+        return f"{self.head} += {self.body}"
 
 
 @dataclass(frozen=True)
@@ -258,6 +282,8 @@ class Rule:
     head: Ref
     factors: tuple[Ref, ...]
     bounds: tuple[Bound, ...] = ()
+    is_case: bool = field(default=False, compare=False)  # of a comparison as an index: it need not occur
+    written: Rule | None = field(default=None, compare=False, repr=False)  # as it stands on the page
 
     @property
     def items(self) -> tuple[Ref, ...]:
@@ -284,10 +310,17 @@ class Rule:
         return f"{self.head} += {Product(self.factors, self.bounds)}"
 
 
-class Table:
+class Table(_Written):
     """A family of items or of weights; its elements are written ``table[positions, symbols]``."""
 
     __iter__ = None
+
+    def _refused(self, *other: object) -> Any:
+        raise InvalidRecursion(
+            f"{self.name} stands without indices: write {self.name}[...], or {self.name}[()] if it has none"
+        )
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __iadd__ = _refused
 
     def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
         self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
@@ -297,14 +330,14 @@ class Table:
     def __getitem__(self, index: Any) -> Ref:
         index = index if isinstance(index, tuple) else (index,)
         count = len(index) - len(self.sizes)
-        written = f"{self.name}[{', '.join(map(str, index)) or '()'}]"
+        written = f"{self.name}[{', '.join(repr(x) if isinstance(x, str) else str(x) for x in index) or '()'}]"
         if count < 0:
             raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
         for x in index[:count]:
             if not isinstance(x, (Position, int)) or isinstance(x, bool):
-                raise InvalidRecursion(f"{written}: index {x} stands where {self.name} has a position")
+                raise InvalidRecursion(f"{written}: {x!s} stands where {self.name} has a position")
         symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
-        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols)
+        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols, self._page)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(value, Pending):
@@ -328,7 +361,14 @@ class Recursion:
     rules: list[Rule] = field(default_factory=list, init=False)
     tables: dict[str, Table] = field(default_factory=dict, init=False)
     formulas: Callable[[], str] | None = field(default=None, init=False)
-    _names: dict[str, str] = field(default_factory=dict, init=False)
+    _names: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _pending: list[Pending] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.first not in (0, 1):
+            raise InvalidRecursion(
+                f"the first position of {self.name} is 1, of words, or 0, of fence posts, not {self.first!r}"
+            )
 
     @property
     def n(self) -> Position:
@@ -378,6 +418,8 @@ class Recursion:
         return words
 
     def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
+        if not isinstance(names, str) or not names.split():
+            raise InvalidRecursion(f"names ({kind}) are one string, separated by blanks, and not {names!r}")
         found = []
         for name in names.split():
             if not name.isidentifier() or name == "n":
@@ -393,24 +435,59 @@ class Recursion:
         return self.tables[name]
 
     def _add(self, pending: Pending) -> None:
+        self._pending = [x for x in self._pending if x is not pending]
         head = pending.head
         if not head.is_item:
             raise InvalidRecursion(f"{head.table} is a weight, so no rule may add to it")
         for product in pending.body.products:
-            for factors, bounds in _without_brackets(product):
-                self._check_names(rule := Rule(head, factors, bounds))
+            for factors, bounds, is_case in _without_brackets(head, product):
+                rule = Rule(factors[0], factors[1:], bounds, is_case)
+                self._check_names(rule)
+                self._check_positions(rule)
                 self.rules.append(rule)
 
     def _check_names(self, rule: Rule) -> None:
         """
-        :raises InvalidRecursion: if an index comes from another recursion.
+        :raises InvalidRecursion: if an index or a table comes from another recursion.
         """
+        refs = (rule.head, *rule.factors)
+        symbols = [x for f in refs for x in f.symbols]
         kinds = {**dict.fromkeys(rule.positions, "position"), **{v.name: "symbol" for v in rule.variables}}
-        kinds |= {x.column: "column" for f in (rule.head, *rule.factors) for x in f.symbols if isinstance(x, Entry)}
-        kinds |= {f.table: "item" if f.is_item else "weight" for f in (rule.head, *rule.factors)}
+        kinds |= {x.column: "column" for x in symbols if isinstance(x, Entry)}
+        kinds |= {x.words: "words" for x in symbols if isinstance(x, Word)}
         for name, kind in kinds.items():
             if self._names.get(name) != kind:
-                raise InvalidRecursion(f"{rule}: {name} is not a {kind} of {self.name}")
+                raise InvalidRecursion(f"{rule}: {name} is not declared as {kind} of {self.name}")
+        for ref in refs:
+            if ref.page is not self:
+                raise InvalidRecursion(f"{rule}: {ref.table} belongs to another recursion than {self.name}")
+
+    def _check_positions(self, rule: Rule) -> None:
+        """
+        :raises InvalidRecursion: if a constant lies before the first position, or one counted from n after the last.
+        """
+        for ref in (rule.head, *rule.factors):
+            first = self.first if ref.is_item else 0
+            for x in ref.positions:
+                if not x.name and x.offset < first:
+                    hint = "; fence posts, which begin with 0, are first=0" if x.offset == 0 else ""
+                    raise InvalidRecursion(f"{rule}: position {x} of {ref} is before the first one, {first}{hint}")
+            for x in _positions(ref):
+                if x.name == "n" and x.offset > 0:
+                    raise InvalidRecursion(f"{rule}: position {x} of {ref} is after the last one, n")
+            for word in ref.symbols:
+                if ref is rule.head and isinstance(word, Word):
+                    if word.position.name not in {"", "n", *(x.name for x in ref.positions)}:
+                        raise InvalidRecursion(f"{rule}: the position of {word} is none of the positions of {ref}")
+                if isinstance(word, Word) and not word.position.name and word.position.offset < 1:
+                    raise InvalidRecursion(f"{rule}: there is no word {word}, for words are numbered from 1")
+
+    def check_finished(self) -> None:
+        """
+        :raises InvalidRecursion: if a += did not reach its table.
+        """
+        for x in self._pending:
+            raise InvalidRecursion(f"{x} was added to a variable and is lost: += stands directly after the item")
 
     @property
     def goal(self) -> str:
@@ -433,21 +510,21 @@ class Recursion:
 # ---------------------------------------------------------------------- what is written becomes what is meant
 
 
-def _without_brackets(product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...]]]:
-    """A bracket as an index, ``stop[i, i < j]``, stands for a rule where it is one and others where it is zero."""
-    places = [(f, a) for f, ref in enumerate(product.factors) for a, x in enumerate(ref.symbols) if _is_bracket(x)]
+def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...], bool]]:
+    """A bracket as an index, ``stop[i, i < j]``, stands for a rule where it is one and another where it is zero.
+
+    :returns: the head and the factors, the bounds, and whether there were brackets.
+    """
+    refs = (head, *product.factors)
+    places = [(f, a) for f, ref in enumerate(refs) for a, x in enumerate(ref.symbols) if isinstance(x, Bracket)]
     for values in itertools.product((1, 0), repeat=len(places)):
-        factors, cases = list(product.factors), []
+        found, cases = list(refs), []
         for (f, a), value in zip(places, values, strict=True):
-            symbols = list(factors[f].symbols)
+            symbols = list(found[f].symbols)
             bracket, symbols[a] = symbols[a], Constant(value)
-            factors[f] = replace(factors[f], symbols=tuple(symbols))
+            found[f] = replace(found[f], symbols=tuple(symbols))
             cases.append(bracket.bounds if value else tuple(b.negated() for b in bracket.bounds))
-        yield tuple(factors), product.bounds + tuple(b for bounds in cases for b in bounds)
-
-
-def _is_bracket(x: Any) -> bool:
-    return isinstance(x, Bracket)
+        yield tuple(found), product.bounds + tuple(b for bounds in cases for b in bounds), bool(places)
 
 
 def _positions(ref: Ref) -> Iterator[Position]:
@@ -468,7 +545,8 @@ def _symbol(x: Any, size: Size, written: str) -> Any:
         raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
     if isinstance(x, int):
         if x < 0 or (isinstance(size, int) and x >= size):
-            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {size} - 1")
+            last = size - 1 if isinstance(size, int) else f"{size} - 1"
+            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {last}")
         return Constant(x)
     if isinstance(x, Variable) and x.size != size:
         raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
@@ -496,10 +574,24 @@ def _product(x: Any) -> Product:
         return Product((x,))
     if isinstance(x, Bracket):
         return Product((), x.bounds)
+    if isinstance(x, bool):
+        raise InvalidRecursion(
+            f"{x} is no factor of a rule: positions are compared by <, <=, > and >=, "
+            "and i == j is (i <= j) * (j <= i), or one index for both"
+        )
     if isinstance(x, int) and x == 1:
         return Product()
-    raise InvalidRecursion(f"{x!s} is no factor of a rule: factors are items, weights, comparisons and 1")
+    if isinstance(x, Table):
+        return x._refused()  # type: ignore[no-any-return]
+    if isinstance(x, Pending):
+        raise InvalidRecursion(f"{x} is no factor of a rule: a sum in a variable grows by x = x + y, not by x += y")
+    raise InvalidRecursion(
+        f"{x!s} is no factor of a rule: factors are items, weights, comparisons of positions and 1; "
+        "another number is a weight"
+    )
 
 
 def _sum(x: Any) -> Sum:
+    if isinstance(x, int) and not isinstance(x, bool) and x == 0:
+        return Sum(())
     return x if isinstance(x, Sum) else Sum((_product(x),))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .bounds import Bounds
 from .domains import Domain, constraints, derive, specialized
-from .language import Bound, Position, Recursion, Ref, Rule
+from .language import Bound, Entry, Position, Recursion, Ref, Rule, Word
 
 
 def latex(recursion: Recursion) -> str:
@@ -52,8 +52,16 @@ def _limit(found: Sequence[Position], choose: str) -> str:
 
 
 def _ref(ref: Ref) -> str:
-    indices = [_position(x) for x in ref.positions] + [_name(str(x)) for x in ref.symbols]
+    indices = [_position(x) for x in ref.positions] + [_symbol(x) for x in ref.symbols]
     return _name(ref.table) + (f"_{{{', '.join(indices)}}}" if indices else "")
+
+
+def _symbol(x: object) -> str:
+    if isinstance(x, Entry):
+        return f"{_name(x.column)}_{{{_name(x.row.name)}}}"
+    if isinstance(x, Word):
+        return f"{_name(x.words)}_{{{_position(x.position)}}}"
+    return _name(str(x))
 
 
 def _bound(bound: Bound) -> str:

@@ -10,7 +10,10 @@ strides of zero repeat a number. The names of parameters are
     pitch                    positions of the longest sentence, plus one
     size.S                   the number of symbols S
     list.A, words.w          columns of lists of rules; words of all sentences, and the stride of words
-    arc, arc.b, arc.0, ...   a table of weights, its stride by sentence and by axis
+    weight.arc, weight.arc.b, weight.arc.0, ...
+                             a table of weights, its stride by sentence and by axis
+
+Every name that a page chooses has a prefix, so that it never meets one of the compiler's own.
 """
 
 from __future__ import annotations
@@ -82,8 +85,8 @@ class Layout:
         for name in self.words:
             found += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
         for w in self.weights:
-            found.append(Array(w.name, "element"))
-            found += [Name(f"{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
+            found.append(Array(f"weight.{w.name}", "element"))
+            found += [Name(f"weight.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
         return found
 
     # ------------------------------------------------------------------ indices
@@ -109,7 +112,7 @@ class Layout:
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """An element of a table of weights, or of another one with its axes."""
-        name = table or ref.table
+        name = table or f"weight.{ref.table}"
         index: Expression = Name("b", "int") * Name(f"{name}.b", "int")
         values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
         for axis, x in enumerate(values):

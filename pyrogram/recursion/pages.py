@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from .cells import lower
 from .language import Recursion
@@ -14,7 +14,11 @@ from .latex import latex
 from .once import check_once
 
 
-def recursion(page: Callable[..., None]) -> Callable[..., Recursion]:
+@overload
+def recursion(page: Callable[..., None]) -> Callable[..., Recursion]: ...
+@overload
+def recursion(*, first: int) -> Callable[[Callable[..., None]], Callable[..., Recursion]]: ...
+def recursion(page: Callable[..., None] | None = None, *, first: int = 1) -> Callable[..., Any]:
     """Turn a function that adds rules to the :class:`Recursion` it is given into one that makes and checks it.
 
     >>> @recursion
@@ -30,13 +34,19 @@ def recursion(page: Callable[..., None]) -> Callable[..., Recursion]:
     X[i, j] += X[i, k] * X[k + 1, j]
     Z[()] += X[1, n]
 
+    :param page: the function. Its other parameters are those of the new function.
+    :param first: the first position: 1 for words, 0 for fence posts, ``@recursion(first=0)``.
     :raises InvalidRecursion: from the new function, in one sentence that names the rule or the item.
     """
+    if page is None:
+        return functools.partial(recursion, first=first)
+    written, begin = page, first
 
-    @functools.wraps(page)
-    def build(*args: Any, first: int = 1, **options: Any) -> Recursion:
-        made = Recursion(page.__name__, first)
-        page(made, *args, **options)
+    @functools.wraps(written)
+    def build(*args: Any, first: int = begin, **options: Any) -> Recursion:
+        made = Recursion(written.__name__, first)
+        written(made, *args, **options)
+        made.check_finished()
         lower(made)
         check_once(made)
         made.formulas = functools.partial(latex, made)

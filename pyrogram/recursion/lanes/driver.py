@@ -322,7 +322,7 @@ class _Driver:
         code.set("at.n", n)
         low, high = self._low(last), self._high(last)
         fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= 8)
-        name, expected = w.table if inward else f"out.{w.table}", 1
+        name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
         sizes = self.cells.recursion.tables[w.table].sizes
         for axis in range(len(w.indices) - 1, arity - 2, -1):
             fits = fits & equal(Name(f"{name}.{axis}", "int"), expected)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..cells import lower
-from ..engine import Sentences, compiled, strided
+from ..engine import Sentences, check_given, compiled, strided
 from ..language import Recursion
 from ..layout import Layout
 from ..machine.threads import run_workers
@@ -37,8 +37,8 @@ class LanesEngine:
 
     def __init__(self, recursion: Recursion, dtype: str = "float64", logs: bool = True) -> None:
         self.dtype, self.width = np.dtype(dtype), LINE // np.dtype(dtype).itemsize
-        cells = lower(recursion, widen=True)
-        self.weights = Layout(cells).weights
+        self.cells = lower(recursion, widen=True)
+        self.weights = Layout(self.cells).weights
         kind = f"lanes of {'logs' if logs else 'reals'}"
         self._compiled = compiled(
             recursion, kind, lambda: functions(lower(recursion, widen=True), logs, self.width, dtype), dtype, self.width
@@ -65,6 +65,7 @@ class LanesEngine:
         B, n = len(given.lengths), int(given.lengths.max(initial=1))
         blocks = -(-len(order) // self.width)
         shared = counts and any(len(table) == 1 for table in given.weights.values())
+        check_given(self.cells, self.dtype, given)
         values = given.values()
         values["pitch"] = (n + 1) | 1  # odd, so that the rows do not fall into the same cache sets
         values |= {"order": order, "count": len(order), "parts": min(PARTS, blocks) if shared else blocks}

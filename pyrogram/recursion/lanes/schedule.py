@@ -18,6 +18,7 @@ After: k = i + 1 .. j - 1 for all three sums, and beside it the terms of their e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..cells import CellClass, Cells, Inner, renamed
@@ -81,18 +82,44 @@ class ScheduledCell:
 
 
 def is_simple(cells: Cells) -> bool:
-    """Whether the recursion is of this kind: items without symbols, sums over one position with one range."""
+    """Whether the recursion is of this kind: items without symbols, sums over one position with one range, and rules
+    that hold in all cells of a class.
+    """
     if any(cells.sizes.values()):
         return False
     for cell in cells.classes:
         for head in cell.heads:
             for term in head.terms:
                 loops = term.loops
-                if term.all_symbols or len(loops) > 1 or any(len(x.low) > 1 or len(x.high) > 1 for x in loops):
+                if (
+                    term.guard
+                    or (term.inner and not term.inner.factors)
+                    or term.all_symbols
+                    or len(loops) > 1
+                    or any(len(x.low) > 1 or len(x.high) > 1 for x in loops)
+                ):
                     return False
                 if cell.kind == "goal" and any(not f.positions for f in term.rule.items):
                     return False
+        if not _has_common_range(cell):
+            return False
     return True
+
+
+def _has_common_range(cell: CellClass) -> bool:
+    """Whether the sums of a cell have a common range, beside which no end is met twice or lies beyond its sum."""
+    inners = [term.inner for head in cell.heads for term in head.terms if term.inner]
+    if not inners:
+        return True
+    first, last, least = {
+        "span": ("i", "j", cell.least),
+        "point": ("", "j", cell.least),
+        "goal": ("", "n", 1),
+    }[cell.kind]
+    if any(x.loops[0].low[0].name != first or x.loops[0].high[0].name != last for x in inners):
+        return False
+    low, high = _common_range(cell, inners)
+    return low.offset <= least + high.offset + 1
 
 
 def schedule(cell: CellClass) -> ScheduledCell:
@@ -126,17 +153,25 @@ def _canonical(inner: Inner) -> Inner:
     return replace(inner, loops=(replace(loop, name="k"),), factors=factors)
 
 
+def _common_range(cell: CellClass, inners: Sequence[Inner]) -> tuple[Position, Position]:
+    """The range that all sums have, without what reads this very cell: it comes after the cell is made."""
+    lows, highs = [], []
+    for inner in inners:
+        (loop,) = inner.loops
+        low, high = loop.low[0], loop.high[0]
+        lows += [low, *(low + 1 for f in inner.factors if _is_here(cell, f, loop.name, low))]
+        highs += [high, *(high - 1 for f in inner.factors if _is_here(cell, f, loop.name, high))]
+    return max(lows, key=lambda x: x.offset), min(highs, key=lambda x: x.offset)
+
+
+def _is_here(cell: CellClass, f: Ref, name: str, k: Position) -> bool:
+    return f.is_item and renamed(f, {name: k}).positions == cell.positions
+
+
 def _split(made: ScheduledCell, cell: CellClass, found: list[tuple[CellSum, Inner]]) -> None:
     lows = [inner.loops[0].low[0] for _, inner in found]
     highs = [inner.loops[0].high[0] for _, inner in found]
-    made.low = max(lows, key=lambda x: x.offset)
-    last = list(highs)
-    for _, inner in found:  # what reads this very cell comes after it is made
-        high = inner.loops[0].high[0]
-        for f in inner.factors:
-            if f.is_item and renamed(f, {"k": high}).positions == cell.positions:
-                last.append(high - 1)
-    made.high = min(last, key=lambda x: x.offset)
+    made.low, made.high = _common_range(cell, [inner for _, inner in found])
     for (shared, inner), low, high in zip(found, lows, highs, strict=True):
         shared.core = inner.factors
         places = [low + t for t in range(made.low.offset - low.offset)]

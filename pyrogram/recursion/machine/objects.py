@@ -10,10 +10,13 @@ compiled in every process, which costs a second.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
 import os
+import struct
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -45,14 +48,22 @@ class Compiled:
     parameters: dict[str, list[str]]
 
     def __call__(self, name: str, values: Mapping[str, Any]) -> int:
-        """Call a function with integers and arrays by name; returns its integer. It releases the interpreter lock.
+        """Call a function with integers, reals and arrays by name, without the interpreter lock; returns its integer.
 
         :raises KeyError: if a parameter is missing.
         """
         given = (values[key] for key in self.parameters[name])
-        slots = np.array([x.ctypes.data if isinstance(x, np.ndarray) else x for x in given], np.int64)
+        slots = np.array([_slot(x) for x in given], np.int64)
         result: int = _FUNCTION(self.addresses[name])(slots.ctypes.data)
         return result
+
+
+def _slot(x: Any) -> int:
+    """Eight bytes of a parameter: the address of an array, an integer, the bits of a real."""
+    if isinstance(x, float):
+        return int.from_bytes(struct.pack("=d", x), sys.byteorder, signed=True)
+    found: int = x.ctypes.data if isinstance(x, np.ndarray) else x
+    return found
 
 
 def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> Compiled:
@@ -143,8 +154,12 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    except OSError:
+        return
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(hashlib.sha256(data).digest() + data)
         os.replace(name, path)
     except OSError:
-        return
+        with contextlib.suppress(OSError):
+            os.unlink(name)

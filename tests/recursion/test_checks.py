@@ -1,0 +1,103 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What compiled code is called with is checked before: words, sizes, lists of rules and their order."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import random_sentences
+from pages import PAGES, RULES, pcfg_rules, projective
+
+from pyrogram.recursion import InvalidRecursion
+from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.lanes.engine import LanesEngine
+
+PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
+
+
+@pytest.fixture(scope="module")
+def engine() -> ScalarEngine:
+    return ScalarEngine(pcfg_rules())
+
+
+def changed(**what: Any) -> Sentences:
+    given = random_sentences(PAGE, pcfg_rules(), [2, 3], np.random.default_rng(0))
+    return dataclasses.replace(given, **what)
+
+
+def lists(**columns: list[int]) -> dict[str, Any]:
+    return dict(lists={name: np.array(column) for name, column in {**RULES, **columns}.items()})
+
+
+def without(mapping: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: x for key, x in mapping.items() if key != name}
+
+
+def weights(dtype: Any = np.float64, **shapes: tuple[int, ...]) -> dict[str, Any]:
+    given = random_sentences(PAGE, pcfg_rules(), [2, 3], np.random.default_rng(0))
+    return dict(weights={**given.weights, **{name: np.zeros(shape, dtype) for name, shape in shapes.items()}})
+
+
+MISTAKES = {
+    "word too large": (
+        dict(words={"w": np.array([[0, 1, 0], [2, 1, 3]])}),
+        r"words w are not all in 0 \.\. 2, the symbols of lexical\[a, w\[j\]\]",
+    ),
+    "negative word": (dict(words={"w": np.array([[0, -1, 0], [2, 1, 1]])}), r"words w are not all in 0 \.\. 2"),
+    "no words": (dict(words={}), "words w are missing"),
+    "too few words": (dict(words={"w": np.zeros((2, 2), int)}), r"words w of 2 sentences have shape \(2, 2\)"),
+    "words of other sentences": (dict(words={"w": np.zeros((3, 3), int)}), r"have shape \(3, 3\)"),
+    "no size": (dict(sizes=without(PAGE.sizes, "S")), "size S is missing, or not positive: None"),
+    "no column": (dict(lists=without(lists()["lists"], "left")), "column left of a list of rules is missing"),
+    "short column": (lists(left=[0, 1]), "column left has 2 rows, and its list 3"),
+    "no such symbol": (lists(parent=[0, 1, 3]), r"column parent has 3 in row 2, which is not in 0 \.\. 2"),
+    "negative symbol": (lists(right=[0, -1, 0]), "column right has -1 in row 1"),
+    "parents first": (
+        lists(above=[2, 1, 2], below=[1, 0, 0]),
+        r"unary\[u\].*: row 0 of the list reads what row 1 adds to; rows stand in topological order",
+    ),
+    "no weights": (dict(weights={}), "weights lexical are missing|weights rule are missing"),
+    "weights of one sentence too few": (
+        weights(lexical=(3, 3, 3)),
+        r"weights lexical have shape \(3, 3, 3\), and \(1 or 2, 3, 3\) is wanted",
+    ),
+    "a symbol too few": (weights(unary=(1, 2)), r"weights unary have shape \(1, 2\), and \(1 or 2, 3\) is wanted"),
+    "an axis too many": (weights(root=(1, 3, 1)), r"weights root have shape \(1, 3, 1\)"),
+    "float32": (weights(np.float32, root=(1, 3)), "weights root are float32, and float64 is wanted"),
+    "a circle": (lists(above=[1, 0, 2], below=[0, 1, 0]), "row 0 of the list reads what row 1 adds to"),
+    "a rule of a symbol to itself": (
+        lists(above=[1, 1, 2], below=[0, 1, 0]),
+        "row 1 of the list reads what row 1 adds",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_refused_in_a_sentence(engine: ScalarEngine, name: str) -> None:
+    what, message = MISTAKES[name]
+    for call in (
+        lambda given: engine.log_counts(given),
+        lambda given: engine.best(given, 1, {}, 1),
+        lambda given: engine.draw(given, 1, 0, {}, 1),
+    ):
+        with pytest.raises(InvalidRecursion, match=message):
+            call(changed(**what))
+
+
+def test_padding_may_be_anything(engine: ScalarEngine) -> None:
+    words = np.array([[0, 1, -1], [2, 1, 0]])
+    same = engine.log_counts(changed(words={"w": words}))[0]
+    words = np.array([[0, 1, 99], [2, 1, 0]])
+    np.testing.assert_array_equal(engine.log_counts(changed(words={"w": words}))[0], same)
+
+
+def test_tables_over_positions_reach_to_the_last(engine: ScalarEngine) -> None:
+    lanes = LanesEngine(projective())
+    for table in (np.zeros((1, 4, 3)), np.zeros((1, 3, 4))):
+        given = Sentences(np.array([3, 2]), {"arc": table}, {}, {}, {})
+        with pytest.raises(InvalidRecursion, match=r"and \(1 or 2, 4 or more, 4 or more\) is wanted"):
+            lanes.log_counts(given, np.array([0, 1]))

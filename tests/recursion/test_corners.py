@@ -1,0 +1,265 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Pages at the edge of the language, each of a kind that compiled code has got wrong or might."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, listed, random_sentences
+from pages import Page
+from test_scalar import check_log_counts
+
+from pyrogram.recursion import recursion
+from pyrogram.recursion.engine import ScalarEngine
+
+CORNERS: list[Callable[[Any], None]] = []
+
+
+def corner(page: Callable[[Any], None]) -> Callable[[Any], None]:
+    CORNERS.append(page)
+    return page
+
+
+@corner
+def prefixes(p: Any) -> None:
+    """A constant in a head: only spans from 1 on have this rule."""
+    i, j, k = p.positions("i j k")
+    X, Z = p.items("X Z")
+    a, b = p.weights("a b")
+    X[1, j] += a[1, j]
+    X[i, j] += X[i, k] * b[k, j] * (k < j)
+    Z[()] += X[i, j]
+
+
+@corner
+def suffixes(p: Any) -> None:
+    """The length in a head."""
+    i, j = p.positions("i j")
+    X, Z = p.items("X Z")
+    a = p.weights("a")
+    X[i, p.n] += a[i]
+    Z[()] += X[i, j]
+
+
+@corner
+def widths_with_a_gap(p: Any) -> None:
+    """Spans of width 0 and 3: those between have no rule, and are read."""
+    i, j = p.positions("i j")
+    X, Z = p.items("X Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i, i]
+    X[i, i + 3] += b[i, i + 3]
+    Z[()] += X[i, j]
+
+
+@corner
+def points_with_a_gap(p: Any) -> None:
+    i = p.positions("i")
+    X, Z = p.items("X Z")
+    a = p.weights("a")
+    X[1] += a[1]
+    X[3] += a[3]
+    Z[()] += X[i]
+
+
+@corner
+def both_ends_of_a_sum(p: Any) -> None:
+    """A sum that reads its own cell at both ends, which are one where the span is a word."""
+    i, j, k = p.positions("i j k")
+    A, B, Z = p.items("A B Z")
+    a, b = p.weights("a b")
+    B[i, j] += b[i, j] * (i <= j)
+    A[i, j] += B[i, k] * B[k, j] * a[k, j]
+    Z[()] += A[1, p.n]
+
+
+@corner
+def gaps_in_trees(p: Any) -> None:
+    """A gap in a page that is otherwise one of trees."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i, i]
+    X[i, i + 2] += b[i, i + 2]
+    Y[i, i] += 1
+    Y[i, j] += X[i, k] * Y[k + 1, j]
+    Z[()] += Y[1, p.n]
+
+
+@corner
+def brackets_of_the_cell(p: Any) -> None:
+    """Comparisons that no sum takes up."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    a, b = p.weights("a b")
+    X[i, j] += a[i, j] * (i <= j)
+    Y[i, j] += X[i, j] * b[i, j] * (i < 3) * (j > 2) + X[i, k] * X[k, j] * (i + 2 <= j) * (i < k)
+    Z[()] += Y[i, j] * (j < p.n) + Y[1, p.n]
+
+
+@corner
+def one_symbol_to_begin_with(p: Any) -> None:
+    """Some symbols of a cell have no rule."""
+    t = p.positions("t")
+    x, y = p.symbols("x y", 2)
+    X, Z = p.items("X", 2), p.items("Z")
+    move = p.weights("move", 2, 2)
+    X[1, 0] += 1
+    X[t, x] += X[t - 1, y] * move[y, x]
+    Z[()] += X[p.n, x]
+
+
+@corner
+def offsets_in_heads(p: Any) -> None:
+    """The variable of P[j + 1] begins with 1, so that P[1] has no such rule; that of X[i - 1, j] ends with n."""
+    i, j = p.positions("i j")
+    P, X, Z = p.items("P X Z")
+    a, b = p.weights("a b")
+    P[j] += a[j]
+    P[j + 1] += b[j + 1]
+    X[i - 1, j] += a[i] * b[j - 1] * (i <= j)
+    X[i, i] += 1
+    Z[()] += P[j] * X[i, j]
+
+
+@corner
+def words_in_heads(p: Any) -> None:
+    """A word as a symbol of a head, at an offset from its position."""
+    j = p.positions("j")
+    x, y = p.symbols("x y", 3)
+    w = p.words("w")
+    F, Z = p.items("F", 3), p.items("Z")
+    a = p.weights("a", 3, 3)
+    F[1, x] += 1
+    F[j + 1, w[j]] += F[j, x] * a[x, w[j + 1]]
+    Z[()] += F[p.n, y] * a[y, y]
+
+
+@corner
+def the_same_symbol_twice(p: Any) -> None:
+    """Only the diagonal has a rule."""
+    t = p.positions("t")
+    x, y = p.symbols("x y", 2)
+    X, Z = p.items("X", 2, 2), p.items("Z")
+    a = p.weights("a", 2)
+    X[t, x, x] += a[t, x]
+    Z[()] += X[p.n, x, y] * a[1, y]
+
+
+@corner
+def names_of_the_compiler(p: Any) -> None:
+    """Tables and indices with names that compiled code has, too."""
+    b, z, rank = p.positions("b z rank")
+    start, chart = p.items("start chart")
+    scale, order, width, k, out = p.weights("scale order width k out")
+    start[b, z] += scale[b, z] * order[b] * width[z] * (b <= z)
+    start[b, z] += start[b, rank] * start[rank + 1, z] * k[rank] * out[()]
+    chart[()] += start[1, p.n]
+
+
+@corner
+def members_and_items_of_like_names(p: Any) -> None:
+    """X_1 is not X at symbol 1."""
+    i = p.positions("i")
+    X = p.items("X", 2)
+    X_1, Z = p.items("X_1 Z")
+    a, b = p.weights("a b")
+    X[i, i, 1] += a[i]
+    X_1[i, i] += b[i]
+    Z[()] += X[1, 1, 1] * X_1[p.n, p.n]
+
+
+@corner
+def unary_rules_before_others(p: Any) -> None:
+    """In whatever order the page has them, unary rules come last in a cell."""
+    i = p.positions("i")
+    u, x = p.symbols("u", "U"), p.symbols("x", 3)
+    above, below = p.columns("above below", "U")
+    X, Z = p.items("X", 3), p.items("Z")
+    a, unary = p.weights("a", 3), p.weights("unary", "U")
+    X[i, i, above[u]] += unary[u] * X[i, i, below[u]]
+    X[i, i, x] += a[i, x]
+    Z[()] += X[1, 1, x]
+
+
+@corner
+def items_without_positions(p: Any) -> None:
+    """The goal is not the only item of its cell."""
+    i = p.positions("i")
+    T, Z = p.items("T", 2), p.items("Z")
+    a = p.weights("a", 2)
+    T[0] += a[i, 0]
+    T[1] += a[i, 1]
+    Z[()] += T[0] * T[1]
+
+
+@corner
+def a_sum_within_bounds_of_both_sides(p: Any) -> None:
+    """Several lower and upper limits of one sum."""
+    i, j, k, m = p.positions("i j k m")
+    X, Z = p.items("X Z")
+    a = p.weights("a")
+    X[i, j] += a[i, j] * (i <= j)
+    Z[()] += X[i, k] * X[m, j] * (i + 1 <= m) * (m <= k + 1) * (k < j) * (2 <= m) * (m < p.n)
+
+
+@corner
+def numbers_in_terms(p: Any) -> None:
+    """1 + a weight, and Python's sum."""
+    i, j, k = p.positions("i j k")
+    X, Z = p.items("X Z")
+    a = p.weights("a", 2)
+    X[i, i] += 1 + a[i, 0] * (1 + a[i, 1])
+    X[i, j] += sum(a[k, v] * X[i, k] * X[k + 1, j] for v in range(2))
+    Z[()] += X[1, p.n]
+
+
+@pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
+def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:
+    made = recursion(page)()
+    case = Page(page.__name__, recursion(page), dict(U=3), dict(above=[1, 2, 2], below=[0, 0, 1]))
+    given = random_sentences(case, made, [4, 2, 1, 3], np.random.default_rng(0))
+    truth = listed(case, made, given)
+    assert any(one.uses for one in truth)
+    engine = ScalarEngine(made)
+    check_log_counts(engine, given, truth)
+    trace = Trace(given)
+    scores, _ = engine.best(given, 3, trace.numbers(), 30)
+    _, draws = engine.draw(given, 5, 0, trace.numbers(), 30)
+    for b, one in enumerate(truth):
+        best = np.sort(one.scores)[::-1][:3]
+        np.testing.assert_allclose(scores[: len(best), b], best, atol=1e-12)
+        if one.uses:
+            assert {trace.uses(row) for row in draws[:, b]} <= one.probabilities().keys()
+
+
+def test_a_way_down_through_all_cells() -> None:
+    """A derivation of n * n / 2 steps, each of which leaves an item for later."""
+
+    def staircase(p: Any) -> None:
+        i, j = p.positions("i j")
+        X, Y, T, Z = p.items("X Y T Z")
+        a = p.weights("a")
+        Y[i, i] += a[i]
+        X[1, 1] += 1
+        X[i, j] += X[i + 1, j] * Y[i, i]
+        X[j, j] += T[j - 1] * Y[j, j]
+        T[j] += X[1, j]
+        Z[()] += T[p.n]
+
+    n = 40
+    page = Page("staircase", recursion(staircase))
+    made = page.make()
+    given = random_sentences(page, made, [n], np.random.default_rng(0))
+    uses = [("a", (i,)) for j in range(1, n + 1) for i in range(1, j + 1)][1:]
+    trace = Trace(given)
+    engine = ScalarEngine(made)
+    _, draws = engine.draw(given, 1, 0, trace.numbers(), n * n)
+    scores, best = engine.best(given, 1, trace.numbers(), n * n)
+    np.testing.assert_allclose(scores[0, 0], sum(given.weights["a"][0, i] for _, (i,) in uses))
+    for row in (draws[0, 0], best[0, 0]):
+        assert trace.uses(row) == tuple(sorted(uses))

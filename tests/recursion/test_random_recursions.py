@@ -1,0 +1,106 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Random recursions: compiled code against the interpreter, which shares none of the analysis of rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, listed, random_sentences, summed
+from pages import Page
+from random_recursions import LISTS, SIZES, random_recursions
+from test_corners import CORNERS
+
+from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion.cells import lower
+from pyrogram.recursion.engine import ScalarEngine
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.schedule import is_simple
+
+FEW = 300  # derivations, that are listed one by one
+
+
+def check(page: Page) -> None:
+    made = page.make()
+    rng = np.random.default_rng(int(page.name.rpartition("_")[2]))
+    given = random_sentences(page, made, [3, 1, 2, 4], rng)
+    engine = ScalarEngine(made)
+    try:
+        log_z, counts, numbers = summed(page, made, given)
+        engine.log_counts(given)
+    except InvalidRecursion:  # the lists are not in topological order: both say so, or the compiled code alone
+        with pytest.raises(InvalidRecursion, match="topological order"):
+            engine.log_counts(given)
+        return
+    found, compiled = engine.log_counts(given)
+    np.testing.assert_allclose(found, log_z, rtol=1e-10, atol=1e-10, err_msg=str(made))
+    for name, table in counts.items():
+        np.testing.assert_allclose(compiled[name], table, rtol=1e-9, atol=1e-9, err_msg=f"{name} in\n{made}")
+    if max(numbers) > FEW:
+        return
+    trace = Trace(given)
+    truth = listed(page, made, given)
+    scores, best = engine.best(given, 3, trace.numbers(), 200)
+    _, draws = engine.draw(given, 300, 0, trace.numbers(), 200)
+    for b, one in enumerate(truth):
+        ranks = np.argsort(-one.scores, kind="stable")[:3]
+        np.testing.assert_allclose(scores[: len(ranks), b], one.scores[ranks], atol=1e-10, err_msg=str(made))
+        assert (scores[len(ranks) :, b] == -np.inf).all()
+        for rank in range(len(ranks)):
+            uses = trace.uses(best[rank, b])
+            exact = [one.scores[x] for x in range(len(one.uses)) if tuple(sorted(one.uses[x])) == uses]
+            assert np.isclose(exact, scores[rank, b], atol=1e-9).any(), f"{uses} in\n{made}"
+        if one.uses:
+            drawn = Counter(trace.uses(row) for row in draws[:, b])
+            for key, p in one.probabilities().items():
+                assert abs(drawn[key] - 300 * p) < 7 * np.sqrt(300 * p * max(1 - p, 0)) + 2, f"{key} in\n{made}"
+            assert drawn.keys() <= one.probabilities().keys()
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_a_random_recursion(seed: int) -> None:
+    for page in random_recursions([seed]):
+        check(page)
+
+
+def check_lanes(page: Page) -> bool:
+    """Whether the page is one for lanes, whose numbers are then compared where they are to be trusted."""
+    made = page.make()
+    if not is_simple(lower(made, widen=True)):
+        return False
+    given = random_sentences(page, made, [5, 4, 3, 2, 1, 4], np.random.default_rng(0))
+    log_z, counts, _ = summed(page, made, given)
+    order = np.argsort(-given.lengths, kind="stable")
+    found, compiled, failed = LanesEngine(made).log_counts(given, order)
+    trusted = failed == 0
+    np.testing.assert_allclose(found[trusted], log_z[trusted], rtol=1e-10, atol=1e-10, err_msg=str(made))
+    for name, table in counts.items() if trusted.all() else ():
+        np.testing.assert_allclose(compiled[name], table, rtol=1e-9, atol=1e-9, err_msg=f"{name} in\n{made}")
+    return bool(trusted.all())
+
+
+def test_random_recursions_in_lanes() -> None:
+    assert sum(check_lanes(page) for page in random_recursions(range(8), plain=True)) > 2
+
+
+@pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
+def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
+    check_lanes(Page(page.__name__, recursion(page), SIZES, LISTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_random_recursions_in_lanes(block: int) -> None:
+    found = [check_lanes(page) for page in random_recursions(range(1000 + 90 * block, 1090 + 90 * block), plain=True)]
+    assert sum(found) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_random_recursions(block: int) -> None:
+    for page in random_recursions(range(1000 + 55 * block, 1055 + 55 * block)):
+        check(page)
