@@ -334,6 +334,7 @@ def test_svi_reaches_the_bound(one_thread: None) -> None:
     assert -svi.evaluate_loss(WORDS) == pytest.approx(best, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_nuts_and_sampled_bounds(one_thread: None) -> None:
     """The posterior mean of the weights of one draw for all, by importance sampling from the prior."""
     model = model_of(diagonal=True, per_sentence=False, learn=False)

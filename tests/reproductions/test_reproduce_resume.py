@@ -37,7 +37,7 @@ def whole(command, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ctrl_c_and_resume(jobs, call, command, whole, tmp_path, monkeypatch):
     finished = Bar.finished
 

@@ -1,0 +1,211 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Recursions in lanes, and programs that choose an engine, against derivations and the engine in logarithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from enumeration import expected_counts, listed, random_sentences
+from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
+
+from pyrogram.recursion import InvalidRecursion, Recursion, recursion
+from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.running.program import Program
+
+
+@recursion
+def dmv_claims(p: Any) -> None:
+    """The DMV with claims: every word has one head, and stops once on each side."""
+    i, j, k, r = p.positions("i j k r")
+    RO, LO, RC, LC, IR, IL, Z = p.items("RO LO RC LC IR IL Z")
+    arc, stop = p.weights("arc", 2), p.weights("stop", 2, 2)
+    p.once(arc=1)
+    p.once(stop=(0, 1))
+    RO[i, i] += 1
+    LO[i, i] += 1
+    IR[i, j] += arc[i, j, i < k] * RO[i, k] * LC[k + 1, j]
+    IL[i, j] += arc[j, i, k < j] * RC[i, k - 1] * LO[k, j]
+    RO[i, j] += IR[i, k] * RC[k, j]
+    LO[i, j] += LC[i, k] * IL[k, j]
+    RC[i, j] += stop[i, 1, i < j] * RO[i, j]
+    LC[i, j] += stop[j, 0, i < j] * LO[i, j]
+    Z[()] += arc[0, r, 0] * LC[1, r] * RC[r, p.n]
+
+
+@recursion
+def sibling_claims(p: Any) -> None:
+    """Second-order trees with two scores for each arc."""
+    i, j, k, r = p.positions("i j k r")
+    RC, LC, IR, IL, B, Z = p.items("RC LC IR IL B Z")
+    arc, sibling = p.weights("arc sibling")
+    p.once(arc=1)
+    p.once(sibling=1)
+    RC[i, i] += 1
+    LC[i, i] += 1
+    IR[i, j] += arc[i, j] * (sibling[i, j, i] * RC[i, i] * LC[i + 1, j] + sibling[i, j, k] * IR[i, k] * B[k, j])
+    IL[i, j] += arc[j, i] * (sibling[j, i, j] * RC[i, j - 1] * LC[j, j] + sibling[j, i, k] * B[i, k] * IL[k, j])
+    B[i, j] += RC[i, k] * LC[k + 1, j]
+    RC[i, j] += IR[i, k] * RC[k, j]
+    LC[i, j] += LC[i, k] * IL[k, j]
+    Z[()] += arc[0, r] * sibling[0, r, 0] * LC[1, r] * RC[r, p.n]
+
+
+TREES = {
+    "projective": projective,
+    "several roots": several_roots,
+    "siblings": siblings,
+    "siblings and claims": sibling_claims,
+    "dmv and claims": dmv_claims,
+    "dmv of words": lambda: dmv_words(V=3),
+}
+TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
+
+
+def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, width: int | None = None) -> Sentences:
+    """Random log weights; tables with positions for each sentence, others for all."""
+    rng = np.random.default_rng(0)
+    engine = ScalarEngine(made)
+    n, weights = width or max(lengths), {}
+    for w in engine.layout.weights:
+        axes = (n + 1,) * w.num_positions + tuple(s if isinstance(s, int) else 3 for s in w.sizes)
+        weights[w.name] = (sigma * rng.normal(size=(len(lengths) if w.num_positions else 1, *axes))).astype(dtype)
+    words = {name: rng.integers(0, 3, (len(lengths), n)) for name in engine.layout.words}
+    return Sentences(np.array(lengths), weights, words, {"T": 3}, {})
+
+
+def in_logs(made: Recursion, given: Sentences, scale: Any = None) -> tuple[Any, dict[str, Any]]:
+    """By the engine in logarithms, in float64."""
+    weights = {name: table.astype("float64") for name, table in given.weights.items()}
+    exact = Sentences(given.lengths, weights, given.words, given.sizes, given.lists)
+    return ScalarEngine(made).log_counts(exact, scale=scale)
+
+
+def compare(found: tuple[Any, dict[str, Any]], expected: tuple[Any, dict[str, Any]], tolerance: float) -> None:
+    np.testing.assert_allclose(found[0], expected[0], rtol=tolerance, atol=tolerance)
+    for name, table in expected[1].items():
+        np.testing.assert_allclose(found[1][name], table, rtol=tolerance, atol=50 * tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+@pytest.mark.parametrize("shared", [None, True])
+def test_programs_give_the_numbers_of_all_derivations(page: Page, shared: bool | None) -> None:
+    made = page.make()
+    given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0), shared=shared)
+    truth = listed(page, made, given)
+    log_z = np.array([one.log_z for one in truth])
+    compare(Program(made).log_counts(given), (log_z, expected_counts(given, truth, None)), 1e-11)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", TREES)
+def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
+    """Lanes that end early, columns that are scaled, and sentences that lanes cannot be trusted with."""
+    made = TREES[name]()
+    program = Program(made)
+    assert program.in_lanes
+    rng = np.random.default_rng(1)
+    for longest, sigma in ((5, 1.0), (40, 10.0), (25, 60.0)):
+        lengths = rng.integers(1, longest + 1, 21).tolist()
+        given, scale = sentences(made, lengths, dtype, sigma), rng.random(21)
+        expected = in_logs(made, given, scale)
+        compare(program.log_counts(given, scale=scale), expected, TOLERANCE[dtype])
+        log_z, counts = program.log_counts(given, counts=False)
+        np.testing.assert_allclose(log_z, expected[0], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+        assert counts == {}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", TREES)
+def test_whole_rows_at_once(name: str, dtype: str) -> None:
+    """Full blocks of one length take rows of eight numbers; what no rule speaks of is not read; its posterior is 0."""
+    made = TREES[name]()
+    for n, count, beyond in ((8, 16, 0), (9, 35, 0), (13, 17, 2)):
+        given = sentences(made, [n] * count, dtype, 1.0, n + beyond)
+        for table in given.weights.values():
+            if table.ndim > 2 and table.shape[1] == table.shape[2]:
+                table[:, range(n + 1), range(n + 1)] = 50.0
+                table[:, :, 0] = -70.0 if name != "siblings" else table[:, :, 0]
+        found = LanesEngine(made, dtype).log_counts(given, np.arange(count))
+        assert not found[2].any()
+        compare(found[:2], in_logs(made, given), TOLERANCE[dtype])
+
+
+def test_most_sentences_stay_in_lanes() -> None:
+    made = dmv_claims()
+    given = sentences(made, [40] * 16, "float64", 5.0)
+    assert not LanesEngine(made).log_counts(given, np.arange(16))[2].any()
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_nan_and_impossible_sentences(name: str) -> None:
+    made = TREES[name]()
+    given = sentences(made, [4, 3, 4, 2, 1], "float64", 1.0)
+    positional = next(n for n in ("root", "arc", "sibling") if n in given.weights)
+    if len(given.weights[positional]) == 1:
+        pytest.skip("one table for all sentences")
+    given.weights[positional][1] = -np.inf
+    given.weights[positional][3] = np.nan
+    log_z, counts = Program(made).log_counts(given)
+    expected, _ = in_logs(made, given)
+    assert log_z[1] == -np.inf and np.isnan(log_z[3])
+    np.testing.assert_allclose(log_z[[0, 2, 4]], expected[[0, 2, 4]], rtol=1e-12)
+    assert all(not table[1].any() for table in counts.values() if len(table) == 5)
+
+
+def test_weights_above_one() -> None:
+    """No group is shifted, and Z is beyond any float32 and, for some, beyond any float64."""
+    made = projective()
+    for dtype in TOLERANCE:
+        given = sentences(made, [3, 7, 12, 20, 30], dtype, 1.0)
+        given.weights["arc"][:] += np.array([1.0, 5.0, 30.0, 30.0, 30.0], dtype)[:, None, None]
+        compare(Program(made).log_counts(given), in_logs(made, given), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("name", ["dmv and claims", "dmv of words"])
+def test_numbers_do_not_depend_on_threads(name: str) -> None:
+    made = TREES[name]()
+    given = sentences(made, [20] * 700 + [7] * 100, "float64", 1.0)
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(Program(made).log_counts(given))
+    finally:
+        torch.set_num_threads(before)
+    assert (results[0][0] == results[1][0]).all()
+    assert all((results[0][1][name] == results[1][1][name]).all() for name in results[0][1])
+
+
+def test_no_sentences() -> None:
+    made = projective()
+    log_z, counts = Program(made).log_counts(Sentences(np.zeros(0, np.int64), {"arc": np.zeros((0, 4, 4))}, {}, {}, {}))
+    assert log_z.shape == (0,) and counts["arc"].shape == (0, 4, 4)
+
+
+def test_claims_are_checked() -> None:
+    def page(p: Any, claim: dict[str, Any]) -> None:
+        i, k = p.positions("i k")
+        X, Z = p.items("X Z")
+        w, v = p.weights("w v")
+        p.once(**claim)
+        X[1] += w[1]
+        X[i] += X[i - 1] * w[i] * v[i] + X[i - 1] * w[i]
+        Z[()] += X[p.n]
+
+    assert recursion(page)(claim={"w": 0}).tables["w"].once == (0, (0,))
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"v": 0}, "v: once says that every derivation has one weight of each group, and some of 2 words have not"),
+        ({"w": 0, "v": 0}, "w and v: once says .* some of 2 words have not"),
+        ({"w": ()}, "w: once says .* some of 2 words have not"),
+        ({"w": 3}, r"once speaks of axes \(3,\) of w, which has axes 0 .. 0"),
+        ({"X": 0}, "once speaks of weights, and X is none"),
+        ({"u": 0}, "once speaks of weights, and u is none"),
+    ]
+    for claim, message in wrong:
+        with pytest.raises(InvalidRecursion, match=message):
+            recursion(page)(claim=claim)
