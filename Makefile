@@ -29,7 +29,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	@# side by side: the package, and its tests
 	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests \
-	    $$(find tests -name '*.py' ! -name conftest.py) & tests=$$!; $(BIN)/mypy && wait $$tests
+	    $$(find tests benchmarks -name '*.py' ! -name conftest.py) & tests=$$!; $(BIN)/mypy && wait $$tests
 
 # The page of public names, from the docstrings.
 docs: $(READY)

@@ -51,6 +51,7 @@ def measure(quick: bool, seconds: float) -> str:
     import memory
     import pcfg
     import pitman_yor
+    import recursions
     import sibling
     import sweeps
     import timing
@@ -93,10 +94,12 @@ def measure(quick: bool, seconds: float) -> str:
         "### Collapsed inference of context-free grammars, sentences of ten words, one thread, float64",
         _table(collapsed.CFG_HEADER, collapsed.grammars(seconds)),
         "### Collapsed inference of hidden Markov models and latent annotations, one thread, float64",
-        _table(sweeps.HEADER, sweeps.collapsed_updates(seconds / 3)),
+        _table(sweeps.HEADER, sweeps.sweeps(seconds / 3)),
         f"### Second-order trees, batches of {sibling.BATCH}, sentences/s",
         siblings_agreed,
         _table(sibling.HEADER, sibling.charts(pairs, lengths, threads, seconds)),
+        "### Kernels compiled from recursions against those by hand, one thread, sentences/s",
+        _table(recursions.HEADER, recursions.pairs((10,) if quick else (5, *lengths), seconds / 2)),
         "### Hierarchical Pitman-Yor processes, words in three nested contexts, seconds",
         _table(pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)),
         *_treebank(em.EWT, quick),

@@ -31,7 +31,7 @@ _FEW_WORDS = 24
 class Program:
     """Log Z, expected counts, the best derivations and draws.
 
-    :param recursion: the rules.
+    :param recursion: the rules; :attr:`tables` are the weights that it takes.
     """
 
     def __init__(self, recursion: Recursion) -> None:
@@ -40,7 +40,8 @@ class Program:
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
         self._numbers: dict[int, float] = {}  # logs of the numbers of derivations, by length
-        self._words = Layout(lower(recursion)).words
+        layout = Layout(lower(recursion))
+        self.tables, self._words = layout.weights, layout.words
 
     def log_counts(
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
@@ -109,7 +110,7 @@ class Program:
     def _least(self, dtype: str, n: int) -> float:
         """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations."""
         if n not in self._numbers:
-            ones = {w.name: _ones(w, n) for w in self._lanes("float64", True).weights}
+            ones = {w.name: _ones(w, n) for w in self.tables}
             words = {name: np.zeros((1, n), np.int64) for name in self._words}
             given = Sentences(np.array([n]), ones, words, {}, {})
             self._numbers[n] = float(self.log_counts(given)[0][0])
