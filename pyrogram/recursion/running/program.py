@@ -53,7 +53,7 @@ class Program:
         """
         dtype = _dtype(given)
         log_z = np.zeros(len(given.lengths))
-        total = {name: np.zeros_like(table) for name, table in given.weights.items()} if counts else {}
+        total: dict[str, Numbers] = {}
         todo = np.argsort(-given.lengths, kind="stable")
         n = int(given.lengths.max(initial=1))
         attempts = [(dtype, True), ("float64", True)]
@@ -68,7 +68,9 @@ class Program:
             few = given.only(todo)
             own = None if scale is None else scale[todo]
             log_z[todo], found = self._scalar(dtype).log_counts(few, counts=counts, scale=own)
-            _add(total, found, todo)
+            _add(total, found, todo, given)
+        elif counts and not total:
+            total = {name: np.zeros_like(table) for name, table in given.weights.items()}
         return log_z, total
 
     def _in_lanes(
@@ -90,8 +92,12 @@ class Program:
         engine = self._lanes(dtype, not shared)
         few = replace(given, weights=weights)
         log_z, found, failed = engine.log_counts(few, todo, counts=counts, scale=scale, least=least, excess=excess)
+        wanted = _dtype(given)
         for name, values in found.items():
-            total[name] += values.astype(total[name].dtype, copy=False)
+            if name in total:
+                total[name] += values.astype(wanted, copy=False)
+            else:  # those that failed have counted nothing
+                total[name] = values.astype(wanted, copy=False)
         return log_z[todo], failed
 
     def _excess(self, given: Sentences) -> float:
@@ -148,8 +154,11 @@ def _dtype(given: Sentences) -> str:
     return np.result_type(*given.weights.values()).name if given.weights else "float64"
 
 
-def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers) -> None:
+def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers, given: Sentences) -> None:
+    """Add the counts of some sentences to those of all."""
     for name, values in found.items():
+        if name not in total:
+            total[name] = np.zeros_like(given.weights[name])
         if len(total[name]) == 1:
             total[name] += values
         else:
