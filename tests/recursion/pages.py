@@ -98,7 +98,7 @@ def dmv_words(p: Any, V: int = 2) -> None:
         IL[i, j, more] += attach[w[j], LEFT, w[i]] * stop[w[j], LEFT, v, 0] * RC[i, k - 1] * LO[k, j, v]
         RC[i, j] += stop[w[i], RIGHT, v, 1] * RO[i, j, v]
         LC[i, j] += stop[w[j], LEFT, v, 1] * LO[i, j, v]
-    for v in range(1, V):
+    for v in range(min(1, V - 1), V):
         RO[i, j, v] += IR[i, k, v] * RC[k, j]
         LO[i, j, v] += LC[i, k] * IL[k, j, v]
     Z[()] += root[w[r]] * LC[1, r] * RC[r, p.n]

@@ -15,6 +15,7 @@ from test_scalar import check_log_counts
 
 from pyrogram.recursion import recursion
 from pyrogram.recursion.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
 
 CORNERS: list[Callable[[Any], None]] = []
 
@@ -74,6 +75,18 @@ def both_ends_of_a_sum(p: Any) -> None:
     a, b = p.weights("a b")
     B[i, j] += b[i, j] * (i <= j)
     A[i, j] += B[i, k] * B[k, j] * a[k, j]
+    Z[()] += A[1, p.n]
+
+
+@corner
+def no_order_with_zeros_for_narrow_spans(p: Any) -> None:
+    """If B had spans of one word, with zeros as lanes give them, A would need itself."""
+    i, j, k = p.positions("i j k")
+    A, B, Z = p.items("A B Z")
+    a, b = p.weights("a b")
+    A[i, j] += a[i, j] * (i <= j)
+    B[i, j] += b[i, j] * (i < j)
+    A[i, j] += A[i, k] * B[k, j]
     Z[()] += A[1, p.n]
 
 
@@ -227,6 +240,7 @@ def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:
     assert any(one.uses for one in truth)
     engine = ScalarEngine(made)
     check_log_counts(engine, given, truth)
+    check_log_counts(Program(made), given, truth)
     trace = Trace(given)
     scores, _ = engine.best(given, 3, trace.numbers(), 30)
     _, draws = engine.draw(given, 5, 0, trace.numbers(), 30)

@@ -16,10 +16,9 @@ from random_recursions import LISTS, SIZES, random_recursions
 from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.cells import lower
 from pyrogram.recursion.engine import ScalarEngine
 from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.schedule import is_simple
+from pyrogram.recursion.lanes.schedule import fits_lanes
 
 FEW = 300  # derivations, that are listed one by one
 
@@ -70,7 +69,7 @@ def test_a_random_recursion(seed: int) -> None:
 def check_lanes(page: Page) -> bool:
     """Whether the page is one for lanes, whose numbers are then compared where they are to be trusted."""
     made = page.make()
-    if not is_simple(lower(made, widen=True)):
+    if not fits_lanes(made):
         return False
     given = random_sentences(page, made, [5, 4, 3, 2, 1, 4], np.random.default_rng(0))
     log_z, counts, _ = summed(page, made, given)

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..cells import CellClass, Cells, Inner, renamed
+from ..cells import CellClass, Cells, Inner, lower, renamed
 from ..domains import ZERO
-from ..language import Position, Ref
+from ..language import InvalidRecursion, Position, Recursion, Ref
 
 K = Position("k")
 
@@ -79,6 +79,14 @@ class ScheduledCell:
     @property
     def heads(self) -> list[ScheduledHead]:
         return [s for s in self.steps if isinstance(s, ScheduledHead)]
+
+
+def fits_lanes(recursion: Recursion) -> bool:
+    """Whether a recursion can be run in lanes: it is simple, and has an order when items begin with zeros."""
+    try:
+        return is_simple(lower(recursion, widen=True))
+    except InvalidRecursion:
+        return False
 
 
 def is_simple(cells: Cells) -> bool:

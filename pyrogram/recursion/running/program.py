@@ -19,7 +19,7 @@ import numpy as np
 from ..cells import lower
 from ..engine import ScalarEngine, Sentences
 from ..lanes.engine import LEAST, LanesEngine
-from ..lanes.schedule import is_simple
+from ..lanes.schedule import fits_lanes
 from ..language import Recursion
 from ..layout import Layout, WeightTable
 
@@ -36,7 +36,7 @@ class Program:
 
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
-        self.in_lanes = is_simple(lower(recursion, widen=True))
+        self.in_lanes = fits_lanes(recursion)
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
         self._numbers: dict[int, float] = {}  # logs of the numbers of derivations, by length
