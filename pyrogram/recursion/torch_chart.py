@@ -1,0 +1,141 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The values of all items of all sentences, and tables of what the splits of a width need.
+
+The cells of one width stand side by side: ``(*symbols, left ends, B)``. A point has its position as its width and one
+left end. The sum over k of X[i, k] * Y[k, j] for all i, at j = i + w, needs X at one left end and growing widths, and Y
+at one right end and falling widths. Such tables, *rows* and *columns* (split first), grow by one split from a width to
+the next; nothing is written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .cells import Cells
+from .language import Position
+from .torch_tables import Env, Tables, at, take
+
+Slot = tuple[str, tuple[object, ...], int]  # an item, the symbols at which it is read, and what is added to widths
+
+
+@dataclass
+class Chart:
+    """
+    :param tables: what the chart is filled from.
+    """
+
+    tables: Tables
+    cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
+    _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
+    _flat: dict[str, tuple[int, Tensor]] = field(default_factory=dict)
+    _ends: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        return self.tables.n - self.program.first + 1
+
+    @property
+    def program(self) -> Cells:
+        return self.tables.cells
+
+    def full(self, item: str, width: int, value: float = -torch.inf) -> Tensor:
+        """Cells of one width that all have one value."""
+        return torch.full(self.shape(item, width), value, dtype=self.tables.dtype, device=self.tables.device)
+
+    def shape(self, item: str, width: int) -> tuple[int, ...]:
+        """Of the cells of one width."""
+        left_ends = self.positions - width if self.program.arity[item] == 2 else 1
+        return *map(self.tables.size, self.program.sizes[item]), left_ends, self.tables.batch
+
+    def put(self, item: str, width: int, cells: Tensor) -> None:
+        self.cells.setdefault(item, {})[width] = cells
+
+    def get(self, item: str, width: int) -> Tensor:
+        """Cells of one width; what has no proof has -inf."""
+        found = self.cells.get(item, {}).get(width)
+        return self.full(item, width) if found is None else found
+
+    # ------------------------------------------------------------------ splits
+
+    def rows(self, slots: Sequence[Slot], low: int, count: int, start: int, m: int) -> Tensor:
+        """Cells of widths low, low + 1, ... at the left ends from ``start`` on: (split, *slots, *variables, m, B)."""
+
+        def new(width: int) -> Tensor:
+            return self._stacked(slots, width, lambda cell: cell[..., start : start + m, :])
+
+        key, high = ("row", *slots, start), low + count - 1
+        old = self._grown.get(key)
+        if old is None or low < old[0] or high > old[1] + 1:
+            old = low, high, torch.stack([new(v) for v in range(low, high + 1)])
+        elif high == old[1] + 1:
+            old = old[0], high, torch.cat([old[2][..., :m, :], new(high)[None]])
+        self._grown[key] = old
+        return old[2][low - old[0] : high + 1 - old[0], ..., :m, :]
+
+    def columns(self, slots: Sequence[Slot], low: int, count: int, end: int, m: int) -> Tensor:
+        """Cells of widths ..., low + 1, low whose right ends are the last m but ``end``: shaped as rows."""
+
+        def new(width: int) -> Tensor:
+            return self._stacked(slots, width, lambda cell: cell[..., cell.shape[-2] - end - m : cell.shape[-2] - end, :])
+
+        key, high = ("column", *slots, end), low + count - 1
+        old = self._grown.get(key)
+        if old is None or low < old[0] or high > old[1] + 1:
+            old = low, high, torch.stack([new(v) for v in range(high, low - 1, -1)])
+        elif high == old[1] + 1:
+            old = old[0], high, torch.cat([new(high)[None], old[2][..., -m:, :]])
+        self._grown[key] = old
+        first = old[1] - high
+        return old[2][first : first + count, ..., -m:, :]
+
+    def _stacked(self, slots: Sequence[Slot], width: int, cut: Callable[[Tensor], Tensor]) -> Tensor:
+        found = [self.tables.pick(cut(self.get(item, width + shift)), 0, symbols) for item, symbols, shift in slots]
+        return found[0] if len(found) == 1 else torch.stack(found)
+
+    def ending(self, item: str, end: int, low: int, high: int) -> Tensor:
+        """Spans (low .. high, end), when all spans are known: (k, *symbols, 1, B)."""
+        if item not in self._ends:
+            p = self.program.first + torch.arange(self.positions, device=self.tables.device)
+            place = self._place(item, p[None, :, None], p[:, None, None])
+            flat = self.flat(item)
+            table = take(flat, place.clamp(0, len(flat) - 1))  # type: ignore[union-attr]
+            self._ends[item] = table.unsqueeze(-2).unbind(0)
+        first = self.program.first
+        return self._ends[item][end - first][low - first : high + 1 - first]
+
+    # ------------------------------------------------------------------ any index
+
+    def flat(self, item: str) -> Tensor:
+        """All cells that are known, by width and left end: (cells, *symbols, B)."""
+        known = self.cells[item]
+        old = self._flat.get(item)
+        if old is None or old[0] != len(known):
+            widths = range(min(known), max(known) + 1)
+            table = torch.cat([self.get(item, v) for v in widths], -2).movedim(-2, 0)
+            old = self._flat[item] = len(known), table
+        return old[1]
+
+    def read(self, item: str, positions: Sequence[Position], symbols: Sequence[object], env: Env) -> Tensor:
+        """An item on a grid of positions, anything where there is no such item: (*grid, *variables, B)."""
+        values = [at(x, env) for x in positions]
+        if item not in self.cells:
+            self.put(item, 0, self.full(item, 0))
+        table = self.flat(item)
+        place = self._place(item, *values)
+        return self.tables.read(table, [(len(table), place)], symbols, env)
+
+    def _place(self, item: str, *positions: Tensor | int) -> Tensor | int:
+        """Where an item lies among its known cells."""
+        if len(positions) == 1:
+            return positions[0] - min(self.cells[item])
+        p, q = positions
+        least = min(self.cells[item])
+        v = q - p - least
+        before = v * (self.positions - least) - v * (v - 1) // 2
+        return before + p - self.program.first
