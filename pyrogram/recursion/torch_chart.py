@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .cells import Cells
-from .language import Position
+from .language import Ref
 from .torch_tables import Env, Tables, at, take
 
 Slot = tuple[str, tuple[object, ...], int]  # an item, the symbols at which it is read, and what is added to widths
@@ -32,7 +32,7 @@ class Chart:
     tables: Tables
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
-    _flat: dict[str, tuple[int, Tensor]] = field(default_factory=dict)
+    _flat: dict[str, Tensor] = field(default_factory=dict)
     _ends: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
 
     @property
@@ -55,6 +55,7 @@ class Chart:
 
     def put(self, item: str, width: int, cells: Tensor) -> None:
         self.cells.setdefault(item, {})[width] = cells
+        self._flat.pop(item, None)
 
     def get(self, item: str, width: int) -> Tensor:
         """Cells of one width; what has no proof has -inf."""
@@ -114,21 +115,18 @@ class Chart:
     def flat(self, item: str) -> Tensor:
         """All cells that are known, by width and left end: (cells, *symbols, B)."""
         known = self.cells[item]
-        old = self._flat.get(item)
-        if old is None or old[0] != len(known):
+        if item not in self._flat:
             widths = range(min(known), max(known) + 1)
-            table = torch.cat([self.get(item, v) for v in widths], -2).movedim(-2, 0)
-            old = self._flat[item] = len(known), table
-        return old[1]
+            self._flat[item] = torch.cat([self.get(item, v) for v in widths], -2).movedim(-2, 0)
+        return self._flat[item]
 
-    def read(self, item: str, positions: Sequence[Position], symbols: Sequence[object], env: Env) -> Tensor:
+    def read(self, ref: Ref, env: Env) -> Tensor:
         """An item on a grid of positions, anything where there is no such item: (*grid, *variables, B)."""
-        values = [at(x, env) for x in positions]
-        if item not in self.cells:
-            self.put(item, 0, self.full(item, 0))
-        table = self.flat(item)
-        place = self._place(item, *values)
-        return self.tables.read(table, [(len(table), place)], symbols, env)
+        if ref.table not in self.cells:
+            self.put(ref.table, 0, self.full(ref.table, 0))
+        table = self.flat(ref.table)
+        place = self._place(ref.table, *(at(x, env) for x in ref.positions))
+        return self.tables.read(table, [(len(table), place)], ref.symbols, env)
 
     def _place(self, item: str, *positions: Tensor | int) -> Tensor | int:
         """Where an item lies among its known cells."""

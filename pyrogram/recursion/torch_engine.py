@@ -17,8 +17,9 @@ from torch import Tensor
 from .cells import lower
 from .language import Recursion
 from .torch_chart import Chart
-from .torch_fill import Run
-from .torch_plan import ClassPlan
+from .torch_fill import Filler
+from .torch_lists import in_stages, own_row
+from .torch_plan import ClassPlan, plan
 from .torch_semirings import Greatest, Logarithms, Semiring
 from .torch_tables import Tables
 
@@ -32,7 +33,15 @@ class TorchEngine:
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
-        self._plans = [ClassPlan.of(self.cells, c) for c in self.cells.classes]
+        self._usual = [plan(self.cells, cell, cell.heads) for cell in self.cells.classes]
+        self._staged: dict[str, tuple[list[ClassPlan], dict[str, list[int]]]] = {}
+        self._spans_read_points = any(
+            f.is_item and len(f.positions) == 1
+            for cell in self.cells.of("span")
+            for head in cell.heads
+            for term in head.terms
+            for f in term.all_factors
+        )
 
     def log_partition(
         self,
@@ -100,28 +109,50 @@ class TorchEngine:
         sizes: Mapping[str, int] | None,
         lists: Mapping[str, Tensor] | None,
     ) -> Tensor:
-        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists or {})
-        run = Run(semiring, tables, Chart(tables))
+        plans, lists = self._plans(dict(lists or {}))
+        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists)
+        chart = Chart(tables)
         first, n = self.cells.first, tables.n
-        spans, points, goals = ([p for p in self._plans if p.cell.kind == kind] for kind in ("span", "point", "goal"))
-        if any(f.is_item and len(f.positions) == 1 for p in spans for t in p.terms for f in t.term.all_factors):
-            run = self._by_columns(run, spans, points)
+
+        def fill(kind: str, widths: range) -> None:
+            for plan in plans:
+                own = [w for w in widths if plan.covers(w)]
+                if plan.cell.kind == kind and own:
+                    filler = Filler(semiring, chart, plan, own)
+                    for w in own:
+                        filler.fill(w)
+
+        if self._spans_read_points:
+            # All spans again for each point, which takes n times as long and is rare.
+            items = [name for name, arity in self.cells.arity.items() if arity == 1 and name in self.cells.domains]
+            known = {name: {j: chart.full(name, j) for j in range(first, n + 1)} for name in items}
+            for j in range(first, n + 1):
+                chart = Chart(tables, {name: dict(x) for name, x in known.items()})
+                fill("span", range(n - first + 1))
+                for name in items:
+                    del chart.cells[name][j]
+                fill("point", range(j, j + 1))
+                for name in items:
+                    known[name][j] = chart.get(name, j)
         else:
-            run.fill(spans, range(n - first + 1))
-            run.fill(points, range(first, n + 1))
-        run.fill(goals, range(1))
-        return run.chart.get(self.cells.goal, 0)[0].expand(len(lengths))
+            fill("span", range(n - first + 1))
+            fill("point", range(first, n + 1))
+        fill("goal", range(1))
+        return chart.get(self.cells.goal, 0)[0].expand(len(lengths))
 
-    def _by_columns(self, run: Run, spans: list[ClassPlan], points: list[ClassPlan]) -> Run:
-        """Spans that read points: all spans again for each point, which takes n times as long and is rare."""
-        first, n = self.cells.first, run.tables.n
-        items = [name for name, arity in self.cells.arity.items() if arity == 1 and name in self.cells.domains]
-        known = {name: {j: run.chart.full(name, j) for j in range(first, n + 1)} for name in items}
-        for j in range(first, n + 1):
-            run = Run(run.semiring, run.tables, Chart(run.tables, {name: dict(x) for name, x in known.items()}))
-            run.fill(spans, range(n - first + 1))
-            run.fill(points, range(j, j + 1))
-            for name in items:
-                known[name][j] = run.chart.get(name, j)
-        return run
-
+    def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
+        """The plans of all classes, and the lists with those of stages of rows."""
+        if not any(own_row(head) for cell in self.cells.classes for head in cell.heads):
+            return self._usual, lists
+        rows = {name: column.tolist() for name, column in lists.items()}
+        key = str(rows)
+        if key not in self._staged:
+            found, more = [], {}
+            for cell in self.cells.classes:
+                heads, new = in_stages(cell.heads, rows)
+                found.append(plan(self.cells, cell, heads))
+                more |= new
+            self._staged[key] = found, more
+        plans, more = self._staged[key]
+        device = next(iter(lists.values())).device
+        return plans, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}

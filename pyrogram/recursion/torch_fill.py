@@ -4,268 +4,211 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from .cells import Head, Inner, names_in
-from .language import Bound, Entry, Position, Ref, Variable, Word
+from .language import Bound, Position, Variable, Word
 from .torch_chart import Chart
-from .torch_plan import ClassPlan, TermPlan
+from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
 from .torch_semirings import Semiring
-from .torch_tables import Env, Tables, align, at, variables_of
+from .torch_tables import Env, align, at, variables_of
 
 Part = tuple[Tensor, tuple[Variable, ...]]  # (..., *variables, left ends, B) and the variables
-
-
-@dataclass
-class Run:
-    """One filling of a chart."""
-
-    semiring: Semiring
-    tables: Tables
-    chart: Chart
-
-    def fill(self, plans: Sequence[ClassPlan], widths: Sequence[int]) -> None:
-        """All cells of some widths, in order."""
-        for plan in plans:
-            own = [w for w in widths if plan.covers(w)]
-            if own:
-                filler = Filler(self, plan, own)
-                for w in own:
-                    filler.fill(w)
 
 
 class Filler:
     """Fills the cells of a class.
 
-    :param widths: those that will be asked for.
+    :param widths: those that will be asked for, one after the other.
     """
 
-    def __init__(self, run: Run, plan: ClassPlan, widths: Sequence[int]) -> None:
-        lists = {name: column.tolist() for name, column in run.tables.lists.items()} if plan.follows_lists else {}
-        self.plan, more = plan.in_stages(lists)
-        added = {name: torch.tensor(rows, device=run.tables.device) for name, rows in more.items()}
-        self.tables = replace(run.tables, lists=run.tables.lists | added)
-        self.chart = replace(run.chart, tables=self.tables)
-        self.semiring, self.widths = run.semiring, widths
-        self.kind, self.first = plan.cell.kind, run.tables.cells.first
-        self._weights: dict[tuple[Ref, str | None], Callable[[int], Tensor]] = {}
-        self._sums: dict[Inner, Tensor] = {}
+    def __init__(self, semiring: Semiring, chart: Chart, plan: ClassPlan, widths: Sequence[int]) -> None:
+        self.semiring, self.chart, self.tables = semiring, chart, chart.tables
+        self.plan, self.widths = plan, widths
+        self.kind, self.first = plan.cell.kind, plan.cells.first
+        self._weights: dict[int, Sequence[Tensor]] = {}  # by factor: one for each width
+        self._grids: dict[object, tuple[Env, list[tuple[int, int]]]] = {}
+        self._sums: dict[int, Tensor] = {}
 
     def fill(self, w: int) -> None:
         """All items of the cells of one width."""
         self._sums = {}
-        found: list[Tensor] = []
-        heads = self.plan.heads
-        for number, (head, terms) in enumerate(heads):
-            for term in terms:
-                value = self._term(head, term, w)
-                if value is not None:
-                    found.append(self._dense(head, value, w))
-            table = head.ref.table
-            last = number + 1 == len(heads) or heads[number + 1][0].ref.table != table
-            if found and (last or self.plan.follows_lists):
-                found = [found[0] if len(found) == 1 else self.semiring.total(torch.stack(found), [0])]
-                self.chart.put(table, w, found[0])
-            if last:
-                found = []
+        for level in self.plan.levels:
+            for group in level.sums:
+                self._add_sums(group, w)
+            found: dict[str, list[Tensor]] = {}
+            for table, heads in level.tables.items():
+                known = self.chart.cells.get(table, {}).get(w)
+                parts = [] if known is None else [known]
+                for head in heads:
+                    for term in head.terms:
+                        value = self._term(term, w)
+                        if value is not None:
+                            parts.append(self._dense(table, head, value, w))
+                if parts:
+                    found[table] = parts
+            for table, cells in self._added(found).items():
+                self.chart.put(table, w, cells)
+
+    def _added(self, found: Mapping[str, list[Tensor]]) -> dict[str, Tensor]:
+        """The sums of the terms of each table, those of alike tables at once."""
+        alike: dict[object, list[str]] = {}
+        for table, parts in found.items():
+            alike.setdefault((len(parts), parts[0].shape), []).append(table)
+        made: dict[str, Tensor] = {}
+        for (count, shape), tables in alike.items():  # type: ignore[misc]
+            if count == 1:
+                made |= {table: found[table][0] for table in tables}
+            elif len(tables) == 1:
+                made[tables[0]] = self.semiring.total(torch.stack(found[tables[0]]), (0,))
+            else:
+                both = torch.stack([found[table][a] for a in range(count) for table in tables])
+                total = self.semiring.total(both.reshape(count, len(tables), *shape), (0,))
+                made |= dict(zip(tables, total.unbind(0), strict=True))
+        return made
 
     # ------------------------------------------------------------------ terms
 
-    def _term(self, head: Head, plan: TermPlan, w: int) -> Tensor | None:
+    def _term(self, plan: TermPlan, w: int) -> Tensor | None:
         """The value of a term, (*variables of the head, left ends, B); None where there is none."""
-        env = self._positions(w)
-        conditions = [b for b in plan.conditions if not _is_known(b, env)]
+        env = self._positions(w) if plan.conditions else {}
         if any(_is_known(b, env) and not _holds(b, env) for b in plan.conditions):
             return None
-        term = plan.term
         parts: list[Part] = []
-        if term.inner is not None:
-            value = self._sliced_sum(plan, w) if plan.sliced else self._sum_on_grid(plan, w)
+        if plan.sum is not None:
+            value = self._sums.get(plan.sum.number)
             if value is None:
                 return None
-            parts.append((value, term.inner.free))
-        parts += [self._factor(f, plan, w) for f in term.factors]
-        wanted = (*variables_of(head.ref.symbols), *term.symbols)
-        value = product(parts, wanted) if parts else self._one(len(wanted))
-        if term.symbols:
-            value = self.semiring.total(value, range(len(wanted) - len(term.symbols), len(wanted)))
-        if conditions:
-            inside = self.tables.holds(conditions, env)
-            value = torch.where(inside, value, -torch.inf)
-        return value
+            parts.append((value, plan.sum.inner.free))
+        parts += [(self._factor(f, w, None), f.variables) for f in plan.factors]
+        value = product(parts, plan.wanted) if parts else self._one(len(plan.wanted))
+        if len(plan.wanted) > plan.num_kept:
+            value = self.semiring.total(value, range(plan.num_kept, len(plan.wanted)))
+        conditions = [b for b in plan.conditions if not _is_known(b, env)]
+        inside = self.tables.holds(conditions, env) if conditions else None
+        return value if inside is None else torch.where(inside, value, -torch.inf)
 
     def _one(self, num_axes: int) -> Tensor:
         return torch.zeros([1] * (num_axes + 2), dtype=self.tables.dtype, device=self.tables.device)
 
-    def _dense(self, head: Head, value: Tensor, w: int) -> Tensor:
+    def _dense(self, table: str, head: HeadPlan, value: Tensor, w: int) -> Tensor:
         """The value of a head at all symbols of its item: (*symbols, left ends, B)."""
-        t = self.tables
-        shape = self.chart.shape(head.ref.table, w)
-        symbols = list(head.ref.symbols)
-        for a, x in enumerate(symbols):
-            if isinstance(x, Word):  # possible for one value only
-                word = t.word(x, self._positions(w))
-                own = torch.arange(shape[a], device=t.device)[:, None, None] == word
-                value = torch.where(own.reshape(-1, *(1,) * (value.dim() - 2), *own.shape[1:]), value, -torch.inf)
-                symbols = [Variable(f"{x}", shape[a]) if y == x else y for y in symbols]
-        if any(isinstance(x, Word) for x in head.ref.symbols):
-            words = tuple(v for v in variables_of(symbols) if v not in variables_of(head.ref.symbols))
-            value = align(value, (*reversed(words), *variables_of(head.ref.symbols)), variables_of(symbols))
-        variables = variables_of(symbols)
-        if tuple(symbols) != variables:
-            extents = [t.size(v.size) for v in variables]
-            owner = t.flat_symbols(shape[: len(symbols)], symbols).flatten()
-            value = value.expand(*extents, *value.shape[-2:]).flatten(0, len(extents) - 1) if extents else value[None]
-            count = 1
-            for extent in shape[: len(symbols)]:
-                count *= extent
-            value = self.semiring.scattered(value, owner, count).reshape(*shape[: len(symbols)], *value.shape[-2:])
+        shape = self.chart.shape(table, w)
+        if not head.plain:
+            value = self._scattered(head, shape[:-2], value, w)
         return value if value.shape == shape else value.expand(shape)
+
+    def _scattered(self, head: HeadPlan, sizes: Sequence[int], value: Tensor, w: int) -> Tensor:
+        """The value of a head whose symbols are entries of lists, constants, words or the same twice."""
+        t, symbols, variables = self.tables, list(head.symbols), variables_of(head.symbols)
+        for a, x in enumerate(symbols):
+            if isinstance(x, Word):  # an axis more, where one value only is possible
+                word = t.word(x, self._positions(w))
+                own = torch.arange(sizes[a], device=t.device)[:, None, None] == word
+                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, -torch.inf)
+                symbols[a] = Variable(f"{a}:{x}", sizes[a])
+                variables = (symbols[a], *variables)
+        value = align(value, variables, variables_of(symbols))
+        extents = [t.size(v.size) for v in variables_of(symbols)]
+        owner = t.flat_symbols(sizes, symbols).flatten()
+        value = value.expand(*extents, *value.shape[-2:]).reshape(-1, *value.shape[-2:])
+        return self.semiring.scattered(value, owner, math.prod(sizes)).reshape(*sizes, *value.shape[-2:])
 
     # ------------------------------------------------------------------ sums by slices
 
-    def _sliced_sum(self, plan: TermPlan, w: int) -> Tensor | None:
-        inner = plan.term.inner
-        assert inner is not None
-        if inner not in self._sums:
-            if plan.loop is not None and _is_empty(plan.range(w)):
-                return None
-            peers = self._peers(plan, w)
-            if len(peers) > 1:
-                self._stacked_sums(peers, w)
-            else:
-                wanted = (*inner.free, *inner.symbols)
-                value = product([self._factor(f, plan, w) for f in inner.factors], wanted)
-                lead = value.dim() - 2 - len(wanted)
-                dims = [*range(lead), *range(lead + len(inner.free), lead + len(wanted))]
-                self._sums[inner] = self.semiring.total(value, dims)
-        return self._sums[inner]
+    def _add_sums(self, group: Sequence[Sum], w: int) -> None:
+        low, high = group[0].range(w)
+        if high < low:
+            return
+        if len(group) > 1:
+            self._stacked_sums(group, w)
+        elif group[0].sliced:
+            x = group[0]
+            value = product([(self._factor(f, w, x), f.variables) for f in x.factors], x.wanted)
+            self._sums[x.number] = self._total(x, value)
+        else:
+            self._sums[group[0].number] = self._sum_on_grid(group[0], w)
 
-    def _peers(self, plan: TermPlan, w: int) -> list[TermPlan]:
-        """Sums of the cell with equally many splits, whose items are all known."""
-        if plan.stack is None:
-            return [plan]
-        found = {plan.term.inner: plan}
-        low, high = plan.range(w)
-        for other in self.plan.terms:
-            if other.stack is None or other.term.inner in self._sums or other.term.inner in found:
-                continue
-            low_, high_ = other.range(w)
-            aligned = all(
-                other.place(a.positions[x]).offset == plan.place(b.positions[x]).offset
-                for x, (a, b) in enumerate(zip(other.stack, plan.stack, strict=True))
-            )
-            if high_ - low_ == high - low and aligned and self._is_ready(other, w):
-                found[other.term.inner] = other
-        return list(found.values())
+    def _total(self, x: Sum, value: Tensor) -> Tensor:
+        """The sum over positions and over the symbols that are not free."""
+        lead, kept = value.dim() - 2 - len(x.wanted), len(x.inner.free)
+        return self.semiring.total(value, [*range(lead), *range(lead + kept, lead + len(x.wanted))])
 
-    def _is_ready(self, plan: TermPlan, w: int) -> bool:
-        low, high = plan.range(w)
-        assert plan.stack is not None
-        row, column = plan.stack
-        greatest = high + row.positions[1].offset - plan.place(row.positions[0]).at(w)
-        widest = plan.place(column.positions[1]).at(w) - low - column.positions[0].offset
-        here = {head.ref.table for head, _ in self.plan.heads}
-        return all(
-            width < w or f.table not in here or w in self.chart.cells.get(f.table, {})
-            for f, width in ((row, greatest), (column, widest))
-        )
-
-    def _stacked_sums(self, peers: list[TermPlan], w: int) -> None:
-        m = self.chart.positions - w
+    def _stacked_sums(self, group: Sequence[Sum], w: int) -> None:
+        """Sums of alike products, stacked."""
         rows, columns = [], []
-        for p in peers:
-            assert p.stack is not None
-            row, column = p.stack
-            low, high = p.range(w)
-            rows.append((row.table, low + row.positions[1].offset - p.place(row.positions[0]).at(w)))
-            columns.append((column.table, p.place(column.positions[1]).at(w) - high - column.positions[0].offset))
-        start, end = p.place(row.positions[0]).offset, -p.place(column.positions[1]).offset
-        left = self.chart.rows([(x, (), v - rows[0][1]) for x, v in rows], rows[0][1], high - low + 1, start, m)
-        least = columns[0][1]
-        right = self.chart.columns([(x, (), v - least) for x, v in columns], least, high - low + 1, end, m)
-        for p, total in zip(peers, self.semiring.total(left + right, [0]).unbind(0), strict=True):
-            assert p.term.inner is not None
-            self._sums[p.term.inner] = total
+        for x in group:
+            low, high = x.range(w)
+            row, column = x.row_and_column()
+            assert row is not None and column is not None
+            rows.append((x.side(0).table, low + row[1].offset - row[0].at(w)))
+            columns.append((x.side(1).table, column[1].at(w) - high - column[0].offset))
+        count, m = high - low + 1, self.chart.positions - w
+        of, least = rows[0][1], columns[0][1]
+        left = self.chart.rows([(f, (), v - of) for f, v in rows], of, count, row[0].offset, m)
+        right = self.chart.columns([(f, (), v - least) for f, v in columns], least, count, -column[1].offset, m)
+        for x, total in zip(group, self.semiring.total(left + right, (0,)).unbind(0), strict=True):
+            self._sums[x.number] = total
 
     # ------------------------------------------------------------------ factors
 
-    def _factor(self, f: Ref, plan: TermPlan, w: int) -> Part:
-        """A factor of a term: (*variables, left ends, B), with splits before if it has the summed position."""
-        variables = variables_of(f.symbols)
-        if not f.is_item:
-            key = f, plan.loop if plan.loop in names_in(f) else None
-            if key not in self._weights:
-                self._weights[key] = self._weight(f, plan)
-            return self._weights[key](w), variables
-        if not plan.sliced:
+    def _factor(self, f: Factor, w: int, of: Sum | None) -> Tensor:
+        """A factor, (*variables, left ends, B), with splits before if it has the summed position."""
+        ref, places = f.ref, f.places
+        if places is None:
             env = self._positions(w)
-            return self.chart.read(f.table, f.positions, f.symbols, env).movedim(0, -2), variables
-        return self._slice(f, plan, w), variables
-
-    def _slice(self, f: Ref, plan: TermPlan, w: int) -> Tensor:
-        """An item at the cells' own positions, or with all splits before."""
-        chart, m, slot = self.chart, self._lefts(w), (f.table, f.symbols, 0)
-        p, q = (plan.place(x) for x in (f.positions if len(f.positions) == 2 else (Position(""), *f.positions)))
-        low, high = plan.range(w) if plan.loop is not None and plan.loop in names_in(f) else (0, 0)
+            found = self.chart.read(ref, env) if ref.is_item else self.tables.weight(ref, env)
+            return found.movedim(0, -2)
+        if not ref.is_item:
+            if id(f) not in self._weights:
+                self._weights[id(f)] = self._weight(f, of)
+            return self._weights[id(f)][w - self.widths[0]]
+        chart, m, slot = self.chart, self._lefts(w), (ref.table, ref.symbols, 0)
+        low, high = of.range(w) if of is not None and f.looped else (0, 0)
+        p, q = (Place("i", 0), Place("i", 0), *places)[-2:]
         if p.base == "k" and self.kind == "point":
-            found = chart.ending(f.table, q.at(w), low + p.offset, high + p.offset)
-            return self.tables.pick(found, 1, f.symbols)
+            return self.tables.pick(chart.ending(ref.table, q.at(w), low + p.offset, high + p.offset), 1, ref.symbols)
         if p.base == "k":
             return chart.columns([slot], q.at(w) - high - p.offset, high - low + 1, -q.offset, m)
-        start = p.at(w) - (self.first if self.kind == "point" and len(f.positions) == 2 else 0)
+        start = p.at(w) - (self.first if self.kind == "point" and len(places) == 2 else 0)
         if q.base == "k":
             return chart.rows([slot], low + q.offset - p.at(w), high - low + 1, start, m)
-        cells = chart.get(f.table, q.at(w) - p.at(w))[..., start : start + m, :]
-        return self.tables.pick(cells, 0, f.symbols)
+        cells = chart.get(ref.table, q.at(w) - p.at(w))
+        return self.tables.pick(cells[..., start : start + m, :], 0, ref.symbols)
+
+    def _weight(self, f: Factor, of: Sum | None) -> Sequence[Tensor]:
+        """A weight for each width, read once for all."""
+        if not f.ref.positions and not any(isinstance(x, Word) for x in f.ref.symbols):
+            return [self.tables.weight(f.ref, {}).movedim(0, -2)] * len(self.widths)
+        env, shapes = self._grid(of if f.looped else None)
+        parts = self.tables.weight(f.ref, env).split([k * m for k, m in shapes])
+        if of is not None and f.looped:
+            parts = [x.unflatten(0, shape) for x, shape in zip(parts, shapes, strict=True)]
+            return [x.movedim(1, -2) for x in parts] if f.variables else parts
+        return [x.movedim(0, -2) for x in parts] if f.variables else parts
+
+    def _grid(self, of: Sum | None) -> tuple[Env, list[tuple[int, int]]]:
+        """The positions of the cells of all widths in one row, with those of a loop; and the shapes of its parts."""
+        key = None if of is None else (of.loop, of.low, of.high)
+        if key not in self._grids:
+            parts: list[Tensor] = []
+            shapes = []
+            for w in self.widths:
+                low, high = (0, 0) if of is None else of.range(w)
+                shapes.append((max(0, high - low + 1), self._lefts(w)))
+                i = torch.arange(shapes[-1][1], device=self.tables.device) + (self.first if self.kind == "span" else 0)
+                k = i + torch.arange(low, low + shapes[-1][0], device=self.tables.device)[:, None]
+                parts.append(torch.stack([i.expand(k.shape), (i + w).expand(k.shape), k]).flatten(1))
+            i, j, k = torch.cat(parts, 1)[..., None].unbind(0)
+            self._grids[key] = {"i": i, "j": j} | ({} if of is None or of.loop is None else {of.loop: k}), shapes
+        return self._grids[key]
 
     def _lefts(self, w: int) -> int:
         """How many cells stand side by side."""
         return self.chart.positions - w if self.kind == "span" else 1
-
-    def _weight(self, f: Ref, plan: TermPlan) -> Callable[[int], Tensor]:
-        """A weight as a function of the width, read once for all widths."""
-        names = names_in(f) - {""}
-        t, first, N, device = self.tables, self.first, self.chart.positions, self.tables.device
-        if not plan.sliced:
-            return lambda w: t.weight(f, self._positions(w)).movedim(0, -2)
-        if plan.loop in names:
-            return self._weight_of_splits(f, plan)
-        widths = torch.tensor(list(self.widths), device=device)
-        if not names:
-            found = t.weight(f, {}).movedim(0, -2)
-            return lambda w: found
-        if self.kind == "point":
-            each = t.weight(f, {"j": widths[:, None, None]}).movedim(1, -2).unbind(0)
-            return lambda w: each[w - self.widths[0]]
-        i = first + torch.arange(N, device=device)[:, None]
-        if len(names) == 1:
-            one = t.weight(f, {"i": i, "j": i}).movedim(0, -2)
-            if "i" in names:
-                return lambda w: one[..., : N - w, :]
-            return lambda w: one[..., w:, :]
-        many = t.weight(f, {"i": i[None], "j": i + widths[:, None, None]}).movedim(1, -2).unbind(0)
-        return lambda w: many[w - self.widths[0]][..., : N - w, :]
-
-    def _weight_of_splits(self, f: Ref, plan: TermPlan) -> Callable[[int], Tensor]:
-        assert plan.loop is not None
-        env: dict[str, list[Tensor]] = {"i": [], "j": [], plan.loop: []}
-        shapes = []
-        for w in self.widths:
-            low, high = plan.range(w)
-            shapes.append((max(0, high - low + 1), self._lefts(w)))
-            i = torch.arange(shapes[-1][1], device=self.tables.device) + (self.first if self.kind == "span" else 0)
-            k = torch.arange(low, low + shapes[-1][0], device=self.tables.device)[:, None]
-            for name, x in (("i", i), ("j", i + w), (plan.loop, i + k)):
-                env[name].append(x.expand(shapes[-1]).flatten())
-        all_splits = self.tables.weight(f, {name: torch.cat(x)[:, None] for name, x in env.items()})
-        parts = all_splits.split([k * m for k, m in shapes])
-        each = [x.reshape(*shape, *x.shape[1:]).movedim(1, -2) for x, shape in zip(parts, shapes, strict=True)]
-        return lambda w: each[w - self.widths[0]]
 
     # ------------------------------------------------------------------ sums on a grid
 
@@ -279,32 +222,27 @@ class Filler:
         i = self.first + torch.arange(self._lefts(w), device=self.tables.device)[:, None]
         return {"i": i, "j": i + w, "n": lengths}
 
-    def _sum_on_grid(self, plan: TermPlan, w: int) -> Tensor:
+    def _sum_on_grid(self, x: Sum, w: int) -> Tensor:
         """An inner sum over all values of its positions, where what must not be is masked."""
-        inner, t = plan.term.inner, self.tables
-        assert inner is not None
-        lead = len(inner.loops)
-        env = {
-            name: x.reshape((1,) * lead + tuple(x.shape)) if isinstance(x, Tensor) else x
-            for name, x in self._positions(w).items()
+        loops, t = x.inner.loops, self.tables
+        lead = len(loops)
+        env: dict[str, Tensor | int] = {
+            name: v.reshape((1,) * lead + tuple(v.shape)) if isinstance(v, Tensor) else v
+            for name, v in self._positions(w).items()
         }
-        k = torch.arange(t.n + 1, device=t.device)
-        for a, loop in enumerate(inner.loops):
+        for a, loop in enumerate(loops):
+            k = torch.arange(t.n + 1, device=t.device)
             env[loop.name] = k.reshape([-1 if d == a else 1 for d in range(lead + 2)])
-        wanted = (*inner.free, *inner.symbols)
         parts = []
-        for f in inner.factors:
-            if f.is_item:
-                value = self.chart.read(f.table, f.positions, f.symbols, env)
-            else:
-                value = t.weight(f, env)
-            parts.append((value.movedim(lead, -2), variables_of(f.symbols)))
-        value = product(parts, wanted)
-        inside = t.holds(plan.bounds, env) if lead else None
+        for f in x.factors:
+            value = self.chart.read(f.ref, env) if f.ref.is_item else t.weight(f.ref, env)
+            parts.append((value.movedim(lead, -2), f.variables))
+        value = product(parts, x.wanted)
+        inside = t.holds(x.bounds, env) if lead else None
         if inside is not None:
-            value = torch.where(inside.reshape(*inside.shape[:lead], *(1,) * len(wanted), *inside.shape[lead:]), value, -torch.inf)
-        dims = [*range(lead), *range(lead + len(inner.free), lead + len(wanted))]
-        return self.semiring.total(value, dims)
+            inside = inside.reshape(*inside.shape[:lead], *(1,) * len(x.wanted), *inside.shape[lead:])
+            value = torch.where(inside, value, -torch.inf)
+        return self._total(x, value)
 
 
 def product(parts: Sequence[Part], wanted: Sequence[Variable]) -> Tensor:
@@ -315,10 +253,6 @@ def product(parts: Sequence[Part], wanted: Sequence[Variable]) -> Tensor:
         total = value if total is None else total + value
     assert total is not None
     return total
-
-
-def _is_empty(limits: tuple[int, int]) -> bool:
-    return limits[1] < limits[0]
 
 
 def _is_known(b: Bound, env: Env) -> bool:

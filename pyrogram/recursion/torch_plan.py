@@ -10,155 +10,248 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .bounds import Bounds
-from .cells import CellClass, Cells, Head, Inner, Kind, Loop, Term
+from .cells import CellClass, Cells, Head, Inner, Kind, Loop, Term, names_in
 from .domains import N, ZERO, constraints
-from .language import Bound, Entry, InvalidRecursion, Position, Ref, Variable, Word
+from .language import Bound, Position, Ref, Variable, Word
+from .torch_lists import own_row
 from .torch_tables import variables_of
 
 I, J = Position("i"), Position("j")
+_WIDE = 10**4  # a width greater than any offset
 
 
 class Place(NamedTuple):
-    """A position relative to the cell: i + offset, j + offset, or k + offset."""
+    """A position relative to the cell: i + offset, j + offset, or that of a summed k."""
 
     base: str
     offset: int
 
     def at(self, w: int) -> int:
         """Its distance from i, at width w."""
-        return self.offset + (w if self.base == "j" else 0)
+        return self.offset + w if self.base == "j" else self.offset
+
+
+@dataclass
+class Factor:
+    """An item or a weight, its variables, and where its positions are: None for all that is no slice."""
+
+    ref: Ref
+    variables: tuple[Variable, ...]
+    places: tuple[Place, ...] | None
+    looped: bool
+
+
+@dataclass
+class Sum:
+    """An inner sum of a class.
+
+    :param wanted: its symbols: first the free ones, then those that are summed.
+    :param low: the summed position of a sliced sum begins at the greatest of these.
+    :param high: and ends at the least of these.
+    :param bounds: what must hold where the sum is taken on a grid.
+    """
+
+    inner: Inner
+    factors: list[Factor]
+    sliced: bool
+    wanted: tuple[Variable, ...]
+    low: tuple[Place, ...]
+    high: tuple[Place, ...]
+    bounds: list[Bound]
+    number: int = -1
+
+    @property
+    def loop(self) -> str | None:
+        return self.inner.loops[0].name if self.inner.loops else None
+
+    def range(self, w: int) -> tuple[int, int]:
+        """The first and the last summed position, from i; (0, 0) for a sum over symbols alone."""
+        if not self.low:
+            return 0, 0
+        return max(x.at(w) for x in self.low), min(x.at(w) for x in self.high)
+
+    def alike(self) -> object:
+        """Equal for sums that may be stacked: a product of a row and a column of items, with as many splits."""
+        if not self.sliced or self.wanted or len(self.low) != 1 or len(self.high) != 1 or len(self.factors) != 2:
+            return None
+        row, column = self.row_and_column()
+        if row is None or column is None:
+            return None
+        low, high = self.low[0], self.high[0]
+        return low.base, high.base, high.offset - low.offset, row[0].offset, column[1].offset
+
+    def row_and_column(self) -> list[tuple[Place, ...] | None]:
+        """Places of a span (i, k) and of a span (k, j) among the factors."""
+        found: list[tuple[Place, ...] | None] = [None, None]
+        for f in self.factors:
+            if f.ref.is_item and f.places is not None and len(f.places) == 2:
+                side = [x.base == "k" for x in reversed(f.places)]
+                if True in side:
+                    found[side.index(True)] = f.places
+        return found
+
+    def side(self, number: int) -> Ref:
+        """The item in rows (0) or in columns (1)."""
+        return next(f.ref for f in self.factors if f.places is not None and f.places[1 - number].base == "k")
 
 
 @dataclass
 class TermPlan:
-    """A term of the cells of a class.
+    """A term, and the bounds on the positions of its cell that the class does not imply."""
 
-    :param sliced: whether all items are slices of tables; else they are read on a grid.
-    :param low: the summed position of a sliced term begins at the greatest of these.
-    :param high: and ends at the least of these.
-    :param conditions: bounds on the positions of the cell that its class does not imply.
-    """
-
-    term: Term
-    kind: Kind
-    sliced: bool
-    low: tuple[Place, ...]
-    high: tuple[Place, ...]
+    sum: Sum | None
+    factors: list[Factor]
+    wanted: tuple[Variable, ...]  # of the head, then those that are summed
+    num_kept: int
     conditions: list[Bound]
-    bounds: list[Bound]
-
-    @property
-    def loop(self) -> str | None:
-        return self.term.loops[0].name if self.term.loops else None
-
-    def place(self, x: Position) -> Place:
-        found = place(x, self.kind, self.loop)
-        assert found is not None
-        return found
-
-    def range(self, w: int) -> tuple[int, int]:
-        """The first and the last summed position, from i."""
-        return max(x.at(w) for x in self.low), min(x.at(w) for x in self.high)
-
-    @cached_property
-    def stack(self) -> tuple[Ref, Ref] | None:
-        """The items in rows and in columns, if the sum is a product of one each without symbols."""
-        if not self.sliced or self.loop is None or self.term.inner is None or self.kind != "span":
-            return None
-        factors = self.term.inner.factors
-        if len(factors) != 2 or not all(f.is_item and not f.symbols for f in factors):
-            return None
-        rows = [f for f in factors if f.positions[1].name == self.loop]
-        columns = [f for f in factors if f.positions[0].name == self.loop]
-        return (rows[0], columns[0]) if len(rows) == len(columns) == 1 else None
 
 
-def place(x: Position, kind: Kind, loop: str | None) -> Place | None:
+@dataclass
+class HeadPlan:
+    """An item of the cell; ``plain`` if its symbols are its variables."""
+
+    symbols: tuple[object, ...]
+    plain: bool
+    terms: list[TermPlan]
+
+
+@dataclass
+class Level:
+    """Items that need only those of earlier levels; by table, with the sums that they need."""
+
+    sums: list[list[Sum]]
+    tables: dict[str, list[HeadPlan]]
+
+
+@dataclass
+class ClassPlan:
+    """The cells of a class, level by level; then heads that read their own table, one after the other."""
+
+    cells: Cells
+    cell: CellClass
+    levels: list[Level]
+
+    def covers(self, width: int) -> bool:
+        return width == self.cell.width or (self.cell.width is None and width >= self.cell.least)
+
+
+def plan(cells: Cells, cell: CellClass, heads: Sequence[Head]) -> ClassPlan:
+    """Plan the cells of a class.
+
+    :param heads: those of the class, or what :func:`.in_stages` makes of them.
+    """
+    sums: dict[Inner, tuple[Sum, int]] = {}
+    levels: list[Level] = []
+    level_of: dict[str, int] = {}
+    for name, group in _by_table(heads):
+        made = [HeadPlan(h.ref.symbols, _plain(h), []) for h in group]
+        level = 0
+        for head, head_plan in zip(group, made, strict=True):
+            for term in head.terms:
+                found = _term(cells, cell, head, term)
+                level = max(level, _after(found.factors, cell, found.sum, level_of))
+                if found.sum is not None:
+                    new = found.sum, _after(found.sum.factors, cell, found.sum, level_of)
+                    found.sum, own = sums.setdefault(found.sum.inner, new)
+                    level = max(level, own)
+                head_plan.terms.append(found)
+        level_of[name] = level
+        levels += [Level([], {}) for _ in range(level + 1 - len(levels))]
+        levels[level].tables[name] = made
+    alike: dict[object, list[Sum]] = {}
+    for number, (x, level) in enumerate(sums.values()):
+        x.number, key = number, x.alike()
+        group_of = alike.setdefault((level, number if key is None else key), [])
+        if not group_of:
+            levels[level].sums.append(group_of)
+        group_of.append(x)
+    return ClassPlan(cells, cell, levels)
+
+
+def _by_table(heads: Sequence[Head]) -> list[tuple[str, list[Head]]]:
+    """Heads of one table together; those that read their own table, each for itself, after them."""
+    tables = dict.fromkeys(h.ref.table for h in heads)
+    found: list[tuple[str, list[Head]]] = []
+    for name in tables:
+        own = [h for h in heads if h.ref.table == name]
+        plain = [h for h in own if own_row(h) is None]
+        found += [(name, plain)] if plain else []
+        found += [(name, [h]) for h in own if own_row(h) is not None]
+    return found
+
+
+def _plain(head: Head) -> bool:
+    return head.ref.symbols == variables_of(head.ref.symbols)
+
+
+def _after(factors: Sequence[Factor], cell: CellClass, of: Sum | None, level_of: Mapping[str, int]) -> int:
+    """The first level at which all factors are known."""
+    w = _WIDE if cell.width is None else cell.width
+    known = 0
+    for f in factors:
+        if f.ref.is_item and f.ref.table in level_of:
+            least, greatest = (0, 0), w
+            if f.places:
+                least = of.range(w) if of is not None and f.looped else (0, 0)
+                p, q = (Place("i", 0), *f.places)[-2:]
+                greatest = (least[1] + q.offset if q.base == "k" else q.at(w)) - (
+                    least[0] + p.offset if p.base == "k" else p.at(w)
+                )
+            if greatest >= w:
+                known = max(known, level_of[f.ref.table] + 1)
+    return known
+
+
+def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
+    found = None
+    if term.inner is not None:
+        inner = term.inner
+        factors = [_factor(f, cell.kind, inner.loops) for f in inner.factors]
+        low, high = (
+            [place(x, cell.kind, ()) for loop in inner.loops for x in getattr(loop, side)] for side in ("low", "high")
+        )
+        sliced = len(inner.loops) <= 1 and None not in low + high and all(f.places is not None for f in factors)
+        bounds = _conditions(cells, cell, term, [loop.name for loop in inner.loops])
+        wanted = (*inner.free, *inner.symbols)
+        found = Sum(inner, factors, sliced, wanted, _known(low), _known(high), bounds)
+    variables = variables_of(head.ref.symbols)
+    outer = [_factor(f, cell.kind, ()) for f in term.factors]
+    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), _conditions(cells, cell, term, ()))
+
+
+def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:
+    return tuple(x for x in places if x is not None)
+
+
+def _factor(f: Ref, kind: Kind, loops: Sequence[Loop]) -> Factor:
+    names = {loop.name for loop in loops}
+    words = [x.position for x in f.symbols if isinstance(x, Word)]
+    looped = bool(names & names_in(f))
+    if not f.is_item:
+        here = {"span": {"", "i", "j"}, "point": {"", "j"}, "goal": {""}}[kind] | names
+        fits = all(x.name in here for x in (*f.positions, *words))
+        return Factor(f, variables_of(f.symbols), () if fits else None, looped)
+    places = [place(x, kind, tuple(names)) for x in f.positions]
+    bases = [x.base for x in places if x is not None]
+    fits = len(bases) == len(places) and not words and not (kind == "span" and len(bases) == 1)
+    fits &= bases not in (["j", "k"], ["k", "i"], ["k", "k"]) or (kind == "point" and bases == ["k", "i"])
+    return Factor(f, variables_of(f.symbols), _known(places) if fits else None, looped)
+
+
+def place(x: Position, kind: Kind, loops: Sequence[str]) -> Place | None:
     """Where a position is, from the cell; None if that depends on the sentence's length or is not a distance."""
-    if x.name and x.name == loop:
+    if x.name and x.name in loops:
         return Place("k", x.offset)
     if x.name == "j" and kind != "goal":
         return Place("j", x.offset)
     if x.name == {"span": "i", "point": ""}.get(kind):
         return Place("i", x.offset)
     return None
-
-
-@dataclass
-class ClassPlan:
-    """The terms of the cells of a class, by head."""
-
-    cells: Cells
-    cell: CellClass
-    heads: list[tuple[Head, list[TermPlan]]] = field(default_factory=list)
-
-    @staticmethod
-    def of(cells: Cells, cell: CellClass, heads: Sequence[Head] | None = None) -> ClassPlan:
-        heads = cell.heads if heads is None else heads
-        return ClassPlan(cells, cell, [(h, [_plan(cells, cell, t) for t in h.terms]) for h in heads])
-
-    @property
-    def terms(self) -> list[TermPlan]:
-        return [t for _, terms in self.heads for t in terms]
-
-    @property
-    def follows_lists(self) -> bool:
-        """Whether rows of a list read their own cell."""
-        return any(_own_row(head) is not None for head, _ in self.heads)
-
-    def covers(self, width: int) -> bool:
-        return width == self.cell.width or (self.cell.width is None and width >= self.cell.least)
-
-    def in_stages(self, lists: dict[str, list[int]]) -> tuple[ClassPlan, dict[str, list[int]]]:
-        """Rules of a list that read their own cell, one head for each stage: a stage reads what those before it give.
-
-        :returns: the plan, and new lists of rows that it speaks of.
-        """
-        heads: list[Head] = []
-        more: dict[str, list[int]] = {}
-        for head, _ in self.heads:
-            row = _own_row(head)
-            if row is None:
-                heads.append(head)
-                continue
-            for stage, rows in enumerate(_stages(head, lists)):
-                name = f"{row.name}:{head.ref}:{stage}"
-                more |= {f"{column}:{name}": [values[r] for r in rows] for column, values in lists.items()}
-                more[name] = rows
-                heads.append(_restricted(head, row, name, len(rows)))
-        heads.sort(key=lambda h: [x.ref.table for x in self.cell.heads].index(h.ref.table))
-        return ClassPlan.of(self.cells, self.cell, heads), more
-
-
-def _plan(cells: Cells, cell: CellClass, term: Term) -> TermPlan:
-    loops = term.loops
-    name = loops[0].name if loops else None
-    low, high = (tuple(place(x, cell.kind, None) for loop in loops for x in getattr(loop, side)) for side in ("low", "high"))
-    sliced = cell.kind != "goal" and len(loops) <= 1 and None not in low + high
-    for f in term.all_factors:
-        found = [place(x, cell.kind, name) for x in f.positions]
-        if f.is_item:
-            sliced &= None not in found and not (cell.kind == "span" and len(found) == 1)
-            sliced &= [x.base for x in found if x] not in (["j", "k"], ["k", "i"], ["k", "k"])
-            sliced &= not any(isinstance(x, Word) for x in f.symbols)
-        else:
-            words = (x.position for x in f.symbols if isinstance(x, Word))
-            sliced &= all(x.name != "n" for x in (*f.positions, *words))
-    return TermPlan(
-        term,
-        cell.kind,
-        sliced,
-        tuple(x for x in low if x),
-        tuple(x for x in high if x),
-        _conditions(cells, cell, term, ()),
-        _conditions(cells, cell, term, [loop.name for loop in loops]),
-    )
 
 
 def _conditions(cells: Cells, cell: CellClass, term: Term, loops: Sequence[str]) -> list[Bound]:
@@ -175,65 +268,3 @@ def _conditions(cells: Cells, cell: CellClass, term: Term, loops: Sequence[str])
     implied = Bounds(names, usual)
     pairs = [(Position(x), Position(y)) for x in ("", "n", *names) for y in ("", "n", *names)]
     return [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
-
-
-# ---------------------------------------------------------------------- lists whose rows read their own cell
-
-
-def _own_row(head: Head) -> Variable | None:
-    """The row of a list that gives the order within a cell: X[i, j, D[u]] += unary[u] * X[i, j, E[u]]."""
-    rows = {x.row for x in head.ref.symbols if isinstance(x, Entry)}
-    for term in head.terms:
-        for f in term.all_factors:
-            shared = rows & {x.row for x in f.symbols if isinstance(x, Entry)}
-            if f.table == head.ref.table and shared:
-                return shared.pop()
-    return None
-
-
-def _stages(head: Head, lists: dict[str, list[int]]) -> list[list[int]]:
-    """Rows in groups: each after all that make what it reads.
-
-    :raises InvalidRecursion: if a row needs itself.
-    """
-    row = _own_row(head)
-    assert row is not None
-    own = next(f for t in head.terms for f in t.all_factors if f.table == head.ref.table)
-    pairs = [
-        (lists[x.column], lists[y.column])
-        for x, y in zip(head.ref.symbols, own.symbols, strict=True)
-        if isinstance(x, Entry) and isinstance(y, Entry)
-    ]
-    made = [tuple(x[r] for x, _ in pairs) for r in range(len(pairs[0][0]))]
-    read = [tuple(y[r] for _, y in pairs) for r in range(len(made))]
-    left, stages = set(range(len(made))), []
-    while left:
-        waiting = {made[r] for r in left}
-        stage = [r for r in sorted(left) if read[r] not in waiting]
-        if not stage:
-            raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself by way of other rows")
-        stages.append(stage)
-        left -= set(stage)
-    return stages
-
-
-def _restricted(head: Head, row: Variable, name: str, count: int) -> Head:
-    """The head for some rows of a list only."""
-    chosen = Variable(f"{row.name}'", count)
-
-    def ref(r: Ref) -> Ref:
-        def symbol(x: object) -> object:
-            if x == row:
-                return Entry(name, chosen)
-            return Entry(f"{x.column}:{name}", chosen) if isinstance(x, Entry) and x.row == row else x
-
-        return replace(r, symbols=tuple(map(symbol, r.symbols)))
-
-    def term(t: Term) -> Term:
-        names = lambda found: tuple(chosen if v == row else v for v in found)  # noqa: E731
-        inner = t.inner and Inner(
-            t.inner.loops, names(t.inner.symbols), tuple(map(ref, t.inner.factors)), names(t.inner.free)
-        )
-        return Term(tuple(map(ref, t.factors)), inner, names(t.symbols), t.rule)
-
-    return Head(ref(head.ref), [term(t) for t in head.terms])
