@@ -74,8 +74,7 @@ class Filler:
 
     def _term(self, plan: TermPlan, w: int) -> Tensor | None:
         """The value of a term, (*variables of the head, left ends, B); None where there is none."""
-        env = self._positions(w) if plan.conditions else {}
-        if any(_is_known(b, env) and not _holds(b, env) for b in plan.conditions):
+        if not plan.widths[0] <= w <= plan.widths[1]:
             return None
         parts: list[Part] = []
         if plan.sum is not None:
@@ -87,8 +86,7 @@ class Filler:
         value = product(parts, plan.wanted) if parts else self._one(len(plan.wanted))
         if len(plan.wanted) > plan.num_kept:
             value = self.semiring.total(value, range(plan.num_kept, len(plan.wanted)))
-        conditions = [b for b in plan.conditions if not _is_known(b, env)]
-        inside = self.tables.holds(conditions, env) if conditions else None
+        inside = self.tables.holds(plan.conditions, self._positions(w)) if plan.conditions else None
         return value if inside is None else torch.where(inside, value, -torch.inf)
 
     def _one(self, num_axes: int) -> Tensor:
@@ -254,10 +252,3 @@ def product(parts: Sequence[Part], wanted: Sequence[Variable]) -> Tensor:
     assert total is not None
     return total
 
-
-def _is_known(b: Bound, env: Env) -> bool:
-    return not isinstance(at(Position(b.x), env) - at(Position(b.y), env), Tensor)
-
-
-def _holds(b: Bound, env: Env) -> bool:
-    return bool(at(Position(b.x), env) - at(Position(b.y), env) <= b.most)

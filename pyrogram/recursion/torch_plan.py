@@ -102,12 +102,13 @@ class Sum:
 
 @dataclass
 class TermPlan:
-    """A term, and the bounds on the positions of its cell that the class does not imply."""
+    """A term, the widths at which it is one, and bounds on the positions of its cell that the class does not imply."""
 
     sum: Sum | None
     factors: list[Factor]
     wanted: tuple[Variable, ...]  # of the head, then those that are summed
     num_kept: int
+    widths: tuple[int, int]
     conditions: list[Bound]
 
 
@@ -216,12 +217,13 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
             [place(x, cell.kind, ()) for loop in inner.loops for x in getattr(loop, side)] for side in ("low", "high")
         )
         sliced = len(inner.loops) <= 1 and None not in low + high and all(f.places is not None for f in factors)
-        bounds = _conditions(cells, cell, term, [loop.name for loop in inner.loops])
+        _, bounds = _conditions(cells, cell, term, [loop.name for loop in inner.loops])
         wanted = (*inner.free, *inner.symbols)
         found = Sum(inner, factors, sliced, wanted, _known(low), _known(high), bounds)
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
-    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), _conditions(cells, cell, term, ()))
+    widths, conditions = _conditions(cells, cell, term, ())
+    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions)
 
 
 def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:
@@ -254,17 +256,24 @@ def place(x: Position, kind: Kind, loops: Sequence[str]) -> Place | None:
     return None
 
 
-def _conditions(cells: Cells, cell: CellClass, term: Term, loops: Sequence[str]) -> list[Bound]:
-    """What the rule asks of the positions of the cell and of some loops, beyond what holds for all cells of the class."""
+def _conditions(
+    cells: Cells, cell: CellClass, term: Term, loops: Sequence[str]
+) -> tuple[tuple[int, int], list[Bound]]:
+    """What a rule asks of positions beyond what holds for all cells of the class.
+
+    :returns: the least and the greatest width, and bounds on the positions of the cell and of loops.
+    """
     here = list(cell.positions)
     usual = [*(ZERO + 1 <= N).bounds]
     for a, b in zip([ZERO + cells.first, *here], [*here, N], strict=True):
         usual += (a <= b).bounds
-    if cell.kind != "goal":
-        other = I if cell.kind == "span" else ZERO
-        usual += (other + cell.least <= J).bounds
     names = [*(x.name for x in here), *loops]
     given = Bounds([*term.rule.positions, *names], constraints(term.rule, cells.first, cells.domains) or [])
+    limits = 0, 0
+    if cell.kind != "goal":
+        other = I if cell.kind == "span" else ZERO
+        limits = given.least(J, other), given.most(J, other)
+        usual += [*(other + limits[0] <= J).bounds, *(J <= other + limits[1]).bounds]
     implied = Bounds(names, usual)
     pairs = [(Position(x), Position(y)) for x in ("", "n", *names) for y in ("", "n", *names)]
-    return [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
+    return limits, [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
