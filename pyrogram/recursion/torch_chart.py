@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -32,10 +33,11 @@ class Chart:
     tables: Tables
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
+    _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _flat: dict[str, Tensor] = field(default_factory=dict)
     _ends: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def positions(self) -> int:
         """How many positions there are."""
         return self.tables.n - self.program.first + 1
@@ -50,8 +52,10 @@ class Chart:
 
     def shape(self, item: str, width: int) -> tuple[int, ...]:
         """Of the cells of one width."""
+        if item not in self._sizes:
+            self._sizes[item] = tuple(map(self.tables.size, self.program.sizes[item]))
         left_ends = self.positions - width if self.program.arity[item] == 2 else 1
-        return *map(self.tables.size, self.program.sizes[item]), left_ends, self.tables.batch
+        return *self._sizes[item], left_ends, self.tables.batch
 
     def put(self, item: str, width: int, cells: Tensor) -> None:
         self.cells.setdefault(item, {})[width] = cells

@@ -16,6 +16,7 @@ from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
 from .torch_semirings import Semiring
 from .torch_tables import Env, align, at, variables_of
 
+_START = Place("i", 0)
 Part = tuple[Tensor, tuple[Variable, ...]]  # (..., *variables, left ends, B) and the variables
 
 
@@ -140,14 +141,15 @@ class Filler:
         rows, columns = [], []
         for x in group:
             low, high = x.range(w)
-            row, column = x.row_and_column()
-            assert row is not None and column is not None
-            rows.append((x.side(0).table, low + row[1].offset - row[0].at(w)))
-            columns.append((x.side(1).table, column[1].at(w) - high - column[0].offset))
+            assert x.pair is not None
+            row, column = x.pair
+            (i, k), (l, j) = row.places or (), column.places or ()
+            rows.append((row.ref.table, low + k.offset - i.at(w)))
+            columns.append((column.ref.table, j.at(w) - high - l.offset))
         count, m = high - low + 1, self.chart.positions - w
         of, least = rows[0][1], columns[0][1]
-        left = self.chart.rows([(f, (), v - of) for f, v in rows], of, count, row[0].offset, m)
-        right = self.chart.columns([(f, (), v - least) for f, v in columns], least, count, -column[1].offset, m)
+        left = self.chart.rows([(f, (), v - of) for f, v in rows], of, count, i.offset, m)
+        right = self.chart.columns([(f, (), v - least) for f, v in columns], least, count, -j.offset, m)
         for x, total in zip(group, self.semiring.total(left + right, (0,)).unbind(0), strict=True):
             self._sums[x.number] = total
 
@@ -166,7 +168,7 @@ class Filler:
             return self._weights[id(f)][w - self.widths[0]]
         chart, m, slot = self.chart, self._lefts(w), (ref.table, ref.symbols, 0)
         low, high = of.range(w) if of is not None and f.looped else (0, 0)
-        p, q = (Place("i", 0), Place("i", 0), *places)[-2:]
+        p, q = places if len(places) == 2 else (_START, *places) if places else (_START, _START)
         if p.base == "k" and self.kind == "point":
             return self.tables.pick(chart.ending(ref.table, q.at(w), low + p.offset, high + p.offset), 1, ref.symbols)
         if p.base == "k":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from .bounds import Bounds
@@ -73,31 +74,31 @@ class Sum:
         """The first and the last summed position, from i; (0, 0) for a sum over symbols alone."""
         if not self.low:
             return 0, 0
+        if len(self.low) == len(self.high) == 1:
+            return self.low[0].at(w), self.high[0].at(w)
         return max(x.at(w) for x in self.low), min(x.at(w) for x in self.high)
 
     def alike(self) -> object:
         """Equal for sums that may be stacked: a product of a row and a column of items, with as many splits."""
         if not self.sliced or self.wanted or len(self.low) != 1 or len(self.high) != 1 or len(self.factors) != 2:
             return None
-        row, column = self.row_and_column()
-        if row is None or column is None:
+        if self.pair is None:
             return None
+        (row, _), (_, column) = (x.places or () for x in self.pair)
         low, high = self.low[0], self.high[0]
-        return low.base, high.base, high.offset - low.offset, row[0].offset, column[1].offset
+        return low.base, high.base, high.offset - low.offset, row.offset, column.offset
 
-    def row_and_column(self) -> list[tuple[Place, ...] | None]:
-        """Places of a span (i, k) and of a span (k, j) among the factors."""
-        found: list[tuple[Place, ...] | None] = [None, None]
+    @cached_property
+    def pair(self) -> tuple[Factor, Factor] | None:
+        """The factor in rows, a span (i, k), and that in columns, a span (k, j)."""
+        sides: list[Factor | None] = [None, None]
         for f in self.factors:
             if f.ref.is_item and f.places is not None and len(f.places) == 2:
                 side = [x.base == "k" for x in reversed(f.places)]
                 if True in side:
-                    found[side.index(True)] = f.places
-        return found
-
-    def side(self, number: int) -> Ref:
-        """The item in rows (0) or in columns (1)."""
-        return next(f.ref for f in self.factors if f.places is not None and f.places[1 - number].base == "k")
+                    sides[side.index(True)] = f
+        row, column = sides
+        return None if row is None or column is None else (row, column)
 
 
 @dataclass

@@ -75,6 +75,8 @@ class Tables:
 
     def pick(self, table: Tensor, axis: int, symbols: Sequence[object]) -> Tensor:
         """A table whose axes from ``axis`` on are symbols, with an axis for each variable among the indices instead."""
+        if not symbols:
+            return table
         variables = variables_of(symbols)
         if tuple(symbols) == variables:
             return table
@@ -173,7 +175,7 @@ def variables_of(symbols: Sequence[object]) -> tuple[Variable, ...]:
 
 def align(x: Tensor, have: Sequence[Variable], want: Sequence[Variable]) -> Tensor:
     """A tensor (..., *have, left, B) as (..., *want, left, B), of extent 1 where a variable is missing."""
-    if tuple(have) == tuple(want):
+    if have == want:
         return x
     lead = x.dim() - len(have) - 2
     order = [have.index(v) for v in want if v in have]
