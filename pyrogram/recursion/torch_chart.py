@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .cells import Cells
 from .language import Ref
+from .torch_semirings import Semiring
 from .torch_tables import Env, Tables, at, take
 
 Slot = tuple[str, tuple[object, ...], int]  # an item, the symbols at which it is read, and what is added to widths
@@ -28,9 +29,11 @@ Slot = tuple[str, tuple[object, ...], int]  # an item, the symbols at which it i
 class Chart:
     """
     :param tables: what the chart is filled from.
+    :param semiring: of its values.
     """
 
     tables: Tables
+    semiring: Semiring
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
     _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -46,9 +49,9 @@ class Chart:
     def program(self) -> Cells:
         return self.tables.cells
 
-    def full(self, item: str, width: int, value: float = -torch.inf) -> Tensor:
-        """Cells of one width that all have one value."""
-        return torch.full(self.shape(item, width), value, dtype=self.tables.dtype, device=self.tables.device)
+    def full(self, item: str, width: int) -> Tensor:
+        """Cells of one width, without proof."""
+        return torch.full(self.shape(item, width), self.semiring.zero, dtype=self.tables.dtype, device=self.tables.device)
 
     def shape(self, item: str, width: int) -> tuple[int, ...]:
         """Of the cells of one width."""
@@ -62,7 +65,7 @@ class Chart:
         self._flat.pop(item, None)
 
     def get(self, item: str, width: int) -> Tensor:
-        """Cells of one width; what has no proof has -inf."""
+        """Cells of one width; what has no proof is zero."""
         found = self.cells.get(item, {}).get(width)
         return self.full(item, width) if found is None else found
 

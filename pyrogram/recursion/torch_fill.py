@@ -10,24 +10,25 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .language import Bound, Position, Variable, Word
+from .language import Variable, Word
 from .torch_chart import Chart
 from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
-from .torch_semirings import Semiring
-from .torch_tables import Env, align, at, variables_of
+from .torch_semirings import Part, Semiring
+from .torch_tables import Env, align, variables_of
 
 _START = Place("i", 0)
-Part = tuple[Tensor, tuple[Variable, ...]]  # (..., *variables, left ends, B) and the variables
 
 
 class Filler:
     """Fills the cells of a class.
 
     :param widths: those that will be asked for, one after the other.
+    :param rate: a rule is multiplied by exp(-rate * gauge), shape ``(B,)``; None for 0.
     """
 
-    def __init__(self, semiring: Semiring, chart: Chart, plan: ClassPlan, widths: Sequence[int]) -> None:
-        self.semiring, self.chart, self.tables = semiring, chart, chart.tables
+    def __init__(self, chart: Chart, plan: ClassPlan, widths: Sequence[int], rate: Tensor | None) -> None:
+        self.semiring, self.chart, self.tables = chart.semiring, chart, chart.tables
+        self.rate, self._rates = rate, dict[int, Tensor]()
         self.plan, self.widths = plan, widths
         self.kind, self.first = plan.cell.kind, plan.cells.first
         self._weights: dict[int, Sequence[Tensor]] = {}  # by factor: one for each width
@@ -84,14 +85,20 @@ class Filler:
                 return None
             parts.append((value, plan.sum.inner.free))
         parts += [(self._factor(f, w, None), f.variables) for f in plan.factors]
-        value = product(parts, plan.wanted) if parts else self._one(len(plan.wanted))
-        if len(plan.wanted) > plan.num_kept:
-            value = self.semiring.total(value, range(plan.num_kept, len(plan.wanted)))
+        if plan.gauge and self.rate is not None:
+            parts.append((self._factor_of_rate(plan.gauge), ()))
+        if not parts:
+            parts.append((torch.full((1, 1), self.semiring.one, dtype=self.tables.dtype, device=self.tables.device), ()))
+        value = self.semiring.contraction(parts, plan.wanted, plan.num_kept, 0)
         inside = self.tables.holds(plan.conditions, self._positions(w)) if plan.conditions else None
-        return value if inside is None else torch.where(inside, value, -torch.inf)
+        return value if inside is None else torch.where(inside, value, self.semiring.zero)
 
-    def _one(self, num_axes: int) -> Tensor:
-        return torch.zeros([1] * (num_axes + 2), dtype=self.tables.dtype, device=self.tables.device)
+    def _factor_of_rate(self, gauge: int) -> Tensor:
+        """What a rule loses in units of the rate."""
+        if gauge not in self._rates:
+            assert self.rate is not None
+            self._rates[gauge] = (-gauge * self.rate).exp()[None]
+        return self._rates[gauge]
 
     def _dense(self, table: str, head: HeadPlan, value: Tensor, w: int) -> Tensor:
         """The value of a head at all symbols of its item: (*symbols, left ends, B)."""
@@ -107,7 +114,7 @@ class Filler:
             if isinstance(x, Word):  # an axis more, where one value only is possible
                 word = t.word(x, self._positions(w))
                 own = torch.arange(sizes[a], device=t.device)[:, None, None] == word
-                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, -torch.inf)
+                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, self.semiring.zero)
                 symbols[a] = Variable(f"{a}:{x}", sizes[a])
                 variables = (symbols[a], *variables)
         value = align(value, variables, variables_of(symbols))
@@ -126,15 +133,13 @@ class Filler:
             self._stacked_sums(group, w)
         elif group[0].sliced:
             x = group[0]
-            value = product([(self._factor(f, w, x), f.variables) for f in x.factors], x.wanted)
-            self._sums[x.number] = self._total(x, value)
+            parts = [(self._factor(f, w, x), f.variables) for f in x.factors]
+            self._sums[x.number] = self._contraction(x, parts)
         else:
             self._sums[group[0].number] = self._sum_on_grid(group[0], w)
 
-    def _total(self, x: Sum, value: Tensor) -> Tensor:
-        """The sum over positions and over the symbols that are not free."""
-        lead, kept = value.dim() - 2 - len(x.wanted), len(x.inner.free)
-        return self.semiring.total(value, [*range(lead), *range(lead + kept, lead + len(x.wanted))])
+    def _contraction(self, x: Sum, parts: Sequence[Part]) -> Tensor:
+        return self.semiring.contraction(parts, x.wanted, len(x.inner.free), len(x.inner.loops))
 
     def _stacked_sums(self, group: Sequence[Sum], w: int) -> None:
         """Sums of alike products, stacked."""
@@ -150,7 +155,7 @@ class Filler:
         of, least = rows[0][1], columns[0][1]
         left = self.chart.rows([(f, (), v - of) for f, v in rows], of, count, i.offset, m)
         right = self.chart.columns([(f, (), v - least) for f, v in columns], least, count, -j.offset, m)
-        for x, total in zip(group, self.semiring.total(left + right, (0,)).unbind(0), strict=True):
+        for x, total in zip(group, self.semiring.total(self.semiring.times(left, right), (0,)).unbind(0), strict=True):
             self._sums[x.number] = total
 
     # ------------------------------------------------------------------ factors
@@ -160,7 +165,7 @@ class Filler:
         ref, places = f.ref, f.places
         if places is None:
             env = self._positions(w)
-            found = self.chart.read(ref, env) if ref.is_item else self.tables.weight(ref, env)
+            found = self.chart.read(ref, env) if ref.is_item else self.semiring.weight(self.tables.weight(ref, env))
             return found.movedim(0, -2)
         if not ref.is_item:
             if id(f) not in self._weights:
@@ -182,9 +187,9 @@ class Filler:
     def _weight(self, f: Factor, of: Sum | None) -> Sequence[Tensor]:
         """A weight for each width, read once for all."""
         if not f.ref.positions and not any(isinstance(x, Word) for x in f.ref.symbols):
-            return [self.tables.weight(f.ref, {}).movedim(0, -2)] * len(self.widths)
+            return [self.semiring.weight(self.tables.weight(f.ref, {})).movedim(0, -2)] * len(self.widths)
         env, shapes = self._grid(of if f.looped else None)
-        parts = self.tables.weight(f.ref, env).split([k * m for k, m in shapes])
+        parts = self.semiring.weight(self.tables.weight(f.ref, env)).split([k * m for k, m in shapes])
         if of is not None and f.looped:
             parts = [x.unflatten(0, shape) for x, shape in zip(parts, shapes, strict=True)]
             return [x.movedim(1, -2) for x in parts] if f.variables else parts
@@ -235,22 +240,11 @@ class Filler:
             env[loop.name] = k.reshape([-1 if d == a else 1 for d in range(lead + 2)])
         parts = []
         for f in x.factors:
-            value = self.chart.read(f.ref, env) if f.ref.is_item else t.weight(f.ref, env)
+            value = self.chart.read(f.ref, env) if f.ref.is_item else self.semiring.weight(t.weight(f.ref, env))
             parts.append((value.movedim(lead, -2), f.variables))
-        value = product(parts, x.wanted)
         inside = t.holds(x.bounds, env) if lead else None
         if inside is not None:
-            inside = inside.reshape(*inside.shape[:lead], *(1,) * len(x.wanted), *inside.shape[lead:])
-            value = torch.where(inside, value, -torch.inf)
-        return self._total(x, value)
-
-
-def product(parts: Sequence[Part], wanted: Sequence[Variable]) -> Tensor:
-    """A product of factors, with all the axes that are wanted."""
-    total: Tensor | None = None
-    for value, variables in parts:
-        value = align(value, variables, wanted)
-        total = value if total is None else total + value
-    assert total is not None
-    return total
-
+            value, variables = parts[0]
+            inside = inside.reshape(*inside.shape[:lead], *(1,) * len(variables), *inside.shape[lead:])
+            parts[0] = torch.where(inside, value, self.semiring.zero), variables
+        return self._contraction(x, parts)

@@ -111,6 +111,7 @@ class TermPlan:
     num_kept: int
     widths: tuple[int, int]
     conditions: list[Bound]
+    gauge: int | None
 
 
 @dataclass
@@ -137,6 +138,10 @@ class ClassPlan:
     cells: Cells
     cell: CellClass
     levels: list[Level]
+
+    @property
+    def terms(self) -> list[TermPlan]:
+        return [t for level in self.levels for heads in level.tables.values() for head in heads for t in head.terms]
 
     def covers(self, width: int) -> bool:
         return width == self.cell.width or (self.cell.width is None and width >= self.cell.least)
@@ -224,7 +229,7 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
     widths, conditions = _conditions(cells, cell, term, ())
-    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions)
+    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(head, term))
 
 
 def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:
@@ -278,3 +283,18 @@ def _conditions(
     implied = Bounds(names, usual)
     pairs = [(Position(x), Position(y)) for x in ("", "n", *names) for y in ("", "n", *names)]
     return limits, [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
+
+
+def _gauge(head: Head, term: Term) -> int | None:
+    """By how much the items of a term are shorter than its head, together; None if that is not one number.
+
+    The length of an item is j - i, or j for a point, or n for the goal. Where all terms have such a number, exp(-rate)
+    to its power at each rule is exp(-rate * length) at each item.
+    """
+    total: dict[str, int] = {}
+    for ref, sign in ((head.ref, 1), *((f, -1) for f in term.all_factors if f.is_item)):
+        ends = (ZERO, ZERO, *ref.positions)[-2:] if ref.positions else (ZERO, N)
+        for x, direction in zip(ends, (-sign, sign), strict=True):
+            total[x.name] = total.get(x.name, 0) + direction
+            total["1"] = total.get("1", 0) + direction * x.offset
+    return total.get("1", 0) if not any(v for name, v in total.items() if name not in ("", "1")) else None

@@ -1,18 +1,35 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over axes of log weights, for charts in torch: of their exponentials, or the greatest."""
+"""Semirings for charts in torch: logarithms, the greatest, and plain numbers, which are fastest where they are in range."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from string import ascii_letters
 
 import torch
 from torch import Tensor
 
+from .language import Variable
+from .torch_tables import align
+
+Part = tuple[Tensor, tuple[Variable, ...]]  # (*lead, *variables, left ends, B) and the variables
+
 
 class Semiring(ABC):
-    """What a chart asks for beside the addition of logarithms."""
+    """What a chart asks for. Factors have equally many leading axes, a number that the caller knows."""
+
+    zero = -torch.inf
+    one = 0.0
+
+    def weight(self, log_weight: Tensor) -> Tensor:
+        """A weight from its logarithm."""
+        return log_weight
+
+    def times(self, a: Tensor, b: Tensor) -> Tensor:
+        """The product of two cells."""
+        return a + b
 
     @abstractmethod
     def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
@@ -21,6 +38,21 @@ class Semiring(ABC):
     @abstractmethod
     def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
         """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``."""
+
+    def product(self, parts: Sequence[Part], wanted: tuple[Variable, ...]) -> Tensor:
+        """A product of factors, (*lead, *wanted, left ends, B)."""
+        total: Tensor | None = None
+        for value, variables in parts:
+            value = align(value, variables, wanted)
+            total = value if total is None else self.times(total, value)
+        assert total is not None
+        return total
+
+    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        """A product, summed over its leading axes and over all but the first ``kept`` variables."""
+        value = self.product(parts, wanted)
+        dims = [*range(lead), *range(lead + kept, lead + len(wanted))]
+        return self.total(value, dims) if dims else value
 
 
 class Logarithms(Semiring):
@@ -56,3 +88,36 @@ class Greatest(Semiring):
         best = x.new_full((count, *x.shape[1:]), -torch.inf).scatter_reduce(0, index, x, "amax")
         return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
 
+
+class Numbers(Semiring):
+    """Weights as they are: sums of products are contractions, without exponentials. The caller minds the range."""
+
+    zero = 0.0
+    one = 1.0
+
+    def weight(self, log_weight: Tensor) -> Tensor:
+        return log_weight.exp()
+
+    def times(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        return x.sum(tuple(dims))
+
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        return x.new_zeros(count, *x.shape[1:]).index_add(0, owner, x)
+
+    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        if len(parts) < 2 or not wanted or len(wanted) == kept:
+            return super().contraction(parts, wanted, kept, lead)
+        # Axes of extent 1 are left out, so that what is a product of matrices is one.
+        names = dict(zip(("left", "B", *range(lead), *wanted), ascii_letters, strict=False))
+        inputs, operands, whole = [], [], {"left": 1, "B": 1}
+        for value, variables in parts:
+            axes = (*range(value.dim() - 2 - len(variables)), *variables, "left", "B")
+            whole |= {x: n for x, n in zip(axes, value.shape, strict=True) if n > 1}
+            inputs.append("".join(names[x] for x, n in zip(axes, value.shape, strict=True) if n > 1))
+            operands.append(value.reshape([n for n in value.shape if n > 1]))
+        out = [*wanted[:kept], "left", "B"]
+        found = torch.einsum(f"{','.join(inputs)}->{''.join(names[x] for x in out if whole.get(x, 1) > 1)}", *operands)
+        return found.reshape([whole.get(x, 1) for x in out])
