@@ -30,11 +30,13 @@ class Chart:
     """
     :param tables: what the chart is filled from.
     :param semiring: of its values.
+    :param ones: items and widths whose cells are all one.
     """
 
     tables: Tables
     semiring: Semiring
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
+    ones: set[tuple[str, int]] = field(default_factory=set)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
     _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _flat: dict[str, Tensor] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Chart:
         """Cells of widths low, low + 1, ... at the left ends from ``start`` on: (split, *slots, *variables, m, B)."""
 
         def new(width: int) -> Tensor:
-            return self._stacked(slots, width, lambda cell: cell[..., start : start + m, :])
+            return self._stacked(slots, width, lambda cell: between(cell, start, m))
 
         key, high = ("row", *slots, start), low + count - 1
         old = self._grown.get(key)
@@ -84,13 +86,14 @@ class Chart:
         elif high == old[1] + 1:
             old = old[0], high, torch.cat([old[2][..., :m, :], new(high)[None]])
         self._grown[key] = old
-        return old[2][low - old[0] : high + 1 - old[0], ..., :m, :]
+        table = old[2] if low == old[0] and high == old[1] else old[2][low - old[0] : high + 1 - old[0]]
+        return table if table.shape[-2] == m else table[..., :m, :]
 
     def columns(self, slots: Sequence[Slot], low: int, count: int, end: int, m: int) -> Tensor:
         """Cells of widths ..., low + 1, low whose right ends are the last m but ``end``: shaped as rows."""
 
         def new(width: int) -> Tensor:
-            return self._stacked(slots, width, lambda cell: cell[..., cell.shape[-2] - end - m : cell.shape[-2] - end, :])
+            return self._stacked(slots, width, lambda cell: between(cell, cell.shape[-2] - end - m, m))
 
         key, high = ("column", *slots, end), low + count - 1
         old = self._grown.get(key)
@@ -100,7 +103,8 @@ class Chart:
             old = old[0], high, torch.cat([new(high)[None], old[2][..., -m:, :]])
         self._grown[key] = old
         first = old[1] - high
-        return old[2][first : first + count, ..., -m:, :]
+        table = old[2] if low == old[0] and high == old[1] else old[2][first : first + count]
+        return table if table.shape[-2] == m else table[..., -m:, :]
 
     def _stacked(self, slots: Sequence[Slot], width: int, cut: Callable[[Tensor], Tensor]) -> Tensor:
         found = [self.tables.pick(cut(self.get(item, width + shift)), 0, symbols) for item, symbols, shift in slots]
@@ -144,3 +148,8 @@ class Chart:
         v = q - p - least
         before = v * (self.positions - least) - v * (v - 1) // 2
         return before + p - self.program.first
+
+
+def between(cells: Tensor, start: int, m: int) -> Tensor:
+    """m left ends from ``start`` on."""
+    return cells if cells.shape[-2] == m else cells[..., start : start + m, :]

@@ -9,21 +9,20 @@ many splits are stacked. A term that fits none of this is read on a grid of all 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import is_traced
-
+from . import torch_numbers as numbers
 from .cells import lower
 from .language import Recursion
 from .torch_chart import Chart
-from .torch_fill import Filler
+from .torch_fill import fill, fill_point_by_point
 from .torch_lists import in_stages, own_row
 from .torch_plan import ClassPlan, plan
-from .torch_semirings import Greatest, Logarithms, Numbers, Semiring
+from .torch_semirings import Greatest, Logarithms, Semiring
 from .torch_tables import Tables
 
 
@@ -37,6 +36,7 @@ class TorchEngine:
         self.recursion = recursion
         self.cells = lower(recursion)
         self._usual = [plan(self.cells, cell, cell.heads) for cell in self.cells.classes]
+        self._grids: dict[Any, Any] = {}
         self._staged: dict[str, tuple[list[ClassPlan], dict[str, list[int]]]] = {}
         self._spans_read_points = any(
             f.is_item and len(f.positions) == 1
@@ -113,12 +113,16 @@ class TorchEngine:
         lists: Mapping[str, Tensor] | None,
     ) -> Tensor:
         plans, lists = self._plans(dict(lists or {}))
-        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists)
-        if isinstance(semiring, Logarithms) and self._may_be_plain(tables):
-            found = self._in_numbers(plans, tables)
+        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
+        if isinstance(semiring, Logarithms) and not self._spans_read_points:
+            found = numbers.log_partition(plans, tables)
             if found is not None:
                 return found.expand(len(lengths))
-        chart = self._filled(plans, Chart(tables, semiring), None)
+        chart = Chart(tables, semiring)
+        if self._spans_read_points:
+            chart = fill_point_by_point(chart, plans)
+        else:
+            fill(chart, plans)
         return chart.get(self.cells.goal, 0)[0].expand(len(lengths))
 
     def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
@@ -137,93 +141,3 @@ class TorchEngine:
         plans, more = self._staged[key]
         device = next(iter(lists.values())).device
         return plans, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}
-
-    # ------------------------------------------------------------------ a chart
-
-    def _filled(self, plans: list[ClassPlan], chart: Chart, rate: Tensor | None, most: int | None = None) -> Chart:
-        """A chart with all its cells, or with those of widths up to ``most``."""
-        first, n = self.cells.first, chart.tables.n
-
-        def fill(kind: str, widths: range) -> None:
-            for plan in plans:
-                own = [w for w in widths if plan.covers(w)]
-                if plan.cell.kind == kind and own:
-                    filler = Filler(chart, plan, own, rate)
-                    for w in own:
-                        filler.fill(w)
-
-        if most is not None:
-            fill("span", range(most + 1))
-            fill("point", range(first, most + 1))
-            return chart
-        if self._spans_read_points:
-            # All spans again for each point, which takes n times as long and is rare.
-            items = [name for name, arity in self.cells.arity.items() if arity == 1 and name in self.cells.domains]
-            known = {name: {j: chart.full(name, j) for j in range(first, n + 1)} for name in items}
-            for j in range(first, n + 1):
-                chart = Chart(chart.tables, chart.semiring, {name: dict(x) for name, x in known.items()})
-                fill("span", range(n - first + 1))
-                for name in items:
-                    del chart.cells[name][j]
-                fill("point", range(j, j + 1))
-                for name in items:
-                    known[name][j] = chart.get(name, j)
-        else:
-            fill("span", range(n - first + 1))
-            fill("point", range(first, n + 1))
-        fill("goal", range(1))
-        return chart
-
-    # ------------------------------------------------------------------ in plain numbers
-
-    def _may_be_plain(self, tables: Tables) -> bool:
-        """Whether plain numbers are worth a try: they are looked at afterwards, which transforms forbid."""
-        inputs = [*tables.weights.values(), *tables.words.values(), tables.lengths]
-        return tables.dtype == torch.float64 and not self._spans_read_points and not any(map(is_traced, inputs))
-
-    def _in_numbers(self, plans: list[ClassPlan], tables: Tables) -> Tensor | None:
-        """Log Z from a chart of plain numbers, or None if it cannot be trusted.
-
-        It can if all cells of the sentences are within 2^-E .. 2^E, where products of p factors have p E <= 600: then
-        no product of a rule leaves the range of numbers; the adjoint of a cell in log Z is at most one over the cell.
-        """
-        most = 600 // max(len(rule.factors) for rule in self.recursion.rules) * math.log(2)
-        rate: Tensor | None = None
-        gauged = all(t.gauge is not None for p in plans for t in p.terms)
-        if gauged and tables.n > _PROBE + self.cells.first:
-            with torch.no_grad():
-                rate = self._rate(self._filled(plans, Chart(tables, Numbers()), None, _PROBE), most)
-        chart = self._filled(plans, Chart(tables, Numbers()), rate)
-        goal = chart.get(self.cells.goal, 0)[0]
-        if not self._is_trusted(chart, math.exp(most)):
-            return None
-        return goal.log() if rate is None else goal.log() + rate * tables.lengths
-
-    def _rate(self, chart: Chart, most: float) -> Tensor | None:
-        """Log weight by word, from spans or points of a small width; None if it does not matter."""
-        found = []
-        for name, cells in chart.cells.items():
-            if _PROBE in cells:
-                found.append(cells[_PROBE].flatten(0, -2).amax(0).log() / _PROBE)
-        rate = torch.stack(found).amax(0)
-        rate = torch.where(rate.isfinite(), rate, 0.0)
-        return rate if bool((rate.abs().amax() * chart.tables.n > most / 2)) else None
-
-    def _is_trusted(self, chart: Chart, most: float) -> bool:
-        """Whether all cells within their sentences are in range."""
-        lengths = chart.tables.lengths
-        good = torch.ones((), dtype=torch.bool, device=lengths.device)
-        for name, cells in chart.cells.items():
-            arity = self.cells.arity[name]
-            flat = chart.flat(name).detach()
-            inside = (flat >= 1 / most) & (flat <= most)
-            if arity:
-                ends = [torch.arange(w + self.cells.first, self.cells.first + chart.positions) for w in sorted(cells)]
-                end = torch.cat(ends) if arity == 2 else torch.arange(min(cells), max(cells) + 1)
-                beyond = end.to(lengths.device)[:, None] > lengths
-                inside = inside | beyond.reshape(len(end), *(1,) * (flat.dim() - 2), len(lengths))
-            good = good & inside.all()
-        return bool(good)
-
-
-_PROBE = 8  # the width from which the growth of cells with length is estimated

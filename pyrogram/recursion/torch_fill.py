@@ -5,18 +5,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from .language import Variable, Word
-from .torch_chart import Chart
+from .torch_chart import Chart, between
 from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
 from .torch_semirings import Part, Semiring
 from .torch_tables import Env, align, variables_of
 
 _START = Place("i", 0)
+
+
+def fill(
+    chart: Chart,
+    plans: Sequence[ClassPlan],
+    rate: Tensor | None = None,
+    watch: Callable[[str, int], bool] = lambda kind, w: False,
+) -> None:
+    """All cells: spans by width, points, the goal.
+
+    :param rate: a rule is multiplied by exp(-rate * gauge), shape ``(B,)``; None for 0.
+    :param watch: told of each kind and width, and true if that is enough.
+    """
+    first, n = chart.program.first, chart.tables.n
+    for kind, widths in (("span", range(n - first + 1)), ("point", range(first, n + 1)), ("goal", range(1))):
+        if _fill_kind(chart, plans, kind, widths, rate, watch):
+            return
+
+
+def fill_point_by_point(chart: Chart, plans: Sequence[ClassPlan]) -> Chart:
+    """All cells where spans read points, a rare case: all spans again for each point, which takes n times as long."""
+    first, n = chart.program.first, chart.tables.n
+    items = [name for name, arity in chart.program.arity.items() if arity == 1 and name in chart.program.domains]
+    known = {name: {j: chart.full(name, j) for j in range(first, n + 1)} for name in items}
+    for last in range(first, n + 1):
+        chart = Chart(chart.tables, chart.semiring, {name: dict(x) for name, x in known.items()})
+        _fill_kind(chart, plans, "span", range(n - first + 1))
+        for name in items:
+            chart.cells[name].pop(last, None)
+        _fill_kind(chart, plans, "point", range(last, last + 1))
+        for name in items:
+            known[name][last] = chart.get(name, last)
+    _fill_kind(chart, plans, "goal", range(1))
+    return chart
+
+
+def _fill_kind(
+    chart: Chart,
+    plans: Sequence[ClassPlan],
+    kind: str,
+    widths: range,
+    rate: Tensor | None = None,
+    watch: Callable[[str, int], bool] = lambda kind, w: False,
+) -> bool:
+    """Cells of one kind; whether whoever watches has seen enough."""
+    for plan in plans:
+        own = [w for w in widths if plan.cell.kind == kind and plan.covers(w)]
+        filler = Filler(chart, plan, own, rate)
+        for w in own:
+            filler.fill(w)
+            if watch(kind, w):
+                return True
+    return False
 
 
 class Filler:
@@ -32,7 +85,6 @@ class Filler:
         self.plan, self.widths = plan, widths
         self.kind, self.first = plan.cell.kind, plan.cells.first
         self._weights: dict[int, Sequence[Tensor]] = {}  # by factor: one for each width
-        self._grids: dict[object, tuple[Env, list[tuple[int, int]]]] = {}
         self._sums: dict[int, Tensor] = {}
 
     def fill(self, w: int) -> None:
@@ -52,6 +104,9 @@ class Filler:
                             parts.append(self._dense(table, head, value, w))
                 if parts:
                     found[table] = parts
+                terms = [term for head in heads for term in head.terms]
+                if len(terms) == 1 and terms[0].is_one:
+                    self.chart.ones.add((table, w))
             for table, cells in self._added(found).items():
                 self.chart.put(table, w, cells)
 
@@ -84,7 +139,7 @@ class Filler:
             if value is None:
                 return None
             parts.append((value, plan.sum.inner.free))
-        parts += [(self._factor(f, w, None), f.variables) for f in plan.factors]
+        parts += [(self._factor(f, w, None), f.variables) for f in plan.factors if not self._is_one(f, w)]
         if plan.gauge and self.rate is not None:
             parts.append((self._factor_of_rate(plan.gauge), ()))
         if not parts:
@@ -92,6 +147,11 @@ class Filler:
         value = self.semiring.contraction(parts, plan.wanted, plan.num_kept, 0)
         inside = self.tables.holds(plan.conditions, self._positions(w)) if plan.conditions else None
         return value if inside is None else torch.where(inside, value, self.semiring.zero)
+
+    def _is_one(self, f: Factor, w: int) -> bool:
+        if not f.ref.is_item or f.places is None or len(f.places) != 2:
+            return False
+        return (f.ref.table, f.places[1].at(w) - f.places[0].at(w)) in self.chart.ones
 
     def _factor_of_rate(self, gauge: int) -> Tensor:
         """What a rule loses in units of the rate."""
@@ -182,7 +242,7 @@ class Filler:
         if q.base == "k":
             return chart.rows([slot], low + q.offset - p.at(w), high - low + 1, start, m)
         cells = chart.get(ref.table, q.at(w) - p.at(w))
-        return self.tables.pick(cells[..., start : start + m, :], 0, ref.symbols)
+        return self.tables.pick(between(cells, start, m), 0, ref.symbols)
 
     def _weight(self, f: Factor, of: Sum | None) -> Sequence[Tensor]:
         """A weight for each width, read once for all."""
@@ -197,8 +257,9 @@ class Filler:
 
     def _grid(self, of: Sum | None) -> tuple[Env, list[tuple[int, int]]]:
         """The positions of the cells of all widths in one row, with those of a loop; and the shapes of its parts."""
-        key = None if of is None else (of.loop, of.low, of.high)
-        if key not in self._grids:
+        loop = None if of is None else of.loop
+        key = self.kind, self.first, tuple(self.widths), None if of is None else (of.low, of.high)
+        if key not in self.tables.grids:
             parts: list[Tensor] = []
             shapes = []
             for w in self.widths:
@@ -207,9 +268,10 @@ class Filler:
                 i = torch.arange(shapes[-1][1], device=self.tables.device) + (self.first if self.kind == "span" else 0)
                 k = i + torch.arange(low, low + shapes[-1][0], device=self.tables.device)[:, None]
                 parts.append(torch.stack([i.expand(k.shape), (i + w).expand(k.shape), k]).flatten(1))
-            i, j, k = torch.cat(parts, 1)[..., None].unbind(0)
-            self._grids[key] = {"i": i, "j": j} | ({} if of is None or of.loop is None else {of.loop: k}), shapes
-        return self._grids[key]
+            self.tables.grids[key] = torch.cat(parts, 1)[..., None], shapes
+        grid, shapes = self.tables.grids[key]
+        i, j, k = grid.unbind(0)
+        return {"i": i, "j": j} | ({} if loop is None else {loop: k}), shapes
 
     def _lefts(self, w: int) -> int:
         """How many cells stand side by side."""

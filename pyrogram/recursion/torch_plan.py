@@ -113,6 +113,10 @@ class TermPlan:
     conditions: list[Bound]
     gauge: int | None
 
+    @property
+    def is_one(self) -> bool:
+        return not (self.sum or self.factors or self.conditions or self.gauge or self.wanted)
+
 
 @dataclass
 class HeadPlan:

@@ -111,13 +111,28 @@ class Numbers(Semiring):
         if len(parts) < 2 or not wanted or len(wanted) == kept:
             return super().contraction(parts, wanted, kept, lead)
         # Axes of extent 1 are left out, so that what is a product of matrices is one.
-        names = dict(zip(("left", "B", *range(lead), *wanted), ascii_letters, strict=False))
-        inputs, operands, whole = [], [], {"left": 1, "B": 1}
-        for value, variables in parts:
-            axes = (*range(value.dim() - 2 - len(variables)), *variables, "left", "B")
-            whole |= {x: n for x, n in zip(axes, value.shape, strict=True) if n > 1}
-            inputs.append("".join(names[x] for x, n in zip(axes, value.shape, strict=True) if n > 1))
-            operands.append(value.reshape([n for n in value.shape if n > 1]))
+        axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
+        extents: dict[object, int] = {}
+        for names, (value, _) in zip(axes, parts, strict=True):
+            extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n > 1}
+        short = [[x for x, n in zip(names, value.shape, strict=True) if n > 1] for names, (value, _) in zip(axes, parts, strict=True)]
+        values = [value.reshape([n for n in value.shape if n > 1]) for value, _ in parts]
         out = [*wanted[:kept], "left", "B"]
-        found = torch.einsum(f"{','.join(inputs)}->{''.join(names[x] for x in out if whole.get(x, 1) > 1)}", *operands)
-        return found.reshape([whole.get(x, 1) for x in out])
+        kept_axes = [x for x in out if x in extents]
+        found = _contraction(values, short, kept_axes)
+        return found.reshape([extents.get(x, 1) for x in out])
+
+
+def _contraction(values: list[Tensor], axes: list[list[object]], out: list[object]) -> Tensor:
+    """Einstein's sum; a product of two matrices directly."""
+    if len(values) == 2 and len(axes[0]) == len(axes[1]) == 2:
+        (a, b), (x, y) = values, axes
+        shared = set(x) & set(y)
+        if len(shared) == 1 and not shared & set(out):
+            a = a.T if x[0] in shared else a
+            b = b if y[0] in shared else b.T
+            rest = [next(z for z in names if z not in shared) for names in (x, y)]
+            return a @ b if rest == out else (a @ b).T
+    letters = dict(zip(dict.fromkeys(z for names in axes for z in names), ascii_letters, strict=False))
+    terms = ",".join("".join(letters[z] for z in names) for names in axes)
+    return torch.einsum(f"{terms}->{''.join(letters[z] for z in out)}", *values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +35,7 @@ class Tables:
     n: int
     batch: int  # of the chart: 1 if all sentences have the same weights and no words, else B
     dtype: torch.dtype
+    grids: dict[Any, Any]  # positions of cells, for all calls with this n
 
     @staticmethod
     def of(
@@ -43,6 +45,7 @@ class Tables:
         words: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         lists: Mapping[str, Tensor],
+        grids: dict[Any, Any],
     ) -> Tables:
         used = {name: cells.arity[name] for name, t in cells.recursion.tables.items() if not t.is_item}
         n = max([1, *(w.shape[-1] for w in words.values())])
@@ -58,11 +61,13 @@ class Tables:
         dtype = torch.get_default_dtype()
         if made:
             dtype = next(iter(made.values())).dtype
-        own = bool(words) or any(table.shape[-1] > 1 for table in made.values())
         real = {name: w.clamp_min(0) for name, w in words.items()}
-        return Tables(
-            cells, made, lengths, real, dict(sizes), dict(lists), n, len(lengths) if own else 1, dtype
-        )
+        own = bool(words) or any(table.shape[-1] > 1 for table in made.values())
+        batch = len(lengths) if own else 1
+        if torch.compiler.is_compiling():
+            grids = {}
+        grids = grids.setdefault((n, lengths.device), {})
+        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, batch, dtype, grids)
 
     @property
     def device(self) -> torch.device:
