@@ -233,7 +233,7 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
     widths, conditions = _conditions(cells, cell, term, ())
-    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(head, term))
+    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(cell, head, term))
 
 
 def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:
@@ -289,7 +289,7 @@ def _conditions(
     return limits, [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
 
 
-def _gauge(head: Head, term: Term) -> int | None:
+def _gauge(cell: CellClass, head: Head, term: Term) -> int | None:
     """By how much the items of a term are shorter than its head, together; None if that is not one number.
 
     The length of an item is j - i, or j for a point, or n for the goal. Where all terms have such a number, exp(-rate)
@@ -299,6 +299,8 @@ def _gauge(head: Head, term: Term) -> int | None:
     for ref, sign in ((head.ref, 1), *((f, -1) for f in term.all_factors if f.is_item)):
         ends = (ZERO, ZERO, *ref.positions)[-2:] if ref.positions else (ZERO, N)
         for x, direction in zip(ends, (-sign, sign), strict=True):
+            if x.name == "j" and cell.width is not None:
+                x = (I if cell.kind == "span" else ZERO) + (cell.width + x.offset)
             total[x.name] = total.get(x.name, 0) + direction
             total["1"] = total.get("1", 0) + direction * x.offset
     return total.get("1", 0) if not any(v for name, v in total.items() if name not in ("", "1")) else None
