@@ -90,6 +90,6 @@ def _restricted(head: Head, row: Variable, name: str, count: int) -> Head:
         inner = t.inner and Inner(
             t.inner.loops, names(t.inner.symbols), tuple(map(ref, t.inner.factors)), names(t.inner.free)
         )
-        return Term(tuple(map(ref, t.factors)), inner, names(t.symbols), t.rule)
+        return replace(t, factors=tuple(map(ref, t.factors)), inner=inner, symbols=names(t.symbols))
 
     return Head(ref(head.ref), [term(t) for t in head.terms])

@@ -60,11 +60,21 @@ def log_partition(plans: Sequence[ClassPlan], tables: Tables) -> Tensor | None:
 
 @torch.no_grad()
 def _rate(chart: Chart, greatest: float) -> Tensor | None:
-    """Log weight by unit of length, shape ``(B,)``; None if cells stay in range without."""
-    known = [cells[_PROBE] for cells in chart.cells.values() if _PROBE in cells]
-    rate = torch.stack([x.flatten(0, -2).amax(0).log() / _PROBE for x in known]).amax(0)
-    rate = torch.where(rate.isfinite(), rate, 0.0)
-    return rate if float(rate.abs().amax()) * chart.tables.n > greatest / 2 else None
+    """Log weight by unit of length, shape ``(B,)``; None if cells stay in range without.
+
+    From the greatest cell of the greatest width up to that of the probe that the sentence has.
+    """
+    tables, first = chart.tables, chart.program.first
+    rate = torch.zeros(tables.batch, dtype=tables.dtype, device=tables.device)
+    for w in (1, 2, 4, _PROBE):
+        for name, known in chart.cells.items():
+            if w in known:
+                end = torch.arange(known[w].shape[-2], device=tables.device)[:, None] + w
+                end = end + (first if chart.program.arity[name] == 2 else 0)
+                cells = torch.where(end <= tables.lengths, known[w], 0.0).flatten(0, -2).amax(0)
+                found = cells.log() / w
+                rate = torch.where(found.isfinite(), found, rate)
+    return rate if bool((rate.abs() * tables.lengths).amax() > greatest / 2) else None
 
 
 @torch.no_grad()

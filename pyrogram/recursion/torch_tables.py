@@ -3,7 +3,7 @@
 """Weights, words and lists of sentences in torch, read at many indices at once.
 
 Numbers have the batch last. A weight that is read on a grid of positions has the shape ``(*grid, *symbols, B)``, or 1
-for B where all sentences share it. What a sentence must not read, beyond its end, is 0 and has no gradient.
+for B where all sentences share it. What a sentence must not read, beyond its end, is -inf and has no gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Tables:
     sizes: dict[str, int]
     lists: dict[str, Tensor]
     n: int
-    batch: int  # of the chart: 1 if all sentences have the same weights and no words, else B
     dtype: torch.dtype
     grids: dict[Any, Any]  # positions of cells, for all calls with this n
 
@@ -62,12 +61,14 @@ class Tables:
         if made:
             dtype = next(iter(made.values())).dtype
         real = {name: w.clamp_min(0) for name, w in words.items()}
-        own = bool(words) or any(table.shape[-1] > 1 for table in made.values())
-        batch = len(lengths) if own else 1
         if torch.compiler.is_compiling():
             grids = {}
         grids = grids.setdefault((n, lengths.device), {})
-        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, batch, dtype, grids)
+        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype, grids)
+
+    @property
+    def batch(self) -> int:
+        return len(self.lengths)
 
     @property
     def device(self) -> torch.device:
@@ -197,7 +198,7 @@ def _dims(env: Env) -> int:
 
 
 def _within_sentences(table: Tensor, arity: int, lengths: Tensor) -> Tensor:
-    """Zeros beyond the ends of sentences, in tables that are not shared."""
+    """Nothing is possible beyond the ends of sentences, in tables that are not shared."""
     if table.shape[0] == 1 and len(lengths) > 1:
         return table
     place = torch.arange(table.shape[1], device=table.device)
@@ -205,4 +206,4 @@ def _within_sentences(table: Tensor, arity: int, lengths: Tensor) -> Tensor:
     for axis in range(arity):
         mask = real.reshape(len(lengths), *(-1 if a == axis else 1 for a in range(table.dim() - 1)))
         inside = mask if axis == 0 else inside & mask
-    return torch.where(inside, table, 0.0)
+    return torch.where(inside, table, -torch.inf)
