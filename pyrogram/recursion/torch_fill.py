@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from .cells import names_in
 from .language import Variable, Word
 from .torch_chart import Chart, between
 from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
@@ -143,10 +144,13 @@ class Filler:
         if plan.gauge and self.rate is not None:
             parts.append((self._factor_of_rate(plan.gauge), ()))
         if not parts:
-            parts.append((torch.full((1, 1), self.semiring.one, dtype=self.tables.dtype, device=self.tables.device), ()))
+            parts.append(self._one(1, 1))
         value = self.semiring.contraction(parts, plan.wanted, plan.num_kept, 0)
         inside = self.tables.holds(plan.conditions, self._positions(w)) if plan.conditions else None
         return value if inside is None else torch.where(inside, value, self.semiring.zero)
+
+    def _one(self, *shape: int) -> Part:
+        return torch.full(shape, self.semiring.one, dtype=self.tables.dtype, device=self.tables.device), ()
 
     def _is_one(self, f: Factor, w: int) -> bool:
         if not f.ref.is_item or f.places is None or len(f.places) != 2:
@@ -193,7 +197,7 @@ class Filler:
             self._stacked_sums(group, w)
         elif group[0].sliced:
             x = group[0]
-            parts = [(self._factor(f, w, x), f.variables) for f in x.factors]
+            parts = [(self._factor(f, w, x), f.variables) for f in x.factors] or [self._one(high - low + 1, 1, 1)]
             self._sums[x.number] = self._contraction(x, parts)
         else:
             self._sums[group[0].number] = self._sum_on_grid(group[0], w)
@@ -246,7 +250,7 @@ class Filler:
 
     def _weight(self, f: Factor, of: Sum | None) -> Sequence[Tensor]:
         """A weight for each width, read once for all."""
-        if not f.ref.positions and not any(isinstance(x, Word) for x in f.ref.symbols):
+        if not names_in(f.ref):
             return [self.semiring.weight(self.tables.weight(f.ref, {})).movedim(0, -2)] * len(self.widths)
         env, shapes = self._grid(of if f.looped else None)
         parts = self.semiring.weight(self.tables.weight(f.ref, env)).split([k * m for k, m in shapes])
@@ -304,6 +308,7 @@ class Filler:
         for f in x.factors:
             value = self.chart.read(f.ref, env) if f.ref.is_item else self.semiring.weight(t.weight(f.ref, env))
             parts.append((value.movedim(lead, -2), f.variables))
+        parts = parts or [self._one(*(1,) * (lead + 2))]
         inside = t.holds(x.bounds, env) if lead else None
         if inside is not None:
             value, variables = parts[0]

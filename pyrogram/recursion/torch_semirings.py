@@ -132,7 +132,10 @@ def _contraction(values: list[Tensor], axes: list[list[object]], out: list[objec
             a = a.T if x[0] in shared else a
             b = b if y[0] in shared else b.T
             rest = [next(z for z in names if z not in shared) for names in (x, y)]
-            return a @ b if rest == out else (a @ b).T
+            if rest == out:
+                return a @ b
+            if rest == out[::-1]:
+                return (a @ b).T
     letters = dict(zip(dict.fromkeys(z for names in axes for z in names), ascii_letters, strict=False))
     terms = ",".join("".join(letters[z] for z in names) for names in axes)
     return torch.einsum(f"{terms}->{''.join(letters[z] for z in out)}", *values)

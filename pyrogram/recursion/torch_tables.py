@@ -46,8 +46,8 @@ class Tables:
         lists: Mapping[str, Tensor],
         grids: dict[Any, Any],
     ) -> Tables:
-        used = {name: cells.arity[name] for name, t in cells.recursion.tables.items() if not t.is_item}
-        n = max([1, *(w.shape[-1] for w in words.values())])
+        used = {name: cells.arity[name] for name, t in cells.recursion.tables.items() if not t.is_item and name in cells.arity}
+        n = max([0, *(w.shape[-1] for w in words.values())])
         made: dict[str, Tensor] = {}
         for name, arity in used.items():
             table = weights[name]
@@ -57,6 +57,7 @@ class Tables:
                 n = table.shape[1] - 1
                 table = _within_sentences(table, arity, lengths)
             made[name] = table.movedim(0, -1)
+        n = n or int(lengths.max())
         dtype = torch.get_default_dtype()
         if made:
             dtype = next(iter(made.values())).dtype

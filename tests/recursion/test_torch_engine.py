@@ -117,7 +117,7 @@ def test_one_table_for_all_sentences_needs_no_batch(page: Page) -> None:
 @pytest.mark.parametrize("make", CORNERS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("shared", [False, True])
 def test_corners_of_the_language(make: Callable[[Any], None], shared: bool, values: str) -> None:
-    page = Page(make.__name__, recursion(make), dict(S=3, T=2))
+    page = Page(make.__name__, recursion(make), dict(U=3), dict(above=[1, 2, 2], below=[0, 0, 1]))
     given, truth = drawn(page, shared=shared)
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
 
