@@ -300,3 +300,19 @@ def test_a_tiny_cell_is_not_lost(trusted: list[bool]) -> None:
     check(made(page)[1], given, [truth[0].log_z], expected_counts(given, truth))
     assert truth[0].log_z == 0.0
     assert trusted == [False]
+
+
+def test_a_tiny_weight_beside_a_great_one(trusted: list[bool]) -> None:
+    """exp(-742) has four bits: times exp(706) it would be in range, and wrong."""
+
+    @recursion
+    def one_derivation(p: Any) -> None:
+        X, Z = p.items("X Z")
+        a, b = p.weights("a b")
+        X[1] += a[1] * b[1]
+        Z[()] += X[1]
+
+    tables = dict(a=torch.full((1, 2), -742.3), b=torch.full((1, 2), 706.0))
+    found = TorchEngine(one_derivation()).log_partition(tables, torch.tensor([1]))
+    torch.testing.assert_close(found, torch.tensor([-36.3]), rtol=0.0, atol=1e-12)
+    assert trusted == [False]
