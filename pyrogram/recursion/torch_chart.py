@@ -63,7 +63,9 @@ class Chart:
         return *self._sizes[item], left_ends, self.tables.batch
 
     def put(self, item: str, width: int, cells: Tensor) -> None:
-        self.cells.setdefault(item, {})[width] = cells
+        if width in self.cells.setdefault(item, {}):  # more rows of a list: tables have old values
+            self._grown.clear()
+        self.cells[item][width] = cells
         self._flat.pop(item, None)
 
     def get(self, item: str, width: int) -> Tensor:

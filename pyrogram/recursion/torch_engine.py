@@ -38,6 +38,7 @@ class TorchEngine:
         self._usual = [plan(self.cells, cell, cell.heads) for cell in self.cells.classes]
         self._grids: dict[Any, Any] = {}
         self._staged: dict[str, tuple[list[ClassPlan], dict[str, list[int]]]] = {}
+        self._follows_lists = any(own_row(self.cells, c, head) for c in self.cells.classes for head in c.heads)
         self._spans_read_points = any(
             f.is_item and len(f.positions) == 1
             for cell in self.cells.of("span")
@@ -98,6 +99,8 @@ class TorchEngine:
                 for name, w in weights.items()
             }
             log_z = self.log_partition(leaves, lengths, words, sizes, lists)
+            if not log_z.requires_grad:  # it depends on no weight
+                return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
             found = torch.autograd.grad(
                 log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
             )
@@ -117,24 +120,25 @@ class TorchEngine:
         if isinstance(semiring, Logarithms) and not self._spans_read_points:
             found = numbers.log_partition(plans, tables)
             if found is not None:
-                return found.expand(len(lengths))
+                return found
         chart = Chart(tables, semiring)
         if self._spans_read_points:
             chart = fill_point_by_point(chart, plans)
         else:
             fill(chart, plans)
-        return chart.get(self.cells.goal, 0)[0].expand(len(lengths))
+        found = chart.get(self.cells.goal, 0)[0]
+        return found.masked_fill(found.detach() == -torch.inf, -torch.inf)  # which has no gradient
 
     def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
         """The plans of all classes, and the lists with those of stages of rows."""
-        if not any(own_row(head) for cell in self.cells.classes for head in cell.heads):
+        if not self._follows_lists:
             return self._usual, lists
         rows = {name: column.tolist() for name, column in lists.items()}
         key = str(rows)
         if key not in self._staged:
             found, more = [], {}
             for cell in self.cells.classes:
-                heads, new = in_stages(cell.heads, rows)
+                heads, new = in_stages(self.cells, cell, rows)
                 found.append(plan(self.cells, cell, heads))
                 more |= new
             self._staged[key] = found, more

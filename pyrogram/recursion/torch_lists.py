@@ -9,26 +9,29 @@ After: one such head for rows 0 and 2 less what waits for others, and so on, eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .cells import Head, Inner, Term
+from .cells import CellClass, Cells, Head, Inner, Term, _may_be_here
 from .language import Entry, InvalidRecursion, Ref, Variable
 
 
-def in_stages(heads: Sequence[Head], lists: Mapping[str, list[int]]) -> tuple[list[Head], dict[str, list[int]]]:
+def in_stages(
+    cells: Cells, cell: CellClass, lists: Mapping[str, list[int]]
+) -> tuple[list[Head], dict[str, list[int]]]:
     """Rows of a list that read their own cell, one head for each stage: a stage reads what those before it give.
 
     :returns: the heads, and new lists of rows that they speak of.
     """
     found: list[Head] = []
     more: dict[str, list[int]] = {}
-    for head in heads:
-        row = own_row(head)
-        if row is None:
+    for head in cell.heads:
+        own = list(_own_factors(cells, cell, head))
+        if not own:
             found.append(head)
             continue
-        for stage, rows in enumerate(_stages(head, lists)):
+        row = own[0][0]
+        for stage, rows in enumerate(_stages(head, row, [f for _, f in own], lists)):
             name = f"{row.name}:{head.ref}:{stage}"
             more |= {f"{column}:{name}": [x[r] for r in rows] for column, x in lists.items() if len(x) > max(rows)}
             more[name] = rows
@@ -36,41 +39,45 @@ def in_stages(heads: Sequence[Head], lists: Mapping[str, list[int]]) -> tuple[li
     return found, more
 
 
-def own_row(head: Head) -> Variable | None:
+def own_row(cells: Cells, cell: CellClass, head: Head) -> Variable | None:
     """The row of a list that gives the order within a cell: X[i, j, D[u]] += unary[u] * X[i, j, E[u]]."""
+    return next((row for row, _ in _own_factors(cells, cell, head)), None)
+
+
+def _own_factors(cells: Cells, cell: CellClass, head: Head) -> Iterator[tuple[Variable, Ref]]:
+    """Items that rows of a list read in the cell that they add to."""
     rows = {x.row for x in head.ref.symbols if isinstance(x, Entry)}
     for term in head.terms:
         for f in term.all_factors:
-            shared = rows & {x.row for x in f.symbols if isinstance(x, Entry)}
-            if f.table == head.ref.table and shared:
-                return shared.pop()
-    return None
+            shared = [x.row for x in f.symbols if isinstance(x, Entry) and x.row in rows]
+            if f.table == head.ref.table and shared and _may_be_here(cell, term.rule, f, cells.first, cells.domains):
+                yield shared[0], f
 
 
-def _stages(head: Head, lists: Mapping[str, list[int]]) -> list[list[int]]:
+def _stages(head: Head, row: Variable, own: Sequence[Ref], lists: Mapping[str, list[int]]) -> list[list[int]]:
     """Rows in groups: each after all that make what it reads.
 
     :raises InvalidRecursion: if a row needs itself.
     """
-    row = own_row(head)
-    assert row is not None
-    own = next(f for t in head.terms for f in t.all_factors if f.table == head.ref.table)
     pairs = [
-        (lists[x.column], lists[y.column])
-        for x, y in zip(head.ref.symbols, own.symbols, strict=True)
-        if isinstance(x, Entry) and isinstance(y, Entry)
+        [(lists[x.column], lists[y.column]) for x, y in zip(head.ref.symbols, f.symbols, strict=True) if _has(x, y, row)]
+        for f in own
     ]
-    made = [tuple(x[r] for x, _ in pairs) for r in range(len(pairs[0][0]))]
-    read = [tuple(y[r] for _, y in pairs) for r in range(len(made))]
-    left, stages = set(range(len(made))), []
+    left = set(range(len(pairs[0][0][0])))
+    stages = []
     while left:
-        waiting = {made[r] for r in left}
-        stage = [r for r in sorted(left) if read[r] not in waiting]
+        made = [{tuple(x[r] for x, _ in pair) for r in left} for pair in pairs]
+        stage = [r for r in sorted(left) if all(tuple(y[r] for _, y in p) not in m for p, m in zip(pairs, made, strict=True))]
         if not stage:
-            raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself by way of other rows")
+            raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself, by way of others or not")
         stages.append(stage)
         left -= set(stage)
     return stages
+
+
+def _has(x: object, y: object, row: Variable) -> bool:
+    """Whether two symbols are entries of one row."""
+    return isinstance(x, Entry) and isinstance(y, Entry) and x.row == y.row == row
 
 
 def _restricted(head: Head, row: Variable, name: str, count: int) -> Head:

@@ -72,7 +72,7 @@ class Sum:
 
     def range(self, w: int) -> tuple[int, int]:
         """The first and the last summed position, from i; (0, 0) for a sum over symbols alone."""
-        if not self.low:
+        if not self.sliced or not self.low:
             return 0, 0
         if len(self.low) == len(self.high) == 1:
             return self.low[0].at(w), self.high[0].at(w)
@@ -159,7 +159,7 @@ def plan(cells: Cells, cell: CellClass, heads: Sequence[Head]) -> ClassPlan:
     sums: dict[Inner, tuple[Sum, int]] = {}
     levels: list[Level] = []
     level_of: dict[str, int] = {}
-    for name, group in _by_table(heads):
+    for name, group in _by_table(cells, cell, heads):
         made = [HeadPlan(h.ref.symbols, _plain(h), []) for h in group]
         level = 0
         for head, head_plan in zip(group, made, strict=True):
@@ -184,15 +184,15 @@ def plan(cells: Cells, cell: CellClass, heads: Sequence[Head]) -> ClassPlan:
     return ClassPlan(cells, cell, levels)
 
 
-def _by_table(heads: Sequence[Head]) -> list[tuple[str, list[Head]]]:
+def _by_table(cells: Cells, cell: CellClass, heads: Sequence[Head]) -> list[tuple[str, list[Head]]]:
     """Heads of one table together; those that read their own table, each for itself, after them."""
     tables = dict.fromkeys(h.ref.table for h in heads)
     found: list[tuple[str, list[Head]]] = []
     for name in tables:
         own = [h for h in heads if h.ref.table == name]
-        plain = [h for h in own if own_row(h) is None]
+        plain = [h for h in own if own_row(cells, cell, h) is None]
         found += [(name, plain)] if plain else []
-        found += [(name, [h]) for h in own if own_row(h) is not None]
+        found += [(name, [h]) for h in own if own_row(cells, cell, h) is not None]
     return found
 
 

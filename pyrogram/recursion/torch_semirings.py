@@ -114,9 +114,9 @@ class Numbers(Semiring):
         axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
         extents: dict[object, int] = {}
         for names, (value, _) in zip(axes, parts, strict=True):
-            extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n > 1}
-        short = [[x for x, n in zip(names, value.shape, strict=True) if n > 1] for names, (value, _) in zip(axes, parts, strict=True)]
-        values = [value.reshape([n for n in value.shape if n > 1]) for value, _ in parts]
+            extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
+        short = [[x for x, n in zip(names, value.shape, strict=True) if n != 1] for names, (value, _) in zip(axes, parts, strict=True)]
+        values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
         out = [*wanted[:kept], "left", "B"]
         kept_axes = [x for x in out if x in extents]
         found = _contraction(values, short, kept_axes)
