@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .bounds import Bounds
+from .bounds import UNBOUNDED, Bounds
 from .cells import CellClass, Cells, Head, Inner, Kind, Loop, Term, names_in
-from .domains import N, ZERO, constraints
+from .domains import ZERO, N
 from .language import Bound, Position, Ref, Variable, Word
 from .torch_lists import own_row
 from .torch_tables import variables_of
@@ -227,12 +227,11 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
             [place(x, cell.kind, ()) for loop in inner.loops for x in getattr(loop, side)] for side in ("low", "high")
         )
         sliced = len(inner.loops) <= 1 and None not in low + high and all(f.places is not None for f in factors)
-        _, bounds = _conditions(cells, cell, term, [loop.name for loop in inner.loops])
         wanted = (*inner.free, *inner.symbols)
-        found = Sum(inner, factors, sliced, wanted, _known(low), _known(high), bounds)
+        found = Sum(inner, factors, sliced, wanted, _known(low), _known(high), _of_loops(inner.loops))
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
-    widths, conditions = _conditions(cells, cell, term, ())
+    widths, conditions = _conditions(cells, cell, term)
     return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(cell, head, term))
 
 
@@ -266,27 +265,36 @@ def place(x: Position, kind: Kind, loops: Sequence[str]) -> Place | None:
     return None
 
 
-def _conditions(
-    cells: Cells, cell: CellClass, term: Term, loops: Sequence[str]
-) -> tuple[tuple[int, int], list[Bound]]:
-    """What a rule asks of positions beyond what holds for all cells of the class.
-
-    :returns: the least and the greatest width, and bounds on the positions of the cell and of loops.
-    """
-    here = list(cell.positions)
-    usual = [*(ZERO + 1 <= N).bounds]
-    for a, b in zip([ZERO + cells.first, *here], [*here, N], strict=True):
-        usual += (a <= b).bounds
-    names = [*(x.name for x in here), *loops]
-    given = Bounds([*term.rule.positions, *names], constraints(term.rule, cells.first, cells.domains) or [])
-    limits = 0, 0
+def _conditions(cells: Cells, cell: CellClass, term: Term) -> tuple[tuple[int, int], list[Bound]]:
+    """The least and the greatest width of a term, and what its guard asks of the cell's positions beyond that."""
+    other = I if cell.kind == "span" else ZERO
+    least, greatest = cell.least, UNBOUNDED if cell.width is None else cell.width
+    known = [*(ZERO + 1 <= N).bounds]
+    for x in cell.positions:
+        known += [*(ZERO + cells.first <= x).bounds, *(x <= N).bounds]
     if cell.kind != "goal":
-        other = I if cell.kind == "span" else ZERO
-        limits = given.least(J, other), given.most(J, other)
-        usual += [*(other + limits[0] <= J).bounds, *(J <= other + limits[1]).bounds]
-    implied = Bounds(names, usual)
-    pairs = [(Position(x), Position(y)) for x in ("", "n", *names) for y in ("", "n", *names)]
-    return limits, [Bound(x.name, y.name, given.most(x, y)) for x, y in pairs if given.most(x, y) < implied.most(x, y)]
+        for b in term.guard:
+            if (b.x, b.y) == (other.name, "j"):
+                least = max(least, -b.most)
+            if (b.x, b.y) == ("j", other.name):
+                greatest = min(greatest, b.most)
+        known += [*(other + least <= J).bounds, *(J <= other + greatest).bounds]
+    names = [x.name for x in cell.positions]
+    left: list[Bound] = []
+    for b in term.guard:
+        if Bounds(names, [*known, *left]).most(Position(b.x), Position(b.y)) > b.most:
+            left.append(b)
+    return (least, greatest), left
+
+
+def _of_loops(loops: Sequence[Loop]) -> list[Bound]:
+    """What holds for summed positions."""
+    found: list[Bound] = []
+    for loop in loops:
+        x = Position(loop.name)
+        found += [b for low in loop.low for b in (low <= x).bounds]
+        found += [b for high in loop.high for b in (x <= high).bounds]
+    return found
 
 
 def _gauge(cell: CellClass, head: Head, term: Term) -> int | None:
