@@ -31,12 +31,14 @@ class Chart:
     :param tables: what the chart is filled from.
     :param semiring: of its values.
     :param ones: items and widths whose cells are all one.
+    :param empty: and those without any rule.
     """
 
     tables: Tables
     semiring: Semiring
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     ones: set[tuple[str, int]] = field(default_factory=set)
+    empty: set[tuple[str, int]] = field(default_factory=set)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
     _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _flat: dict[str, Tensor] = field(default_factory=dict)

@@ -103,6 +103,8 @@ class Filler:
                         value = self._term(term, w)
                         if value is not None:
                             parts.append(self._dense(table, head, value, w))
+                if not parts:
+                    self.chart.empty.add((table, w))
                 found[table] = parts or [self.chart.full(table, w)]
                 terms = [term for head in heads for term in head.terms]
                 if len(terms) == 1 and terms[0].is_one:

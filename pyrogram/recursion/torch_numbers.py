@@ -97,7 +97,8 @@ def _is_trusted(chart: Chart, greatest: float) -> bool:
     if tables.weights and not bool((torch.stack([w.amax() for w in tables.weights.values()]) <= greatest).all()):
         return False
     most = math.exp(greatest)
-    cells = [(name, w, cell) for name, known in chart.cells.items() for w, cell in known.items()]
+    known = [(name, w, cell) for name, each in chart.cells.items() for w, cell in each.items()]
+    cells = [x for x in known if x[:2] not in chart.empty]
     flat = torch.cat([cell.reshape(-1, cell.shape[-1]) for _, _, cell in cells])
     key = "ends", tuple(sorted(tables.sizes.items()))
     if key not in tables.grids:
