@@ -55,7 +55,9 @@ class Chart:
 
     def full(self, item: str, width: int) -> Tensor:
         """Cells of one width, without proof."""
-        return torch.full(self.shape(item, width), self.semiring.zero, dtype=self.tables.dtype, device=self.tables.device)
+        return torch.full(
+            self.shape(item, width), self.semiring.zero, dtype=self.tables.dtype, device=self.tables.device
+        )
 
     def shape(self, item: str, width: int) -> tuple[int, ...]:
         """Of the cells of one width."""

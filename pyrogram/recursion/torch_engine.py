@@ -136,7 +136,8 @@ class TorchEngine:
         rows = {name: column.tolist() for name, column in lists.items()}
         key = str(rows)
         if key not in self._staged:
-            found, more = [], {}
+            found: list[ClassPlan] = []
+            more: dict[str, list[int]] = {}
             for cell in self.cells.classes:
                 heads, new = in_stages(self.cells, cell, rows)
                 found.append(plan(self.cells, cell, heads))

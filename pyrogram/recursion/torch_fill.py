@@ -14,7 +14,7 @@ from .cells import names_in
 from .language import Variable, Word
 from .torch_chart import Chart, between
 from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
-from .torch_semirings import Part, Semiring
+from .torch_semirings import Part
 from .torch_tables import Env, align, variables_of
 
 _START = Place("i", 0)
@@ -114,11 +114,11 @@ class Filler:
 
     def _added(self, found: Mapping[str, list[Tensor]]) -> dict[str, Tensor]:
         """The sums of the terms of each table, those of alike tables at once."""
-        alike: dict[object, list[str]] = {}
+        alike: dict[tuple[int, torch.Size], list[str]] = {}
         for table, parts in found.items():
             alike.setdefault((len(parts), parts[0].shape), []).append(table)
         made: dict[str, Tensor] = {}
-        for (count, shape), tables in alike.items():  # type: ignore[misc]
+        for (count, shape), tables in alike.items():
             if count == 1:
                 made |= {table: found[table][0] for table in tables}
             elif len(tables) == 1:
@@ -180,8 +180,8 @@ class Filler:
                 word = t.word(x, self._positions(w))
                 own = torch.arange(sizes[a], device=t.device)[:, None, None] == word
                 value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, self.semiring.zero)
-                symbols[a] = Variable(f"{a}:{x}", sizes[a])
-                variables = (symbols[a], *variables)
+                symbols[a] = extra = Variable(f"{a}:{x}", sizes[a])
+                variables = (extra, *variables)
         value = align(value, variables, variables_of(symbols))
         extents = [t.size(v.size) for v in variables_of(symbols)]
         owner = t.flat_symbols(sizes, symbols).flatten()

@@ -16,9 +16,7 @@ from .cells import CellClass, Cells, Head, Inner, Term, _may_be_here
 from .language import Entry, InvalidRecursion, Ref, Variable
 
 
-def in_stages(
-    cells: Cells, cell: CellClass, lists: Mapping[str, list[int]]
-) -> tuple[list[Head], dict[str, list[int]]]:
+def in_stages(cells: Cells, cell: CellClass, lists: Mapping[str, list[int]]) -> tuple[list[Head], dict[str, list[int]]]:
     """Rows of a list that read their own cell, one head for each stage: a stage reads what those before it give.
 
     :returns: the heads, and new lists of rows that they speak of.
@@ -60,14 +58,20 @@ def _stages(head: Head, row: Variable, own: Sequence[Ref], lists: Mapping[str, l
     :raises InvalidRecursion: if a row needs itself.
     """
     pairs = [
-        [(lists[x.column], lists[y.column]) for x, y in zip(head.ref.symbols, f.symbols, strict=True) if _has(x, y, row)]
+        [
+            (lists[x.column], lists[y.column])
+            for x, y in zip(head.ref.symbols, f.symbols, strict=True)
+            if _has(x, y, row)
+        ]
         for f in own
     ]
     left = set(range(len(pairs[0][0][0])))
     stages = []
     while left:
         made = [{tuple(x[r] for x, _ in pair) for r in left} for pair in pairs]
-        stage = [r for r in sorted(left) if all(tuple(y[r] for _, y in p) not in m for p, m in zip(pairs, made, strict=True))]
+        stage = [
+            r for r in sorted(left) if all(tuple(y[r] for _, y in p) not in m for p, m in zip(pairs, made, strict=True))
+        ]
         if not stage:
             raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself, by way of others or not")
         stages.append(stage)

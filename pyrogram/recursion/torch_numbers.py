@@ -29,10 +29,10 @@ _PROBE = 8  # the width at which the rate is estimated
 def log_partition(plans: Sequence[ClassPlan], tables: Tables) -> Tensor | None:
     """Log Z, or None if it cannot be trusted: numbers are looked at, which torch's transforms forbid.
 
-    It can be trusted if all cells within the sentences are within 2^-E .. 2^E and no weight is above 2^E, with p E <= 800
-    for rules of p factors, the rate being one. Then nothing overflows, and what underflows, on its way into a cell, errs
-    by 2^-1074 times factors that are together less than 2^800 times the cell. The derivative of log Z by a cell is at
-    most one over the cell, so the same holds for gradients. float32 has no such range.
+    It can be trusted if all cells within the sentences are within 2^-E .. 2^E and no weight is above 2^E, with
+    p E <= 800 for rules of p factors, the rate being one. Then nothing overflows, and what underflows on its way into a
+    cell errs by 2^-1074 times factors that are together less than 2^800 times the cell. The derivative of log Z by a
+    cell is at most one over the cell, so the same holds for gradients. float32 has no such range.
     """
     inputs = [*tables.weights.values(), *tables.words.values(), tables.lengths]
     if tables.dtype != torch.float64 or any(map(is_traced, inputs)):

@@ -232,7 +232,9 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
     widths, conditions = _conditions(cells, cell, term)
-    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(cell, head, term))
+    return TermPlan(
+        found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(cell, head, term)
+    )
 
 
 def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:

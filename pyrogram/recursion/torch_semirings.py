@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Semirings for charts in torch: logarithms, the greatest, and plain numbers, which are fastest where they are in range."""
+"""Semirings for charts in torch: logarithms, the greatest, and plain numbers, the fastest where they are in range."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ class Numbers(Semiring):
         extents: dict[object, int] = {}
         for names, (value, _) in zip(axes, parts, strict=True):
             extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
-        short = [[x for x, n in zip(names, value.shape, strict=True) if n != 1] for names, (value, _) in zip(axes, parts, strict=True)]
+        short = [
+            [x for x, n in zip(names, value.shape, strict=True) if n != 1]
+            for names, (value, _) in zip(axes, parts, strict=True)
+        ]
         values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
         out = [*wanted[:kept], "left", "B"]
         kept_axes = [x for x in out if x in extents]

@@ -46,7 +46,11 @@ class Tables:
         lists: Mapping[str, Tensor],
         grids: dict[Any, Any],
     ) -> Tables:
-        used = {name: cells.arity[name] for name, t in cells.recursion.tables.items() if not t.is_item and name in cells.arity}
+        used = {
+            name: cells.arity[name]
+            for name, t in cells.recursion.tables.items()
+            if not t.is_item and name in cells.arity
+        }
         n = max([0, *(w.shape[-1] for w in words.values())])
         made: dict[str, Tensor] = {}
         for name, arity in used.items():
@@ -202,9 +206,8 @@ def _within_sentences(table: Tensor, arity: int, lengths: Tensor) -> Tensor:
     """Nothing is possible beyond the ends of sentences, in tables that are not shared."""
     if table.shape[0] == 1 and len(lengths) > 1:
         return table
-    place = torch.arange(table.shape[1], device=table.device)
-    real = place <= lengths[:, None]
+    real = torch.arange(table.shape[1], device=table.device) <= lengths[:, None]
+    inside = torch.ones((), dtype=torch.bool, device=table.device)
     for axis in range(arity):
-        mask = real.reshape(len(lengths), *(-1 if a == axis else 1 for a in range(table.dim() - 1)))
-        inside = mask if axis == 0 else inside & mask
+        inside = inside & real.reshape(len(lengths), *(-1 if a == axis else 1 for a in range(table.dim() - 1)))
     return torch.where(inside, table, -torch.inf)

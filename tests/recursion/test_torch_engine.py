@@ -268,9 +268,7 @@ def in_both(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tupl
 
 @pytest.mark.parametrize("shift", [-30.0, -8.0, 0.0, 8.0])
 @pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
-def test_long_sentences_stay_in_range(
-    make: Callable[[], Recursion], shift: float, trusted: list[bool]
-) -> None:
+def test_long_sentences_stay_in_range(make: Callable[[], Recursion], shift: float, trusted: list[bool]) -> None:
     page = Page(make.__name__, make, dict(K=4, W=5, S=3), vocabulary=5)
     engine, n = TorchEngine(make()), 30
     given = random_sentences(page, make(), [n, 7, n - 4], np.random.default_rng(2), shared=False)
