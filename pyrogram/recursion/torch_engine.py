@@ -57,8 +57,8 @@ class TorchEngine:
     ) -> Tensor:
         """Log Z of sentences, shape ``(B,)``; -inf, with derivatives zero, where there is no derivation.
 
-        :param weights: log weights by table: ``(B, *axes)``, or ``(1, *axes)`` or ``(*axes)`` for all sentences; axes of
-            positions, 0 .. n for the longest sentence, come first, then those of symbols. One dtype.
+        :param weights: log weights by table: ``(B, *axes)``, or ``(1, *axes)`` or ``(*axes)`` for all sentences; axes
+            of positions, 0 .. n for the longest sentence, come first, then those of symbols. One dtype.
         :param lengths: numbers of words, shape ``(B,)``.
         :param words: by name, shape ``(B, n)``, anything negative in the padding.
         :param sizes: numbers of symbols, by the names of sizes.
