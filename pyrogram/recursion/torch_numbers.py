@@ -79,7 +79,7 @@ def _rate(chart: Chart, greatest: float) -> Tensor | None:
             if low in known and high in known:
                 slope = (_greatest(chart, name, high) - _greatest(chart, name, low)) / (high - low)
                 rate = torch.where(slope.isfinite(), slope, rate)
-    return rate if bool((rate.abs() * tables.lengths).amax() > greatest / 2) else None
+    return rate if bool((rate.abs() * tables.lengths).amax() > 0.8 * greatest) else None
 
 
 def _greatest(chart: Chart, item: str, w: int) -> Tensor:
