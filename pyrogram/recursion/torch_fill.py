@@ -82,7 +82,8 @@ class Filler:
 
     def __init__(self, chart: Chart, plan: ClassPlan, widths: Sequence[int], rate: Tensor | None) -> None:
         self.semiring, self.chart, self.tables = chart.semiring, chart, chart.tables
-        self.rate, self._rates = rate, dict[int, Tensor]()
+        self.rate = rate
+        self._rates: dict[int, Tensor] = {}
         self.plan, self.widths = plan, widths
         self.kind, self.first = plan.cell.kind, plan.cells.first
         self._weights: dict[int, Sequence[Tensor]] = {}  # by factor: one for each width
