@@ -1,0 +1,148 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A recursion in torch: any device, any floating dtype, any number of derivatives, and torch's transforms.
+
+Cells are logarithms. All cells of one width of all sentences are filled at once, with all their splits at once: a sum
+over k is one product of two tables (see :mod:`.torch_chart`) and one log-sum-exp. Sums of one cell that have equally
+many splits are stacked. A term that fits none of this is read on a grid of all its positions and masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import torch_numbers as numbers
+from .cells import lower
+from .language import Recursion
+from .torch_chart import Chart
+from .torch_fill import fill, fill_point_by_point
+from .torch_lists import in_stages, own_row
+from .torch_plan import ClassPlan, plan
+from .torch_semirings import Greatest, Logarithms, Semiring
+from .torch_tables import Tables
+
+
+class TorchEngine:
+    """A recursion in torch.
+
+    :param recursion: the rules.
+    """
+
+    def __init__(self, recursion: Recursion) -> None:
+        self.recursion = recursion
+        self.cells = lower(recursion)
+        self._usual = [plan(self.cells, cell, cell.heads) for cell in self.cells.classes]
+        self._grids: dict[Any, Any] = {}
+        self._staged: dict[str, tuple[list[ClassPlan], dict[str, list[int]]]] = {}
+        self._follows_lists = any(own_row(self.cells, c, head) for c in self.cells.classes for head in c.heads)
+        self._spans_read_points = any(
+            f.is_item and len(f.positions) == 1
+            for cell in self.cells.of("span")
+            for head in cell.heads
+            for term in head.terms
+            for f in term.all_factors
+        )
+
+    def log_partition(
+        self,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Log Z of sentences, shape ``(B,)``; -inf, with derivatives zero, where there is no derivation.
+
+        :param weights: log weights by table: ``(B, *axes)``, or ``(1, *axes)`` or ``(*axes)`` for all sentences; axes
+            of positions, 0 .. n for the longest sentence, come first, then those of symbols. One dtype.
+        :param lengths: numbers of words, shape ``(B,)``.
+        :param words: by name, shape ``(B, n)``, anything negative in the padding.
+        :param sizes: numbers of symbols, by the names of sizes.
+        :param lists: columns of lists of rules, shape ``(rows,)``.
+        """
+        return self._run(Logarithms(), weights, lengths, words, sizes, lists)
+
+    def best(
+        self,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """The greatest log weight of a derivation, shape ``(B,)``; arguments as of :meth:`log_partition`.
+
+        The gradient counts the weights in a best derivation, if there is one only.
+        """
+        return self._run(Greatest(), weights, lengths, words, sizes, lists)
+
+    def marginals(
+        self,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Log Z and expected counts, in the shapes of the weights: summed over the sentences that share a table.
+
+        Differentiable if a weight requires a gradient.
+        """
+        keep = torch.is_grad_enabled() and any(w.requires_grad for w in weights.values())
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = {
+                name: w if keep and w.requires_grad else w.detach().clone().requires_grad_()
+                for name, w in weights.items()
+            }
+            log_z = self.log_partition(leaves, lengths, words, sizes, lists)
+            if not log_z.requires_grad:  # it depends on no weight
+                return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
+            found = torch.autograd.grad(
+                log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
+            )
+        return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
+
+    def _run(
+        self,
+        semiring: Semiring,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None,
+        sizes: Mapping[str, int] | None,
+        lists: Mapping[str, Tensor] | None,
+    ) -> Tensor:
+        plans, lists = self._plans(dict(lists or {}))
+        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
+        if isinstance(semiring, Logarithms) and not self._spans_read_points:
+            found = numbers.log_partition(plans, tables)
+            if found is not None:
+                return found
+        chart = Chart(tables, semiring)
+        if self._spans_read_points:
+            chart = fill_point_by_point(chart, plans)
+        else:
+            fill(chart, plans)
+        found = chart.get(self.cells.goal, 0)[0]
+        return found.masked_fill(found.detach() == -torch.inf, -torch.inf)  # which has no gradient
+
+    def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
+        """The plans of all classes, and the lists with those of stages of rows."""
+        if not self._follows_lists:
+            return self._usual, lists
+        rows = {name: column.tolist() for name, column in lists.items()}
+        key = str(rows)
+        if key not in self._staged:
+            found: list[ClassPlan] = []
+            more: dict[str, list[int]] = {}
+            for cell in self.cells.classes:
+                heads, new = in_stages(self.cells, cell, rows)
+                found.append(plan(self.cells, cell, heads))
+                more |= new
+            self._staged[key] = found, more
+        plans, more = self._staged[key]
+        device = next(iter(lists.values())).device
+        return plans, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}

@@ -1,0 +1,144 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Semirings for charts in torch: logarithms, the greatest, and plain numbers, the fastest where they are in range."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from string import ascii_letters
+
+import torch
+from torch import Tensor
+
+from .language import Variable
+from .torch_tables import align
+
+Part = tuple[Tensor, tuple[Variable, ...]]  # (*lead, *variables, left ends, B) and the variables
+
+
+class Semiring(ABC):
+    """What a chart asks for. Factors have equally many leading axes, a number that the caller knows."""
+
+    zero = -torch.inf
+    one = 0.0
+
+    def weight(self, log_weight: Tensor) -> Tensor:
+        """A weight from its logarithm."""
+        return log_weight
+
+    def times(self, a: Tensor, b: Tensor) -> Tensor:
+        """The product of two cells."""
+        return a + b
+
+    @abstractmethod
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The sum over some dimensions."""
+
+    @abstractmethod
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``."""
+
+    def product(self, parts: Sequence[Part], wanted: tuple[Variable, ...]) -> Tensor:
+        """A product of factors, (*lead, *wanted, left ends, B)."""
+        total: Tensor | None = None
+        for value, variables in parts:
+            value = align(value, variables, wanted)
+            total = value if total is None else self.times(total, value)
+        assert total is not None
+        return total
+
+    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        """A product, summed over its leading axes and over all but the first ``kept`` variables."""
+        value = self.product(parts, wanted)
+        dims = [*range(lead), *range(lead + kept, lead + len(wanted))]
+        return self.total(value, dims) if dims else value
+
+
+class Logarithms(Semiring):
+    """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN."""
+
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        if all(x.shape[d] == 1 for d in dims):
+            return x.squeeze(tuple(dims))
+        peak = x.detach().amax(tuple(dims), keepdim=True)
+        total = (x - peak.clamp_min(torch.finfo(x.dtype).min)).exp().sum(tuple(dims))
+        peak = peak.squeeze(tuple(dims))
+        return (total + (peak == -torch.inf)).log() + peak
+
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        fixed = x.detach()
+        nothing = fixed.new_full((count, *x.shape[1:]), -torch.inf)
+        index = owner.reshape(-1, *(1,) * (x.dim() - 1)).expand(x.shape)
+        peak = nothing.scatter_reduce(0, index, fixed, "amax")
+        powers = (x - peak.clamp_min(torch.finfo(x.dtype).min).index_select(0, owner)).exp()
+        total = torch.zeros_like(nothing).index_add(0, owner, powers)
+        return (total + (peak == -torch.inf)).log() + peak
+
+
+class Greatest(Semiring):
+    """The greatest. The gradient of nothing but -inf is 0."""
+
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        best = x.amax(tuple(dims))
+        return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
+
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        index = owner.reshape(-1, *(1,) * (x.dim() - 1)).expand(x.shape)
+        best = x.new_full((count, *x.shape[1:]), -torch.inf).scatter_reduce(0, index, x, "amax")
+        return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
+
+
+class Numbers(Semiring):
+    """Weights as they are: sums of products are contractions, without exponentials. The caller minds the range."""
+
+    zero = 0.0
+    one = 1.0
+
+    def weight(self, log_weight: Tensor) -> Tensor:
+        return log_weight.exp()
+
+    def times(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        return x.sum(tuple(dims))
+
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        return x.new_zeros(count, *x.shape[1:]).index_add(0, owner, x)
+
+    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        if len(parts) < 2 or not wanted or len(wanted) == kept:
+            return super().contraction(parts, wanted, kept, lead)
+        # Axes of extent 1 are left out, so that what is a product of matrices is one.
+        axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
+        extents: dict[object, int] = {}
+        for names, (value, _) in zip(axes, parts, strict=True):
+            extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
+        short = [
+            [x for x, n in zip(names, value.shape, strict=True) if n != 1]
+            for names, (value, _) in zip(axes, parts, strict=True)
+        ]
+        values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
+        out = [*wanted[:kept], "left", "B"]
+        kept_axes = [x for x in out if x in extents]
+        found = _contraction(values, short, kept_axes)
+        return found.reshape([extents.get(x, 1) for x in out])
+
+
+def _contraction(values: list[Tensor], axes: list[list[object]], out: list[object]) -> Tensor:
+    """Einstein's sum; a product of two matrices directly."""
+    if len(values) == 2 and len(axes[0]) == len(axes[1]) == 2:
+        (a, b), (x, y) = values, axes
+        shared = set(x) & set(y)
+        if len(shared) == 1 and not shared & set(out):
+            a = a.T if x[0] in shared else a
+            b = b if y[0] in shared else b.T
+            rest = [next(z for z in names if z not in shared) for names in (x, y)]
+            if rest == out:
+                return a @ b
+            if rest == out[::-1]:
+                return (a @ b).T
+    letters = dict(zip(dict.fromkeys(z for names in axes for z in names), ascii_letters, strict=False))
+    terms = ",".join("".join(letters[z] for z in names) for names in axes)
+    return torch.einsum(f"{terms}->{''.join(letters[z] for z in out)}", *values)

@@ -1,0 +1,316 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Recursions in torch against lists of all derivations, for every page: values, derivatives, transforms, corners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from enumeration import Listed, expected_counts, listed, random_sentences, summed
+from pages import PAGES, Page, dmv, hmm, pcfg, projective
+from random_recursions import random_recursions
+from test_corners import CORNERS
+from torch import Tensor
+
+from pyrogram.recursion import Recursion, recursion, torch_numbers
+from pyrogram.recursion.engine import Sentences
+from pyrogram.recursion.torch_engine import TorchEngine
+
+LENGTHS = [4, 1, 3, 2, 3]
+by_page = pytest.mark.parametrize("page", PAGES, ids=str)
+
+
+@pytest.fixture(params=["numbers", "logarithms"])
+def values(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What cells hold: plain numbers, where these can be trusted, or logarithms in any case."""
+    if request.param == "logarithms":
+        monkeypatch.setattr(torch_numbers, "log_partition", lambda plans, tables: None)
+    return str(request.param)
+
+
+_MADE: dict[str, tuple[Recursion, TorchEngine]] = {}
+
+
+def made(page: Page) -> tuple[Recursion, TorchEngine]:
+    """Of a page: the recursion and its engine."""
+    if page.name not in _MADE:
+        _MADE[page.name] = page.make(), TorchEngine(page.make())
+    return _MADE[page.name]
+
+
+def drawn(page: Page, lengths: list[int] = LENGTHS, **options: Any) -> tuple[Sentences, list[Listed]]:
+    given = random_sentences(page, made(page)[0], lengths, np.random.default_rng(1), **options)
+    return given, listed(page, made(page)[0], given)
+
+
+def arguments(given: Sentences) -> tuple[Tensor, dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
+    """All but weights, with -1 beyond the ends of sentences."""
+    words = {}
+    for name, table in given.words.items():
+        beyond = np.arange(table.shape[1]) >= given.lengths[:, None]
+        words[name] = torch.from_numpy(np.where(beyond, -1, table))
+    lists = {name: torch.from_numpy(column) for name, column in given.lists.items()}
+    return torch.from_numpy(given.lengths), words, dict(given.sizes), lists
+
+
+def tensors(given: Sentences, **options: Any) -> dict[str, Tensor]:
+    return {name: torch.tensor(table, **options) for name, table in given.weights.items()}
+
+
+def check(engine: TorchEngine, given: Sentences, log_z: Any, counts: dict[str, Any], atol: float = 1e-11) -> None:
+    found, marginals = engine.marginals(tensors(given), *arguments(given))
+    np.testing.assert_allclose(found, log_z, rtol=atol, atol=atol, err_msg=str(engine.recursion))
+    for name, table in counts.items():
+        np.testing.assert_allclose(marginals[name], table, atol=atol, err_msg=f"{name} in\n{engine.recursion}")
+
+
+# ---------------------------------------------------------------------- values and first derivatives
+
+
+@by_page
+@pytest.mark.parametrize("shared", [None, False, True])
+def test_log_z_and_counts_are_those_of_all_derivations(page: Page, shared: bool | None, values: str) -> None:
+    given, truth = drawn(page, shared=shared)
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
+@by_page
+def test_the_greatest_log_weight(page: Page) -> None:
+    given, truth = drawn(page)
+    weights = tensors(given, requires_grad=True)
+    best = made(page)[1].best(weights, *arguments(given))
+    found = [max(one.scores, default=-np.inf) for one in truth]
+    np.testing.assert_allclose(best.detach(), found, atol=1e-12)
+    gradients = torch.autograd.grad(best[best > -torch.inf].sum(), list(weights.values()))
+    counts = {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    for b, one in enumerate(truth):
+        if len(one.scores):
+            top = int(np.argmax(one.scores))
+            Listed([one.uses[top]], one.scores[[top]]).add_counts(counts, b, 1.0)
+    for gradient, table in zip(gradients, counts.values(), strict=True):
+        np.testing.assert_allclose(gradient, table, atol=1e-12)
+
+
+@by_page
+def test_in_float32(page: Page) -> None:
+    given, truth = drawn(page, dtype="float32")
+    found, marginals = made(page)[1].marginals(tensors(given), *arguments(given))
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, [one.log_z for one in truth], rtol=1e-5, atol=1e-5)
+    for name, table in expected_counts(given, truth).items():
+        assert marginals[name].dtype == torch.float32
+        np.testing.assert_allclose(marginals[name], table, atol=2e-5)
+
+
+@by_page
+def test_one_table_for_all_sentences_needs_no_batch(page: Page) -> None:
+    given, truth = drawn(page, shared=True)
+    weights = {name: table[0] for name, table in tensors(given).items()}
+    found = made(page)[1].log_partition(weights, *arguments(given))
+    np.testing.assert_allclose(found, [one.log_z for one in truth], atol=1e-12)
+
+
+@pytest.mark.parametrize("make", CORNERS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("shared", [False, True])
+def test_corners_of_the_language(make: Callable[[Any], None], shared: bool, values: str) -> None:
+    page = Page(make.__name__, recursion(make), dict(U=3), dict(above=[1, 2, 2], below=[0, 0, 1]))
+    given, truth = drawn(page, shared=shared)
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
+def check_random(page: Page) -> None:
+    rng = np.random.default_rng(int(page.name.rpartition("_")[2]))
+    given = random_sentences(page, made(page)[0], [3, 1, 2, 4], rng)
+    log_z, counts, _ = summed(page, made(page)[0], given)
+    check(made(page)[1], given, log_z, counts, atol=1e-9)
+
+
+@pytest.mark.parametrize("page", list(random_recursions(range(40))), ids=str)
+def test_a_random_recursion(page: Page, values: str) -> None:
+    check_random(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_random_recursions(block: int, values: str) -> None:
+    for page in random_recursions(range(1000 + 55 * block, 1055 + 55 * block)):
+        check_random(page)
+
+
+# ---------------------------------------------------------------------- derivatives and transforms
+
+
+@by_page
+def test_second_derivatives(page: Page, values: str) -> None:
+    given, _ = drawn(page, [2, 3])
+    weights = tensors(given, requires_grad=True)
+    rest = arguments(given)
+
+    def log_z(*tables: Tensor) -> Tensor:
+        return made(page)[1].log_partition(dict(zip(weights, tables, strict=True)), *rest)
+
+    assert torch.autograd.gradcheck(log_z, tuple(weights.values()))
+    assert torch.autograd.gradgradcheck(log_z, tuple(weights.values()))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, on first use
+@by_page
+def test_transforms_of_torch(page: Page) -> None:
+    given, truth = drawn(page, shared=False)
+    lengths, words, sizes, lists = arguments(given)
+    weights = tensors(given)
+
+    def log_z(tables: dict[str, Tensor], length: Tensor, row: dict[str, Tensor]) -> Tensor:
+        tables = {name: table[None] for name, table in tables.items()}
+        row = {name: x[None] for name, x in row.items()}
+        return made(page)[1].log_partition(tables, length[None], row, sizes, lists)[0]
+
+    found = torch.func.vmap(torch.func.grad(log_z))(weights, lengths, words)
+    for name, table in expected_counts(given, truth).items():
+        np.testing.assert_allclose(found[name], table, atol=1e-11, err_msg=name)
+    ones = {name: torch.ones_like(table[2]) for name, table in weights.items()}
+    mine = {name: table[2] for name, table in weights.items()}
+    row = {name: x[2] for name, x in words.items()}
+    value, slope = torch.func.jvp(lambda x: log_z(x, lengths[2], row), (mine,), (ones,))
+    np.testing.assert_allclose(value, truth[2].log_z, atol=1e-11)
+    np.testing.assert_allclose(slope, sum(float(table[2].sum()) for table in found.values()), atol=1e-11)
+
+
+def test_marginals_have_derivatives() -> None:
+    page = PAGES[0]
+    given, _ = drawn(page, [3])
+    weights = tensors(given, requires_grad=True)
+    _, marginals = made(page)[1].marginals(weights, *arguments(given))
+    (entropy_gradient,) = torch.autograd.grad((marginals["arc"] ** 2).sum(), [weights["arc"]])
+    assert entropy_gradient.abs().max() > 0.01
+
+
+# ---------------------------------------------------------------------- padding, nothing possible, not a number
+
+
+@by_page
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_padding_is_not_read(page: Page, number: float, values: str) -> None:
+    given, truth = drawn(page, shared=False)
+    for name, table in given.weights.items():
+        positions = given.weights[name].ndim - 1 - len(made(page)[0].tables[name].sizes)
+        for b, n in enumerate(given.lengths):
+            for axis in range(positions):
+                np.moveaxis(table[b], axis, 0)[n + 1 :] = number
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
+@by_page
+def test_impossible_sentences(page: Page, values: str) -> None:
+    given, truth = drawn(page, shared=False)
+    for table in given.weights.values():
+        table[2] = -np.inf
+    truth[2] = Listed([], np.zeros(0))
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+    weights = tensors(given, requires_grad=True)
+    best = made(page)[1].best(weights, *arguments(given))
+    assert best[2] == -torch.inf
+    for gradient in torch.autograd.grad(best.sum(), list(weights.values())):
+        assert torch.equal(gradient[2], torch.zeros_like(gradient[2]))
+        assert not gradient.isnan().any()
+
+
+@by_page
+def test_some_weights_are_impossible(page: Page, values: str) -> None:
+    given, _ = drawn(page, shared=False)
+    rng = np.random.default_rng(3)
+    for table in given.weights.values():
+        table[rng.random(table.shape) < 0.2] = -np.inf
+    truth = listed(page, made(page)[0], given)
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
+@by_page
+def test_nan_stays_in_its_sentence(page: Page, values: str) -> None:
+    given, truth = drawn(page, shared=False)
+    for table in given.weights.values():
+        table[2] = np.nan
+    found = made(page)[1].log_partition(tensors(given), *arguments(given)).numpy()
+    assert np.isnan(found[2])
+    others = [0, 1, 3, 4]
+    np.testing.assert_allclose(found[others], np.array([one.log_z for one in truth])[others], atol=1e-11)
+
+
+# ---------------------------------------------------------------------- plain numbers and their range
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether plain numbers were trusted, call by call."""
+    found: list[bool] = []
+    asked = torch_numbers.log_partition
+
+    def log_partition(plans: Any, tables: Any) -> Tensor | None:
+        log_z = asked(plans, tables)
+        found.append(log_z is not None)
+        return log_z
+
+    monkeypatch.setattr(torch_numbers, "log_partition", log_partition)
+    return found
+
+
+def in_both(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tuple[Any, Any]:
+    """Log Z and counts as they come, and from logarithms alone."""
+    usual = engine.marginals(weights, *rest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_numbers, "log_partition", lambda plans, tables: None)
+        return usual, engine.marginals(weights, *rest)
+
+
+@pytest.mark.parametrize("shift", [-30.0, -8.0, 0.0, 8.0])
+@pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
+def test_long_sentences_stay_in_range(make: Callable[[], Recursion], shift: float, trusted: list[bool]) -> None:
+    page = Page(make.__name__, make, dict(K=4, W=5, S=3), vocabulary=5)
+    engine, n = TorchEngine(make()), 30
+    given = random_sentences(page, make(), [n, 7, n - 4], np.random.default_rng(2), shared=False)
+    weights = {name: table + shift for name, table in tensors(given).items()}
+    usual, logs = in_both(engine, weights, *arguments(given))
+    assert trusted == [True]
+    np.testing.assert_allclose(usual[0], logs[0], rtol=1e-12)
+    for name in weights:
+        np.testing.assert_allclose(usual[1][name], logs[1][name], atol=1e-10)
+
+
+@pytest.mark.parametrize("page", [PAGES[0], PAGES[3], PAGES[6], PAGES[8]], ids=str)
+def test_numbers_beyond_the_range_are_not_trusted(page: Page, trusted: list[bool]) -> None:
+    """Scores so far apart that products are zero or infinite: then the chart has logarithms."""
+    given, truth = drawn(page, spread=400.0, shared=False)
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+    assert trusted == [False]
+
+
+def test_a_tiny_cell_is_not_lost(trusted: list[bool]) -> None:
+    """The one tree that counts is made of a cell that underflows: 0 * infinity would be its weight."""
+    page = PAGES[0]
+    given, _ = drawn(page, [3], shared=False)
+    given.weights["arc"][:] = -np.inf
+    given.weights["arc"][0, 1, 2], given.weights["arc"][0, 2, 3], given.weights["arc"][0, 0, 1] = -800.0, 0.0, 800.0
+    truth = listed(page, made(page)[0], given)
+    check(made(page)[1], given, [truth[0].log_z], expected_counts(given, truth))
+    assert truth[0].log_z == 0.0
+    assert trusted == [False]
+
+
+def test_a_tiny_weight_beside_a_great_one(trusted: list[bool]) -> None:
+    """exp(-742) has four bits: times exp(706) it would be in range, and wrong."""
+
+    @recursion
+    def one_derivation(p: Any) -> None:
+        X, Z = p.items("X Z")
+        a, b = p.weights("a b")
+        X[1] += a[1] * b[1]
+        Z[()] += X[1]
+
+    tables = dict(a=torch.full((1, 2), -742.3), b=torch.full((1, 2), 706.0))
+    found = TorchEngine(one_derivation()).log_partition(tables, torch.tensor([1]))
+    torch.testing.assert_close(found, torch.tensor([-36.3]), rtol=0.0, atol=1e-12)
+    assert trusted == [False]
