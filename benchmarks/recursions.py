@@ -14,7 +14,7 @@ from timing import race
 
 from pyrogram.charts import projective, sibling
 from pyrogram.recursion import Recursion, recursion
-from pyrogram.recursion.engine import Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.running.program import Program
 
 HEADER = ["trees", "dtype", "n", "marginals: by hand", "from the recursion", "ratio", "log Z: ratio"]

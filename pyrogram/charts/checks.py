@@ -11,15 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-
-def is_traced(tensor: Tensor) -> bool:
-    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
-    functorch = torch._C._functorch
-    return (
-        torch.compiler.is_compiling()
-        or functorch.is_functorch_wrapped_tensor(tensor)
-        or functorch.is_legacy_batchedtensor(tensor)
-    )
+from pyrogram.recursion.tensors.tracing import is_traced as is_traced
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:

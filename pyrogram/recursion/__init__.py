@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recursions: dynamic programs over sentences, written as in a paper."""
 
-from .interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
-from .language import InvalidRecursion, Recursion
-from .pages import recursion
+from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
+from pyrogram.recursion.rules.language import InvalidRecursion, Recursion
+from pyrogram.recursion.rules.pages import recursion
 
 __all__ = [
     "Best",

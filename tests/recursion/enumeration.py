@@ -14,9 +14,9 @@ import numpy as np
 from pages import Page
 
 from pyrogram.recursion import Derivations, Grounded, Reals, Recursion, Semiring
-from pyrogram.recursion.engine import Sentences
-from pyrogram.recursion.interpreter import Key
-from pyrogram.recursion.language import Word
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.rules.interpreter import Key
+from pyrogram.recursion.rules.language import Word
 
 Array = Any
 

@@ -13,8 +13,9 @@ from enumeration import random_sentences
 from pages import PAGES, RULES, pcfg_rules, projective
 
 from pyrogram.recursion import InvalidRecursion
-from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.logs.engine import ScalarEngine
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 

@@ -14,7 +14,7 @@ from pages import Page
 from test_scalar import check_log_counts
 
 from pyrogram.recursion import recursion
-from pyrogram.recursion.engine import ScalarEngine
+from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
 CORNERS: list[Callable[[Any], None]] = []

@@ -13,8 +13,9 @@ from enumeration import expected_counts, listed, random_sentences
 from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
 

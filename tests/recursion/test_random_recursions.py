@@ -16,9 +16,9 @@ from random_recursions import LISTS, SIZES, random_recursions
 from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.engine import ScalarEngine
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.logs.engine import ScalarEngine
 
 FEW = 300  # derivations, that are listed one by one
 

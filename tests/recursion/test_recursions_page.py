@@ -49,7 +49,7 @@ def test_what_was_derived_is_as_printed(printed: list[str]) -> None:
 def test_messages_of_the_table_are_those_of_the_checks() -> None:
     """Each is a part of a message in the source."""
     package = Path(__file__).resolve().parents[2] / "pyrogram" / "recursion"
-    source = "".join(path.read_text(encoding="utf-8") for path in package.glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
     source = re.sub(r'"\s*\n\s*f?"', "", source)
     table = TEXT.partition("| message | what to do |\n|---|---|\n")[2].partition("\n\n")[0]
     messages = [row.split("|")[1].strip().strip("`") for row in table.splitlines()]

@@ -15,7 +15,8 @@ from enumeration import Listed, Trace, expected_counts, listed, log_sum, random_
 from pages import PAGES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.engine import ScalarEngine, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.logs.engine import ScalarEngine
 
 LENGTHS = [4, 1, 3, 2, 3]
 

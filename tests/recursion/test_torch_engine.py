@@ -16,9 +16,10 @@ from random_recursions import random_recursions
 from test_corners import CORNERS
 from torch import Tensor
 
-from pyrogram.recursion import Recursion, recursion, torch_numbers
-from pyrogram.recursion.engine import Sentences
-from pyrogram.recursion.torch_engine import TorchEngine
+from pyrogram.recursion import Recursion, recursion
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.tensors import numbers as torch_numbers
+from pyrogram.recursion.tensors.engine import TorchEngine
 
 LENGTHS = [4, 1, 3, 2, 3]
 by_page = pytest.mark.parametrize("page", PAGES, ids=str)

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..language import Position, Ref
 from ..machine.statements import Code, Expression, Name, fma
+from ..rules.language import Position, Ref
 from .tables import MEMORY, Side, Tables, axes, weight_cells
 
 Key = tuple[str, Side, tuple[Position, ...]]

@@ -15,11 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ..bounds import Bounds
-from ..cells import Cells, Loop, Term
-from ..domains import constraints
-from ..language import Constant, Position, Ref, Word
-from ..layout import Layout
+from ..calling.layout import Layout
 from ..machine.statements import (
     Array,
     Code,
@@ -42,6 +38,10 @@ from ..machine.statements import (
     take,
     value,
 )
+from ..rules.bounds import Bounds
+from ..rules.cells import Cells, Loop, Term
+from ..rules.domains import constraints
+from ..rules.language import Constant, Position, Ref, Word
 from .sweep import Options, Sweep
 from .tables import MEMORY, Tables, WeightCells, axes, weight_cells
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..cells import lower
-from ..engine import Sentences, check_given, compiled, strided
-from ..language import Recursion
-from ..layout import Layout
+from ..calling.functions import compiled
+from ..calling.layout import Layout
+from ..calling.sentences import Sentences, check_given, strided
 from ..machine.threads import run_workers
+from ..rules.cells import lower
+from ..rules.language import Recursion
 from .driver import functions
 
 Numbers = Any  # a numpy array

@@ -14,10 +14,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ..bounds import Bounds
-from ..cells import CellClass, Cells, Term
-from ..domains import ZERO, constraints
-from ..language import Position, Ref
+from ..rules.bounds import Bounds
+from ..rules.cells import CellClass, Cells, Term
+from ..rules.domains import ZERO, constraints
+from ..rules.language import Position, Ref
 
 
 def carriers(cells: Cells) -> dict[str, int] | None:

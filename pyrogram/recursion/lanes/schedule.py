@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..cells import CellClass, Cells, Inner, lower, renamed
-from ..domains import ZERO
-from ..language import InvalidRecursion, Position, Recursion, Ref
+from ..rules.cells import CellClass, Cells, Inner, lower, renamed
+from ..rules.domains import ZERO
+from ..rules.language import InvalidRecursion, Position, Recursion, Ref
 
 K = Position("k")
 

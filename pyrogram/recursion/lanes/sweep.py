@@ -14,10 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..bounds import Bounds
-from ..cells import Cells, I, J, renamed
-from ..domains import ZERO, N
-from ..language import Bound, Position, Ref
 from ..machine.statements import (
     Code,
     Expression,
@@ -33,6 +29,10 @@ from ..machine.statements import (
     rounded,
     value,
 )
+from ..rules.bounds import Bounds
+from ..rules.cells import Cells, I, J, renamed
+from ..rules.domains import ZERO, N
+from ..rules.language import Bound, Position, Ref
 from .blocks import Block
 from .scaling import carriers
 from .schedule import CellSum, K, ScheduledCell, ScheduledHead

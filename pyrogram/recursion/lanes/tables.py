@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..bounds import Bounds
-from ..cells import Cells, renamed
-from ..domains import constraints
-from ..language import Bound, Constant, Position, Ref, Rule, Word
 from ..machine.statements import Array, Code, Expression, Name, value
+from ..rules.bounds import Bounds
+from ..rules.cells import Cells, renamed
+from ..rules.domains import constraints
+from ..rules.language import Bound, Constant, Position, Ref, Rule, Word
 from .schedule import ScheduledCell, schedule
 
 MEMORY = Array("memory", "lanes")

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..cells import lower
-from ..engine import ScalarEngine, Sentences
+from ..calling.layout import Layout, WeightTable
+from ..calling.sentences import Sentences
 from ..lanes.engine import LEAST, LanesEngine
 from ..lanes.schedule import fits_lanes
-from ..language import Recursion
-from ..layout import Layout, WeightTable
+from ..logs.engine import ScalarEngine
+from ..rules.cells import lower
+from ..rules.language import Recursion
 
 Numbers = Any  # a numpy array
 

@@ -17,10 +17,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .cells import Cells
-from .language import Ref
-from .torch_semirings import Semiring
-from .torch_tables import Env, Tables, at, take
+from ..rules.cells import Cells
+from ..rules.language import Ref
+from .semirings import Semiring
+from .tables import Env, Tables, at, take
 
 Slot = tuple[str, tuple[object, ...], int]  # an item, the symbols at which it is read, and what is added to widths
 

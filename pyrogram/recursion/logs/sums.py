@@ -13,11 +13,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .cells import CellClass, Cells, Head, Term
-from .instances import Enumeration, needs_accumulation
-from .language import Constant, Entry, Ref
-from .layout import Layout
-from .machine.statements import (
+from ..calling.layout import Layout
+from ..machine.statements import (
     Array,
     Code,
     Expression,
@@ -33,6 +30,9 @@ from .machine.statements import (
     take,
     value,
 )
+from ..rules.cells import CellClass, Cells, Head, Term
+from ..rules.language import Constant, Entry, Ref
+from .instances import Enumeration, needs_accumulation
 
 INF = Number(math.inf, "real")
 CELLS = Array("chart", "real")  # values of items

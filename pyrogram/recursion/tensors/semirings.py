@@ -11,8 +11,8 @@ from string import ascii_letters
 import torch
 from torch import Tensor
 
-from .language import Variable
-from .torch_tables import align
+from ..rules.language import Variable
+from .tables import align
 
 Part = tuple[Tensor, tuple[Variable, ...]]  # (*lead, *variables, left ends, B) and the variables
 

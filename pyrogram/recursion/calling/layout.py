@@ -21,9 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from .cells import Cells
-from .language import Constant, Entry, Position, Ref, Size, Variable, Word
-from .machine.statements import Array, Code, Element, Expression, Name, value
+from ..machine.statements import Array, Code, Element, Expression, Name, value
+from ..rules.cells import Cells
+from ..rules.language import Constant, Entry, Position, Ref, Size, Variable, Word
 
 
 @dataclass(frozen=True)

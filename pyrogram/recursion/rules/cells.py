@@ -28,7 +28,19 @@ from typing import Literal
 
 from .bounds import UNBOUNDED, Bounds
 from .domains import ZERO, Domain, N, check_arity, constraints, derive, specialized
-from .language import Bound, Entry, InvalidRecursion, Position, Recursion, Ref, Rule, Size, Symbol, Variable, Word
+from .language import (
+    Bound,
+    Entry,
+    InvalidRecursion,
+    Position,
+    Recursion,
+    Ref,
+    Rule,
+    Size,
+    Symbol,
+    Variable,
+    Word,
+)
 
 I, J = Position("i"), Position("j")
 Kind = Literal["span", "point", "goal"]
@@ -383,7 +395,7 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
             for f in term.rule.items:
                 if (
                     f.table in needs
-                    and _may_be_here(cell, term.rule, f, first, domains)
+                    and may_be_here(cell, term.rule, f, first, domains)
                     and not _follows_list(term.rule, f)
                 ):
                     needs[head.ref.table].add(f.table)
@@ -414,7 +426,7 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
 def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[str, Domain]) -> bool:
     """Whether the rows of a list read what earlier rows have added to at the same cell."""
     pairs = [(term.rule, f) for term in head.terms for f in term.rule.items if f.table == head.ref.table]
-    return any(_may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
+    return any(may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
 
 
 def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
@@ -423,11 +435,11 @@ def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[
         for head in cell.heads:
             for term in head.terms:
                 for f in term.rule.items:
-                    if _follows_list(term.rule, f) and _may_be_here(cell, term.rule, f, cells.first, cells.domains):
+                    if _follows_list(term.rule, f) and may_be_here(cell, term.rule, f, cells.first, cells.domains):
                         yield head.ref.symbols, f.symbols, term.rule.written or term.rule
 
 
-def _may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
+def may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
     """Whether a factor can be in the cell of the rule's head."""
     if len(f.positions) != len(cell.positions):
         return False

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
-from .language import Constant, Entry, InvalidRecursion, Recursion, Ref, Rule, Variable, Word
+from .language import (
+    Constant,
+    Entry,
+    InvalidRecursion,
+    Recursion,
+    Ref,
+    Rule,
+    Variable,
+    Word,
+)
 
 Value = TypeVar("Value")
 Key = tuple[str, tuple[int, ...]]  # a table and the indices of an element

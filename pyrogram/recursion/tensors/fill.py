@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of a class, filled width by width in torch; see :mod:`.torch_engine`."""
+"""The cells of a class, filled width by width in torch; see :mod:`.engine`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .cells import names_in
-from .language import Variable, Word
-from .torch_chart import Chart, between
-from .torch_plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
-from .torch_semirings import Part
-from .torch_tables import Env, align, variables_of
+from ..rules.cells import names_in
+from ..rules.language import Variable, Word
+from .chart import Chart, between
+from .plan import ClassPlan, Factor, HeadPlan, Place, Sum, TermPlan
+from .semirings import Part
+from .tables import Env, align, variables_of
 
 _START = Place("i", 0)
 

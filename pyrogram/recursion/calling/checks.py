@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Cells, may_read_own_cell
-from .language import Constant, Entry, InvalidRecursion, Rule, Size, Word
+from ..rules.cells import Cells, may_read_own_cell
+from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Word
 from .layout import Layout
 
 Numbers = Any  # a numpy array

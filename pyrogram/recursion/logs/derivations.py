@@ -11,13 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .cells import CellClass, Cells, Term
+from ..calling.layout import Layout
+from ..machine.random_bits import seed_stream, uniform
+from ..machine.statements import Array, Code, Expression, Function, Name, equal, exp, negated, value
+from ..rules.cells import CellClass, Cells, Term
+from ..rules.language import Ref
 from .instances import HERE, Enumeration
-from .language import Ref
-from .layout import Layout
-from .machine.random_bits import seed_stream, uniform
-from .machine.statements import Array, Code, Expression, Function, Name, equal, exp, negated, value
-from .scalar import CELLS, INF, SENTENCES, B, first_symbol, goal, inside, log_weight, num_symbols, sentences
+from .sums import (
+    CELLS,
+    INF,
+    SENTENCES,
+    B,
+    first_symbol,
+    goal,
+    inside,
+    log_weight,
+    num_symbols,
+    sentences,
+)
 
 AGENDA = Array("agenda", "int")
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .bounds import UNBOUNDED, Bounds
-from .cells import CellClass, Cells, Head, Inner, Kind, Loop, Term, names_in
-from .domains import ZERO, N
-from .language import Bound, Position, Ref, Variable, Word
-from .torch_lists import own_row
-from .torch_tables import variables_of
+from ..rules.bounds import UNBOUNDED, Bounds
+from ..rules.cells import CellClass, Cells, Head, Inner, Kind, Loop, Term, names_in
+from ..rules.domains import ZERO, N
+from ..rules.language import Bound, Position, Ref, Variable, Word
+from .lists import own_row
+from .tables import variables_of
 
 I, J = Position("i"), Position("j")
 _WIDE = 10**4  # a width greater than any offset

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .cells import CellClass, Cells, Head, Inner, Term, _may_be_here
-from .language import Entry, InvalidRecursion, Ref, Variable
+from ..rules.cells import CellClass, Cells, Head, Inner, Term, may_be_here
+from ..rules.language import Entry, InvalidRecursion, Ref, Variable
 
 
 def in_stages(cells: Cells, cell: CellClass, lists: Mapping[str, list[int]]) -> tuple[list[Head], dict[str, list[int]]]:
@@ -48,7 +48,7 @@ def _own_factors(cells: Cells, cell: CellClass, head: Head) -> Iterator[tuple[Va
     for term in head.terms:
         for f in term.all_factors:
             shared = [x.row for x in f.symbols if isinstance(x, Entry) and x.row in rows]
-            if f.table == head.ref.table and shared and _may_be_here(cell, term.rule, f, cells.first, cells.domains):
+            if f.table == head.ref.table and shared and may_be_here(cell, term.rule, f, cells.first, cells.domains):
                 yield shared[0], f
 
 

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import is_traced
-
-from .torch_chart import Chart
-from .torch_fill import fill
-from .torch_plan import ClassPlan
-from .torch_semirings import Numbers
-from .torch_tables import Tables
+from .chart import Chart
+from .fill import fill
+from .plan import ClassPlan
+from .semirings import Numbers
+from .tables import Tables
+from .tracing import is_traced
 
 _PROBE = 8  # the width at which the rate is estimated
 

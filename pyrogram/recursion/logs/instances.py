@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from .cells import CellClass, Head, Term
-from .language import Bound, Entry, Position, Ref, Variable
-from .layout import Layout
-from .machine.statements import Code, Expression, Name, equal, greatest, least
+from ..calling.layout import Layout
+from ..machine.statements import Code, Expression, Name, equal, greatest, least
+from ..rules.cells import CellClass, Head, Term
+from ..rules.language import Bound, Entry, Position, Ref, Variable
 
 HERE = "here"  # the prefix of variables that hold the symbols of an item at hand
 

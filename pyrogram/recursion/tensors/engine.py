@@ -3,7 +3,7 @@
 """A recursion in torch: any device, any floating dtype, any number of derivatives, and torch's transforms.
 
 Cells are logarithms. All cells of one width of all sentences are filled at once, with all their splits at once: a sum
-over k is one product of two tables (see :mod:`.torch_chart`) and one log-sum-exp. Sums of one cell that have equally
+over k is one product of two tables (see :mod:`.chart`) and one log-sum-exp. Sums of one cell that have equally
 many splits are stacked. A term that fits none of this is read on a grid of all its positions and masked.
 """
 
@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import torch_numbers as numbers
-from .cells import lower
-from .language import Recursion
-from .torch_chart import Chart
-from .torch_fill import fill, fill_point_by_point
-from .torch_lists import in_stages, own_row
-from .torch_plan import ClassPlan, plan
-from .torch_semirings import Greatest, Logarithms, Semiring
-from .torch_tables import Tables
+from ..rules.cells import lower
+from ..rules.language import Recursion
+from . import numbers
+from .chart import Chart
+from .fill import fill, fill_point_by_point
+from .lists import in_stages, own_row
+from .plan import ClassPlan, plan
+from .semirings import Greatest, Logarithms, Semiring
+from .tables import Tables
 
 
 class TorchEngine:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cells import Cells
-from .language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
+from ..rules.cells import Cells
+from ..rules.language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
 
 Env = Mapping[str, Tensor | int]
 """Values of positions by name, of one number of dimensions, (*grid, B): the last is 1 for all but the length."""
