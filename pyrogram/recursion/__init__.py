@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recursions: dynamic programs over sentences, written as in a paper."""
 
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
 from pyrogram.recursion.rules.language import InvalidRecursion, Recursion
 from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tensors.engine import TorchEngine
 
 __all__ = [
     "Best",
@@ -12,9 +15,12 @@ __all__ = [
     "Entropy",
     "Grounded",
     "InvalidRecursion",
+    "Program",
     "Reals",
     "Recursion",
     "Semiring",
+    "Sentences",
+    "TorchEngine",
     "recursion",
 ]
 
