@@ -56,7 +56,20 @@ def sibling_claims(p: Any) -> None:
     Z[()] += arc[0, r] * sibling[0, r, 0] * LC[1, r] * RC[r, p.n]
 
 
+@recursion
+def factored_sums(p: Any) -> None:
+    """Sums of points and of the goal that are multiplied by further weights."""
+    i, j, k, r = p.positions("i j k r")
+    X, P, Z = p.items("X P Z")
+    arc, first, last = p.weights("arc first last")
+    X[i, i] += first[i]
+    X[i, j] += arc[i, j] * X[i, k] * X[k + 1, j]
+    P[j] += X[1, j] + last[j] * first[j] * P[k] * X[k + 1, j]
+    Z[()] += last[p.n] * first[1] * P[r] * X[r + 1, p.n] + P[p.n] * last[1]
+
+
 TREES = {
+    "factored sums": factored_sums,
     "projective": projective,
     "several roots": several_roots,
     "siblings": siblings,
@@ -146,7 +159,7 @@ def test_most_sentences_stay_in_lanes() -> None:
 def test_nan_and_impossible_sentences(name: str) -> None:
     made = TREES[name]()
     given = sentences(made, [4, 3, 4, 2, 1], "float64", 1.0)
-    positional = next(n for n in ("root", "arc", "sibling") if n in given.weights)
+    positional = next(n for n in ("root", "first", "arc", "sibling") if n in given.weights)
     if len(given.weights[positional]) == 1:
         pytest.skip("one table for all sentences")
     given.weights[positional][1] = -np.inf

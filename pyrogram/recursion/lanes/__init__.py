@@ -3,6 +3,6 @@
 """Many sentences at a time, in SIMD lanes and scaled real space: inside, outside, and the judgement of the result.
 
 The passes, in order: :mod:`.schedule` (sums of a cell, their common range), :mod:`.scaling` (which items carry the
-factor of a column), :mod:`.tables` (where cells and weights lie), :mod:`.blocks` (straight-line code), :mod:`.sweep`
-(inside and outside), :mod:`.driver` (sentences in and out).
+factor of a column), :mod:`.tables` (where cells and weights lie), :mod:`.blocks` (straight-line code), :mod:`.inside`,
+:mod:`.outside`, :mod:`.driver` (sentences in and out).
 """

@@ -42,7 +42,9 @@ from ..rules.bounds import Bounds
 from ..rules.cells import Cells, Loop, Term
 from ..rules.domains import constraints
 from ..rules.language import Constant, Position, Ref, Word
-from .sweep import Options, Sweep
+from .inside import Inside
+from .outside import Outside
+from .passes import Options
 from .tables import MEMORY, Tables, WeightCells, axes, weight_cells
 
 LEAST = -1e30  # lower shifts would turn -inf into NaN
@@ -85,7 +87,7 @@ class _Driver:
     def __init__(self, cells: Cells, logs: bool, lanes: int, dtype: str, options: Options) -> None:
         self.cells, self.logs, self.lanes, self.dtype = cells, logs, lanes, dtype
         self.tables, self.layout, self.code = Tables(cells), Layout(cells), Code()
-        self.sweep = Sweep(self.tables, self.code, options)
+        self.options = options
         self.regions = {w: list(_regions(cells, w)) for w in self.tables.weights}
 
     def function(self) -> Function:
@@ -114,10 +116,10 @@ class _Driver:
         code.set("ragged", select(here < self.lanes, 1, select(shortest < n, 1, 0)))
         code.set("whole", 1 - Name("ragged", "int"))
         self._feed()
-        self.sweep.inside()
+        Inside(self.tables, self.code, self.options).run()
         self._judge(adjoints=False)
         with code.when(Name("adjoints", "int") > 0):
-            self.sweep.outside()
+            Outside(self.tables, self.code, self.options).run()
         self._judge(adjoints=True)
         with code.when(Name("with_counts", "int") > 0):
             code.set("whole", Name("whole", "int") * Name("plain", "int"))

@@ -45,10 +45,14 @@ class CellSum:
 
 @dataclass
 class ScheduledTerm:
-    """Factors, times a sum."""
+    """Factors, times a sum.
+
+    :param is_axiom: whether its rule has no items.
+    """
 
     factors: tuple[Ref, ...]
     sum: CellSum | None
+    is_axiom: bool = False
 
 
 @dataclass
@@ -146,7 +150,7 @@ def schedule(cell: CellClass) -> ScheduledCell:
                     made.steps.append(shared)
                 shared = found[key][0]
                 shared.factored |= bool(term.factors)
-            terms.append(ScheduledTerm(term.factors, shared))
+            terms.append(ScheduledTerm(term.factors, shared, not term.rule.items))
         made.steps.append(ScheduledHead(head.ref, terms))
     if found:
         _split(made, cell, list(found.values()))
