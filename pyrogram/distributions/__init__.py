@@ -4,7 +4,7 @@
 
 from pyrogram.charts.pitman_yor.restaurants import Paths
 
-from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, Scores
+from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, RecursiveDerivations, Scores
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
@@ -14,6 +14,7 @@ from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
 from .ragged import RaggedSimplex, ragged_simplex, simplex_of
+from .recursive_derivation import RecursiveDerivation
 from .sentence import Sentence
 from .sibling_tree import SiblingDependencyTree
 from .state_sequence import StateSequence
@@ -35,6 +36,8 @@ __all__ = [
     "Paths",
     "ProjectiveDependencyTree",
     "RaggedSimplex",
+    "RecursiveDerivation",
+    "RecursiveDerivations",
     "Scores",
     "Sentence",
     "SiblingDependencyTree",

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch.distributions.constraints import Constraint
 from pyrogram.charts.leftmost import FlatRules, is_derivation
 from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import is_tree, lengths_of
+from pyrogram.recursion.traces import Traces
 
 
 class _Named(Constraint):
@@ -84,3 +87,36 @@ class LeftmostDerivations(_Named):
         words = self.words.expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
         ids = value.long()
         return ((ids == value).all(-1) & is_derivation(ids, words, self.rules)).reshape(batch)
+
+
+class RecursiveDerivations(_Named):
+    """Rows of events of derivations of given words by a recursion, padded with -1 on the right.
+
+    A row of several derivations, which the events do not tell apart, is refused.
+
+    :param traces: from words to the rows of their derivations.
+    :param words: shape ``(*batch, n)``.
+    """
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, traces: Callable[[Sequence[int]], Traces], words: Tensor):
+        self.traces, self.words = traces, words
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        ids = value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
+        words = self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), -1)
+        integral = (ids.long() == ids).all(-1).tolist()
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        found = []
+        for fits, row, sentence in zip(integral, ids.long().tolist(), words.tolist(), strict=True):
+            key = tuple(sentence), tuple(row)
+            if fits and key not in known:
+                events, n = [x for x in row if x >= 0], sum(w >= 0 for w in sentence)
+                padded = row == events + [-1] * (len(row) - len(events))
+                known[key] = padded and self.traces(sentence[:n]).ways(events) == 1
+            found.append(fits and known[key])
+        return torch.tensor(found, dtype=torch.bool, device=value.device).reshape(batch)

@@ -14,6 +14,7 @@ from .hmm import HMM
 from .lexical_dependencies import LexicalDependencies
 from .lexical_parser import LexicalParser, PitmanYorPredictor
 from .lexical_tagger import LexicalTagger
+from .recursive import RecursiveGrammar
 from .tying import TIES, family_covariance, start_covariances, tie
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "LexicalTagger",
     "PackedBlock",
     "PitmanYorPredictor",
+    "RecursiveGrammar",
     "TreeTransform",
     "Word",
     "family_covariance",

@@ -152,7 +152,7 @@ def _posteriors(layout: Layout, code: Code) -> None:
             with loops.symbols(head), _rows_backwards(loops, head):
                 code.set("g", GIVEN[layout.item(head.ref)])
                 code.set("e", CELLS[layout.item(head.ref)])
-                with code.when(Name("g", "real") > 0.0):
+                with code.when(negated(equal(Name("g", "real"), 0.0))):  # a scale may be negative
                     loops.instances(head, share)
 
     loops.downwards(give)

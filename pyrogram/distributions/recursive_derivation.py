@@ -1,0 +1,317 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Derivations of a grammar that is a recursion, as a Pyro distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.grammar import Block, Weights, checked_inputs
+from pyrogram.recursion.traces import Traces
+
+from .charted import ChartDistribution, conditional, copied
+from .constraints import RecursiveDerivations, Scores
+from .sentence import safe_log
+
+MOST_ENUMERATED = 10_000
+
+
+class Events(Protocol):
+    """What a derivation needs of a grammar; :class:`pyrogram.grammars.RecursiveGrammar` has it."""
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def blocks(self) -> Mapping[str, Block]: ...
+    @property
+    def num_words(self) -> int: ...
+
+    num_events: int
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor: ...
+    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]: ...
+    def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights: ...
+    def longest(self, n: int) -> int: ...
+    def best(self, log_weights: Weights, words: Tensor, k: int) -> tuple[Tensor, Tensor]: ...
+    def draw(self, log_weights: Weights, words: Tensor, number: int) -> Tensor: ...
+    def traces(self, words: Sequence[int]) -> Traces: ...
+
+
+class RecursiveDerivation(ChartDistribution):
+    r"""p(y | x, w), the derivations y of given words x by a recursion.
+
+    A value is a row of events, shape ``(L,)``: elements of the blocks, numbered block after block in C order, as they
+    are met on the way down from the goal. A rule's own weights come first, then those of its items, from left to right.
+    The row is padded with -1 on the right; L is the greatest number of events that a derivation of at most n words has.
+
+    ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
+    ``log_prob + log_partition``. Weights need not be normalised.
+
+    :param grammar: the grammar.
+    :param weights: non-negative, by block, shape ``(*batch, *block.shape)``.
+    :param words: shape ``(*batch, n)``, padded with -1.
+    :param log_weights: their logarithms, in place of ``weights``.
+    :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        grammar: Events,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+        validate_args: bool | None = None,
+    ):
+        if (weights is None) == (log_weights is None):
+            raise ValueError("give either weights or log_weights")
+        given = weights if weights is not None else log_weights or {}
+        words = checked_inputs(grammar, given, words)  # type: ignore[arg-type]
+        self.grammar, self.words = grammar, words
+        own = {name: given[name] for name in grammar.blocks}
+        self.weights = None if weights is None else own
+        self._log_weights = own if weights is None else None
+        batches = [own[name].shape[: own[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
+        self._own_batch = torch.broadcast_shapes(words.shape[:-1], *batches)
+        self._cache: dict[str, Any] = {}
+        L = grammar.longest(words.shape[-1])
+        super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
+        if self._validate_args:
+            for name, w in own.items():
+                fits = (w >= 0) & (w < torch.inf) if weights is not None else Scores().check(w.detach())
+                if not bool(fits.all()):
+                    raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
+
+    @property
+    def log_weights(self) -> Weights:
+        """Log weights by block, shape ``(*batch, *block.shape)``; the gradient of a weight of zero is zero."""
+        if self._log_weights is not None:
+            return self._log_weights
+        assert self.weights is not None
+        return {name: safe_log(w) for name, w in self.weights.items()}
+
+    @property
+    def support(self) -> RecursiveDerivations:
+        """Derivations of the words."""
+        return RecursiveDerivations(self.grammar.traces, self.words)
+
+    # ------------------------------------------------------------------ sums
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        given = self.weights if self.weights is not None else self._log_weights or {}
+        return (*given.values(), self.words)
+
+    def _posterior(self) -> tuple[Tensor, Weights]:
+        """log Z and expected counts ``(*own batch, *shape)``, with a graph where gradients are wanted."""
+
+        def compute() -> tuple[Tensor, Weights]:
+            log_weights = self.log_weights
+            if not (torch.is_grad_enabled() and any(w.requires_grad for w in log_weights.values())):
+                return self.grammar.sentence_counts(log_weights, self.words)
+            wide = {}
+            for name, block in self.grammar.blocks.items():
+                w = log_weights[name]
+                leaf = w if w.requires_grad else w.detach().requires_grad_()
+                wide[name] = leaf.expand(*self._own_batch, *block.shape)
+            log_z = self.grammar.log_partition(wide, self.words)
+            counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=True)
+            return log_z, dict(zip(wide, counts, strict=True))
+
+        found: tuple[Tensor, Weights] = self._kept("posterior", compute)
+        return found
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any derivation."""
+
+        def compute() -> Tensor:
+            return self.grammar.log_partition(self.log_weights, self.words)
+
+        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
+        return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
+
+    def expected_counts(self) -> Weights:
+        """E[f | x, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
+        counts = self._posterior()[1]
+        return {n: c.clone().expand(*self.batch_shape, *self.grammar.blocks[n].shape) for n, c in counts.items()}
+
+    def marginals(self) -> Tensor:
+        """How often each event is expected, shape ``(*batch_shape, R)``: expected counts in the order of events."""
+        return self._joined(self.expected_counts())
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
+        log_z, counts = self._posterior()
+        score = self._score(counts, self.log_weights)
+        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
+
+    def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
+        """Sum of counts times values, in which nothing times -inf is nothing."""
+        parts = []
+        for name, block in self.grammar.blocks.items():
+            c, v = counts[name], values[name]
+            product = c * torch.where(c > 0, v, torch.zeros_like(c))
+            parts.append(product.flatten(product.dim() - len(block.shape)).sum(-1))
+        return torch.stack(parts).sum(0)
+
+    def _joined(self, values: Mapping[str, Tensor]) -> Tensor:
+        """Values (..., *shape) by block, as (..., R)."""
+        flat = [values[n].flatten(values[n].dim() - len(b.shape)) for n, b in self.grammar.blocks.items()]
+        batch = torch.broadcast_shapes(*(v.shape[:-1] for v in flat))
+        return torch.cat([v.expand(*batch, v.shape[-1]) for v in flat], -1)
+
+    # ------------------------------------------------------------------ values
+
+    def _validate_sample(self, value: Tensor) -> None:
+        valid = self.support.check(value)
+        if not bool(valid.all()):
+            first = int((~valid).flatten().nonzero()[0])
+            row = value.expand(*valid.shape, value.shape[-1]).reshape(-1, value.shape[-1])[first].tolist()
+            raise ValueError(f"values must be derivations of the words, but value {first}, {row}, is not")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(y | x, w), in nats.
+
+        Validation reads every row again in Python, some milliseconds for a sentence of ten words.
+
+        :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        ids, w = value.long(), self._joined(self.log_weights)
+        index = ids.clamp_min(0)
+        if w.dim() == 1:
+            picked = w[index]
+        else:
+            batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
+            picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
+        score = torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
+        return conditional(score, self.log_partition)
+
+    def counts(self, value: Tensor) -> Weights:
+        """f(x, y): how often each event is in given rows, shape ``(*value.shape[:-1], *block.shape)`` by block.
+
+        :raises ValueError: if a row has what is no event; whether it is a derivation, ``support.check`` says.
+        """
+        ids, R = value.long(), self.grammar.num_events
+        if not bool(((ids >= -1) & (ids < R)).all()):
+            raise ValueError(f"values must be rows of events, 0..{R - 1}, and then -1, but some are not")
+        dtype = self._joined(self.log_weights).dtype
+        counts = torch.zeros(*ids.shape[:-1], R, dtype=dtype, device=ids.device)
+        counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(dtype))
+        sizes = [block.shape.numel() for block in self.grammar.blocks.values()]
+        parts = zip(self.grammar.blocks.items(), counts.split(sizes, -1), strict=True)
+        return {name: c.unflatten(-1, block.shape) for (name, block), c in parts}
+
+    def parts(self, value: Tensor) -> Tensor:
+        """How often each event is in given rows, in the shape of :meth:`marginals`."""
+        return self._joined(self.counts(value))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
+
+        :raises ValueError: if a sentence has no derivation.
+        """
+        sample_shape = check_shape("sample_shape", sample_shape)
+        leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
+        # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
+        simple = self.batch_shape[len(leading) :] == self._own_batch
+        own = self._own_batch if simple else self.batch_shape
+        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
+        with torch.no_grad():
+            rows = self.grammar.draw(self.grammar.flat(self.log_weights, own), self._sentences(own), number)
+        return rows.to(self.words.device).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+
+    def _sentences(self, batch: torch.Size) -> Tensor:
+        n = self.words.shape[-1]
+        return self.words.expand(*batch, n).reshape(batch.numel(), n)
+
+    # ------------------------------------------------------------------ decoding
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
+
+        Where there are fewer than k, derivations are -1 and log probabilities -inf.
+        """
+        k = check_size("k", k)
+        with torch.no_grad():
+            scores, rows = self._best(self.log_weights, k)
+            log_z = self.log_partition
+            scores = scores.to(log_z.device, log_z.dtype)
+            return rows, torch.where(scores == -torch.inf, scores, scores - log_z)
+
+    def _best(self, log_weights: Mapping[str, Tensor], k: int) -> tuple[Tensor, Tensor]:
+        batch, front = self._own_batch, (1,) * (len(self.batch_shape) - len(self._own_batch))
+        scores, rows = self.grammar.best(self.grammar.flat(log_weights, batch), self._sentences(batch), k)
+        scores = scores.reshape(k, *front, *batch).expand(k, *self.batch_shape)
+        rows = rows.to(self.words.device).reshape(k, *front, *batch, *self.event_shape)
+        return scores, rows.expand(k, *self.batch_shape, *self.event_shape).clone()
+
+    def argmax(self) -> Tensor:
+        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
+        return self.top_k(1)[0][0]
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable derivation."""
+        return self.argmax()
+
+    def mbr(self) -> Tensor:
+        """The derivation y with the greatest sum of f(y) E[f] over all events (minimum Bayes risk), ``(*batch_shape, L)``.
+
+        That is the most expected pairs of an event of y and an equal event of the true derivation, wherever in the
+        sentence they are. The loss is minus this number, so long derivations lose less. -1 where there is none.
+        """
+        with torch.no_grad():
+            counts = self._posterior()[1]
+            gains = {n: torch.where(c > 0, c, -torch.inf) for n, c in counts.items()}  # what is impossible stays so
+            return self._best(gains, 1)[1][0]
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
+
+        :raises NotImplementedError: for more than 10,000 derivations, if not all sentences are the same, or if two
+            derivations have the same events in the same order.
+        """
+        sentences = self.words.reshape(-1, self.words.shape[-1])
+        if len(sentences) == 0 or not bool((sentences == sentences[0]).all()):
+            raise NotImplementedError("different sentences have no common support to enumerate")
+        ones = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.grammar.blocks.items()}
+        number = float(self.grammar.log_partition(ones, sentences[:1].cpu())[0])
+        if number > math.log(MOST_ENUMERATED):
+            raise NotImplementedError(
+                f"there are too many derivations to enumerate, about {math.exp(min(number, 600)):.3g}; "
+                f"the limit is {MOST_ENUMERATED}"
+            )
+        rows = self.grammar.traces([w for w in sentences[0].tolist() if w >= 0]).rows()
+        if len(set(rows)) < len(rows):
+            raise NotImplementedError(
+                "two derivations have the same events in the same order, so rows of events do not tell them apart"
+            )
+        L = self.event_shape[0]
+        found = torch.tensor([[*row, *[-1] * (L - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), L)
+        found = found.to(self.words.device).reshape(len(rows), *(1,) * len(self.batch_shape), L)
+        return found.expand(-1, *self.batch_shape, -1) if expand else found
+
+
+@register_kl(RecursiveDerivation, RecursiveDerivation)
+def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if p.grammar.identity != q.grammar.identity:
+        raise NotImplementedError("p and q are over derivations of different grammars")
+    if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
+        raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
+    logs, others = p.log_weights, q.log_weights
+    differences = {name: logs[name] - others[name] for name in logs}
+    total = q.log_partition - p.log_partition + p._score(p._posterior()[1], differences)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

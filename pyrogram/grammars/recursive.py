@@ -1,0 +1,274 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A grammar of one's own: its blocks, and its recursion as in the paper."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.charts.checks import check_shape, check_size, checked_words, keep_nan
+from pyrogram.distributions.recursive_derivation import RecursiveDerivation
+from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.recursion.cells import lower
+from pyrogram.recursion.engine import Sentences
+from pyrogram.recursion.language import Recursion
+from pyrogram.recursion.traces import Traces
+
+from .recursive_sizes import fit
+from .recursive_sums import Sums
+
+
+class RecursiveGrammar(Grammar):
+    """A grammar that is its recursion: log Z, counts, derivations, every prior and every inference follow from it.
+
+    The weights of the recursion are the blocks, by name: their axes are symbols, the last one of each the events of its
+    multinomials. ``w[i]``, for the words ``w`` of the page, is the word at position i.
+
+    >>> @pyrogram.recursion.recursion
+    ... def chain(p):
+    ...     t = p.positions("t")
+    ...     y, z = p.symbols("y z", "K")
+    ...     w = p.words("w")
+    ...     F, Z = p.items("F", "K"), p.items("Z")
+    ...     initial, transition = p.weights("initial", "K"), p.weights("transition", "K", "K")
+    ...     emission = p.weights("emission", "K", "V")
+    ...     F[1, z] += initial[z] * emission[z, w[1]]
+    ...     F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
+    ...     Z[()] += F[p.n, z]
+    >>> shapes = {"initial": (2,), "transition": (2, 2), "emission": (2, 5)}
+    >>> blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+    >>> grammar = RecursiveGrammar(blocks, chain(), num_words=5)
+    >>> words = torch.tensor([[0, 4, 1], [3, -1, -1]])
+    >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 8 derivations, and 2
+    tensor([8.0000, 2.0000])
+
+    The *events* are the elements of the blocks, numbered block after block in C order; :meth:`event` says which is
+    which. A derivation is the row of events that are met on the way down from the goal, of each rule first its weights
+    and then its items from left to right, see :class:`.RecursiveDerivation`. So different derivations must have
+    different rows: a choice between rules without weights that come to the same events is none.
+
+    Whether the weights of a sentence sum to one over sentences of all lengths is up to the recursion: the ``chain``
+    above, which has no event for its end, is a distribution over the sentences of each length.
+
+    :param blocks: multinomials by name, in the order in which events are generated; one for each weight of the
+        recursion, of its shape.
+    :param recursion: the rules. Its words have one name, and its items have no word for a symbol.
+    :param num_words: the size of the alphabet.
+    :param sizes: numbers of symbols by the names of sizes, where neither a block's shape nor a list's length tells.
+    :param lists: columns of lists of rules: symbols, by name.
+    :param sample: how sentences are drawn: a function of weights, shape ``(*batch, *block.shape)`` by block, of a
+        sample shape whose last dimensions are that batch, and of max_length, to words
+        ``(*sample_shape, max_length)``, padded with -1, as :meth:`.Grammar.sample`; None: they cannot be drawn.
+    :raises ValueError: in one sentence, if blocks, sizes, lists and recursion do not fit.
+    """
+
+    def __init__(
+        self,
+        blocks: Mapping[str, Block],
+        recursion: Recursion,
+        num_words: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Sequence[int]] | None = None,
+        sample: Callable[[Weights, torch.Size, int], Tensor] | None = None,
+    ):
+        self._num_words = check_size("num_words", num_words)
+        fitted = fit(recursion, blocks, num_words, sizes or {}, lists or {})
+        self._blocks = dict(blocks)
+        self.recursion = recursion
+        """The rules."""
+        self._sums = Sums(recursion, fitted)
+        self._sample = sample
+        ends = np.cumsum([block.shape.numel() for block in blocks.values()]).tolist()
+        self._starts = dict(zip(blocks, [0, *ends], strict=False))
+        self.num_events: int = ends[-1]
+        """How many events there are, in all blocks."""
+        self._longest: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"RecursiveGrammar({self.recursion.name}, {self.num_words} words, {self.num_events} events)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was made when it was first asked for does not travel.
+        return {k: v for k, v in self.__dict__.items() if k not in ("_cells", "identity")}
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return self._num_words
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of the rules, the shapes of the blocks, sizes and lists."""
+        fitted, shapes = self._sums.fitted, {name: tuple(block.shape) for name, block in self.blocks.items()}
+        lists = {name: column.tolist() for name, column in fitted.lists.items()}
+        parts = (self.recursion.key(), shapes, self.num_words, sorted(fitted.sizes.items()), sorted(lists.items()))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    # ------------------------------------------------------------------ log Z and counts
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        words = checked_inputs(self, log_weights, words)
+        batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        log_z = self._sums.log_partition(self.flat(log_weights, batch), self._flat_words(words, batch))
+        return self._keep_nan(log_z.reshape(batch), log_weights)
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        words = checked_inputs(self, log_weights, words, shared=True)
+        log_z, counts = self._sums.log_counts(self.flat(log_weights, words.shape[:-1]), words)
+        return self._keep_nan(log_z, log_weights), {name: counts[name][0] for name in self.blocks}
+
+    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        """log Z and the expected counts of each sentence by itself, shapes ``batch`` and ``(*batch, *block.shape)``.
+
+        Without a graph.
+
+        :param log_weights: shape ``(*batch, *block.shape)`` by block.
+        :param words: shape ``(*batch, n)``.
+        """
+        words = checked_inputs(self, log_weights, words)
+        batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        rows = self._flat_words(words, batch)
+        log_z, counts = self._sums.log_counts(self.flat(log_weights, batch, own=True), rows)
+        log_z = self._keep_nan(log_z.reshape(batch), log_weights)
+        return log_z, {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counts.items()}
+
+    def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
+        """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
+
+        :param own: ``(B, *block.shape)``, even if they are shared.
+        """
+        found = {}
+        for name, block in self.blocks.items():
+            w = log_weights[name]
+            if w.dim() == len(block.shape):
+                found[name] = w.expand(batch.numel(), *block.shape) if own else w[None]
+            else:
+                found[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
+        return found
+
+    def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
+        dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
+        return torch.broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items()))
+
+    @staticmethod
+    def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
+        return words.expand(*batch, words.shape[-1]).reshape(batch.numel(), words.shape[-1])
+
+    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
+        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
+
+    # ------------------------------------------------------------------ derivations
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> RecursiveDerivation:
+        """p(y | x, w): rows of events of given words."""
+        return RecursiveDerivation(self, weights, words, log_weights=log_weights)
+
+    def event(self, number: int) -> tuple[str, tuple[int, ...]]:
+        """The block of an event, and its index in the block's shape.
+
+        :raises ValueError: if there is no event of that number.
+        """
+        if not 0 <= number < self.num_events:
+            raise ValueError(f"events are 0..{self.num_events - 1}, and {number} is none")
+        name = next(name for name in reversed(self._starts) if self._starts[name] <= number)
+        index = np.unravel_index(int(number) - self._starts[name], tuple(self.blocks[name].shape))
+        return name, tuple(int(x) for x in index)
+
+    def number(self, block: str, index: Sequence[int]) -> int:
+        """The number of an event, the inverse of :meth:`event`."""
+        return self._starts[block] + int(np.ravel_multi_index(tuple(index), tuple(self.blocks[block].shape)))
+
+    def longest(self, n: int) -> int:
+        """The greatest number of events of a derivation of at most n words."""
+        if n not in self._longest:
+            lengths = torch.arange(1, n + 1)[:, None]
+            rows = torch.where(torch.arange(n) < lengths, 0, -1)
+            ones = {name: torch.ones(1, *block.shape, dtype=torch.float64) for name, block in self.blocks.items()}
+            scores, _ = self._sums.program.best(self._sums.given(ones, rows), 1, {}, 1)
+            self._longest[n] = max(1, round(float(scores.max())))
+        return self._longest[n]
+
+    def best(self, log_weights: Weights, words: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k best derivations: their log weights, ``(k, B)``, and rows, ``(k, B, L)``; -inf and -1 where none is.
+
+        :param log_weights: by block, from :meth:`flat`.
+        :param words: shape ``(B, n)``.
+        """
+        given, width = self._sums.given(log_weights, words), self.longest(words.shape[-1])
+        if len(words) == 0:
+            return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
+        scores, rows = self._sums.program.best(given, k, self._numbers(), width)
+        return torch.from_numpy(scores), torch.from_numpy(rows)
+
+    def draw(self, log_weights: Weights, words: Tensor, number: int) -> Tensor:
+        """Independent derivations by torch's random numbers, shape ``(number, B, L)``.
+
+        :raises ValueError: if a sentence has no derivation.
+        """
+        given, width = self._sums.given(log_weights, words), self.longest(words.shape[-1])
+        seed = int(torch.randint(2**62, ()))
+        if len(words) == 0 or number == 0:
+            return torch.zeros(number, len(words), width, dtype=torch.long)
+        log_z, rows = self._sums.program.draw(given, number, seed, self._numbers(), width)
+        possible = (log_z > -np.inf) & (log_z < np.inf)
+        if not possible.all():
+            raise ValueError(f"sentence {int(possible.argmin())} has no derivation of positive weight to sample")
+        return torch.from_numpy(rows)
+
+    def traces(self, words: Sequence[int]) -> Traces:
+        """The rows of the derivations of one sentence, to be listed and to be read."""
+        fitted = self._sums.fitted
+        given = dict.fromkeys(fitted.words, tuple(words))
+
+        def element(number: int) -> tuple[str, tuple[int, ...]]:
+            return self.event(number) if number < self.num_events else ("", ())
+
+        return Traces(self._cells, given, len(words), fitted.sizes, fitted.lists, self.number, element)
+
+    @cached_property
+    def _cells(self) -> Any:
+        return lower(self.recursion)
+
+    def _numbers(self) -> dict[str, tuple[int, ...]]:
+        """By block, the number of its first event and the strides of its axes."""
+        return {
+            name: (self._starts[name], *torch.empty(block.shape, device="meta").stride())
+            for name, block in self.blocks.items()
+        }
+
+    # ------------------------------------------------------------------ sentences
+
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        if self._sample is None:
+            return super().sample(weights, sample_shape, max_length, too_long=too_long)
+        if is_cut(too_long):
+            raise NotImplementedError(f"{self!r} draws a sentence again that is too long; it cannot truncate it")
+        shape, longest = check_shape("sample_shape", sample_shape), check_size("max_length", max_length)
+        words = checked_words(self._sample(dict(weights), shape, longest), self.num_words)
+        if words.shape != (*shape, longest):
+            raise ValueError(f"sample must return words of shape {(*shape, longest)}, not {tuple(words.shape)}")
+        return words

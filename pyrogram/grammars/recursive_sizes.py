@@ -1,0 +1,130 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Whether blocks, sizes and lists fit a recursion: compiled code looks at no bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyrogram.charts.checks import check_size
+from pyrogram.grammar import Block
+from pyrogram.recursion.cells import lower
+from pyrogram.recursion.language import Entry, Recursion, Ref, Size, Word
+from pyrogram.recursion.layout import Layout
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a recursion is run with, besides weights.
+
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    :param words: the recursion's name of the words, as none or one.
+    """
+
+    sizes: Mapping[str, int]
+    lists: Mapping[str, Any]
+    words: tuple[str, ...]
+
+
+def fit(
+    recursion: Recursion,
+    blocks: Mapping[str, Block],
+    num_words: int,
+    sizes: Mapping[str, int],
+    lists: Mapping[str, Sequence[int]],
+) -> Fitted:
+    """Sizes from the shapes of blocks and the lengths of lists, once everything fits.
+
+    :raises ValueError: in one sentence that says what does not.
+    """
+    layout = Layout(lower(recursion))
+    _check_names(recursion, layout, blocks, lists)
+    found = {name: check_size(f"size {name}", size) for name, size in sizes.items()}
+    for w in layout.weights:
+        for axis, size in enumerate(w.sizes):
+            if isinstance(size, str) and len(blocks[w.name].shape) == len(w.sizes):
+                found.setdefault(size, blocks[w.name].shape[axis])
+    columns = {name: np.ascontiguousarray(lists[name], np.int64) for name in layout.lists}
+    for _, _, x in _symbols(recursion):
+        if isinstance(x, Entry) and isinstance(x.row.size, str):
+            found.setdefault(x.row.size, len(columns[x.column]))
+    missing = [name for name in layout.sizes if name not in found]
+    if missing:
+        raise ValueError(f"sizes lacks {missing[0]!r}, which {recursion.name} needs and no block's shape tells")
+    unknown = sorted(set(sizes) - {*layout.sizes, *(s for w in layout.weights for s in w.sizes)})
+    if unknown:
+        raise ValueError(f"sizes has {unknown[0]!r}, and {recursion.name} has no size of that name")
+    for w in layout.weights:
+        expected = tuple(_number(s, found) for s in w.sizes)
+        if tuple(blocks[w.name].shape) != expected:
+            raise ValueError(
+                f"block {w.name!r} must have the shape of the weight, ({', '.join(map(str, w.sizes))}) = {expected}, "
+                f"not {tuple(blocks[w.name].shape)}"
+            )
+    _check_symbols(recursion, found, columns, num_words)
+    return Fitted(found, columns, tuple(layout.words))
+
+
+def _check_names(
+    recursion: Recursion, layout: Layout, blocks: Mapping[str, Block], lists: Mapping[str, Sequence[int]]
+) -> None:
+    weights = {w.name: w for w in layout.weights}
+    for name, w in weights.items():
+        if name not in blocks:
+            raise ValueError(f"the weight {name!r} of {recursion.name} is no block; the blocks are {list(blocks)}")
+        if w.num_positions:
+            raise ValueError(
+                f"the weight {name!r} of {recursion.name} has positions, and the axes of a grammar's weights are "
+                f"symbols: for words w of the page, w[i] is the word at position i"
+            )
+    for name in blocks:
+        if name not in weights:
+            raise ValueError(f"block {name!r} is a weight in no rule of {recursion.name}; those are {list(weights)}")
+    if set(lists) != set(layout.lists):
+        raise ValueError(f"lists must have the columns {layout.lists} of {recursion.name}, not {sorted(lists)}")
+    if len(layout.words) > 1:
+        raise ValueError(f"{recursion.name} has the words {' and '.join(layout.words)}, and a grammar has one sentence")
+
+
+def _check_symbols(
+    recursion: Recursion, sizes: Mapping[str, int], lists: Mapping[str, Any], num_words: int
+) -> None:
+    """Entries of lists and words are symbols of the axes that they stand at."""
+    for ref, size, x in _symbols(recursion):
+        number = _number(size, sizes)
+        if isinstance(x, Word):
+            if ref.is_item:
+                raise ValueError(
+                    f"{ref} in {recursion.name} has a word for a symbol, which only weights can have in a grammar: "
+                    "give the item a symbol, and a weight of that symbol and the word"
+                )
+            if number < num_words:
+                raise ValueError(f"{ref} in {recursion.name} has room for {number} words, and num_words is {num_words}")
+        if isinstance(x, Entry):
+            column = lists[x.column]
+            rows = _number(x.row.size, sizes)
+            if column.shape != (rows,):
+                raise ValueError(f"lists[{x.column!r}] must have shape ({rows},), not {column.shape}")
+            if column.size and not (0 <= column.min() and column.max() < number):
+                bad = int(((column < 0) | (column >= number)).argmax())
+                raise ValueError(
+                    f"lists[{x.column!r}] must have symbols in 0..{number - 1}, as {ref} has, but row {bad} is "
+                    f"{column[bad]}"
+                )
+
+
+def _symbols(recursion: Recursion) -> Iterator[tuple[Ref, Size, Any]]:
+    """All symbols in rules, with the reference and the size of the axis where they stand."""
+    for rule in recursion.rules:
+        for ref in (rule.head, *rule.factors):
+            for size, x in zip(recursion.tables[ref.table].sizes, ref.symbols, strict=True):
+                yield ref, size, x
+
+
+def _number(size: Size, sizes: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else sizes[size]

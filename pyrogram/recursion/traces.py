@@ -1,0 +1,207 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Derivations as rows of numbers: which weights are met on the way down from the goal, the leftmost item first.
+
+That is what compiled code writes of the derivations that it finds or draws, see :mod:`.derivations`. Here a row is
+read again, and all rows are listed. It is Python, item by item, and asks the order and the ranges of :mod:`.cells`.
+
+A row is read as a text is by a parser that goes from the top down: ``ends(item, t)`` are the places at which the events
+of an item can end that begin at place t. An instance of a rule whose weights are not the next events is no part of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .cells import CellClass, Cells, Term
+from .language import Constant, Entry, Position, Ref, Size, Variable, Word
+
+Item = tuple[str, tuple[int, ...], tuple[int, ...]]  # a table, positions, symbols
+Symbols = dict[Variable, int]
+Places = dict[str, int]
+
+
+@dataclass
+class Traces:
+    """The rows of the derivations of one sentence.
+
+    :param cells: of the recursion.
+    :param words: by name, the words of the sentence.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    :param number: of an element of a table of weights.
+    :param element: the table and the indices that have a number.
+    """
+
+    cells: Cells
+    words: Mapping[str, Sequence[int]]
+    n: int
+    sizes: Mapping[str, int]
+    lists: Mapping[str, Sequence[int]]
+    number: Callable[[str, tuple[int, ...]], int]
+    element: Callable[[int], tuple[str, tuple[int, ...]]]
+    _listed: dict[Item, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    @property
+    def goal(self) -> Item:
+        """The item at the top."""
+        return self.cells.goal, (), ()
+
+    def rows(self, item: Item | None = None) -> list[tuple[int, ...]]:
+        """The rows of all derivations of an item, by default the goal; equal rows of several derivations as often."""
+        item = item or self.goal
+        if item not in self._listed:
+            found = []
+            for events, items in self._instances(item, None, 0):
+                parts = [self.rows(x) for x in items]
+                found += [sum(chosen, events) for chosen in itertools.product(*parts)]
+            self._listed[item] = found
+        return self._listed[item]
+
+    def ways(self, row: Sequence[int]) -> int:
+        """How many derivations have this row: none, if it is not one of the sentence."""
+        known: dict[tuple[Item, int], dict[int, int]] = {}
+
+        def ends(item: Item, start: int) -> dict[int, int]:
+            if (item, start) not in known:
+                found: dict[int, int] = {}
+                for events, items in self._instances(item, row, start):
+                    sofar = {start + len(events): 1}
+                    for x in items:
+                        after: dict[int, int] = {}
+                        for t, ways in sofar.items():
+                            for u, more in ends(x, t).items():
+                                after[u] = after.get(u, 0) + ways * more
+                        sofar = after
+                    for t, ways in sofar.items():
+                        found[t] = found.get(t, 0) + ways
+                known[item, start] = found
+            return known[item, start]
+
+        return ends(self.goal, 0).get(len(row), 0)
+
+    # ------------------------------------------------------------------ instances of rules
+
+    def _instances(
+        self, item: Item, row: Sequence[int] | None, start: int
+    ) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
+        """The events and the items of all instances that prove an item.
+
+        :param row: only those whose events are the next ones of this row, from ``start`` on; None: all.
+        """
+        table, at, values = item
+        for cell in self.cells.classes:
+            if not _holds(cell, at):
+                continue
+            for head in cell.heads:
+                if head.ref.table != table:
+                    continue
+                places = {"": 0, "n": self.n, **dict(zip(("i", "j")[2 - len(at) :], at, strict=True))}
+                for symbols in self._matches(head.ref.symbols, values, places, {}):
+                    for term in head.terms:
+                        yield from self._of_term(term, places, symbols, row, start)
+
+    def _of_term(
+        self, term: Term, places: Places, symbols: Symbols, row: Sequence[int] | None, start: int
+    ) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
+        weights = [f for f in term.all_factors if not f.is_item]
+        items = [f for f in term.all_factors if f.is_item]
+
+        def down(depth: int, places: Places, symbols: Symbols, events: tuple[int, ...]) -> Iterator[Any]:
+            if depth == len(weights):
+                for at, chosen in self._all(term, items, places, symbols):
+                    yield events, [self._item(f, at, chosen) for f in items]
+                return
+            f = weights[depth]
+            if row is None:
+                for at, chosen in self._all(term, [f], places, symbols):
+                    event = self.number(f.table, self._item(f, at, chosen)[2])
+                    yield from down(depth + 1, at, chosen, (*events, event))
+            elif start + depth < len(row):
+                name, indices = self.element(row[start + depth])
+                if name == f.table:
+                    for at in self._places(term, [f], places):
+                        for chosen in self._matches(f.symbols, indices, at, symbols):
+                            yield from down(depth + 1, at, chosen, (*events, row[start + depth]))
+
+        return down(0, places, symbols, ())
+
+    def _all(
+        self, term: Term, refs: Sequence[Ref], places: Places, symbols: Symbols
+    ) -> Iterator[tuple[Places, Symbols]]:
+        """All values of what is unknown in references."""
+        rows = [x.row if isinstance(x, Entry) else x for f in refs for x in f.symbols]
+        free = dict.fromkeys(x for x in rows if isinstance(x, Variable) and x not in symbols)
+        for at in self._places(term, refs, places):
+            for values in itertools.product(*(range(self._size(x.size)) for x in free)):
+                yield at, symbols | dict(zip(free, values, strict=True))
+
+    def _places(self, term: Term, refs: Sequence[Ref], places: Places) -> Iterator[Places]:
+        """All values of the summed positions that references need; limits of a loop may be those before it."""
+        names = {x.name for f in refs for x in (*f.positions, *(s.position for s in f.symbols if isinstance(s, Word)))}
+        loops = [x for x in term.loops if x.name not in places]
+        needed = max((q + 1 for q, x in enumerate(loops) if x.name in names), default=0)
+
+        def down(depth: int, places: Places) -> Iterator[Places]:
+            if depth == needed:
+                yield places
+                return
+            loop = loops[depth]
+            low, high = max(_at(x, places) for x in loop.low), min(_at(x, places) for x in loop.high)
+            for k in range(low, high + 1):
+                yield from down(depth + 1, {**places, loop.name: k})
+
+        return down(0, places)
+
+    def _matches(
+        self, given: Sequence[Any], values: Sequence[int], places: Places, symbols: Symbols
+    ) -> Iterator[Symbols]:
+        """All values of unknown symbols by which symbols have these values."""
+        if not given:
+            yield symbols
+            return
+        x, value = given[0], values[0]
+        options: list[Symbols] = []
+        if isinstance(x, Variable) and x not in symbols:
+            options = [{**symbols, x: value}] if value < self._size(x.size) else []
+        elif isinstance(x, Entry) and x.row not in symbols:
+            options = [{**symbols, x.row: r} for r, entry in enumerate(self.lists[x.column]) if entry == value]
+        elif self._symbol(x, places, symbols) == value:
+            options = [symbols]
+        for chosen in options:
+            yield from self._matches(given[1:], values[1:], places, chosen)
+
+    # ------------------------------------------------------------------ values
+
+    def _item(self, ref: Ref, places: Places, symbols: Symbols) -> Item:
+        at = tuple(_at(x, places) for x in ref.positions)
+        return ref.table, at, tuple(self._symbol(x, places, symbols) for x in ref.symbols)
+
+    def _symbol(self, x: Any, places: Places, symbols: Symbols) -> int:
+        if isinstance(x, Constant):
+            return x.value
+        if isinstance(x, Variable):
+            return symbols[x]
+        if isinstance(x, Entry):
+            return int(self.lists[x.column][symbols[x.row]])
+        return int(self.words[x.words][_at(x.position, places) - 1])
+
+    def _size(self, size: Size) -> int:
+        return size if isinstance(size, int) else self.sizes[size]
+
+
+def _at(x: Position, places: Places) -> int:
+    return (places[x.name] if x.name else 0) + x.offset
+
+
+def _holds(cell: CellClass, at: tuple[int, ...]) -> bool:
+    """Whether an item at these positions is in a class of cells."""
+    if len(at) != len(cell.positions):
+        return False
+    if not at:
+        return True
+    width = at[1] - at[0] if len(at) == 2 else at[0]
+    return width == cell.width if cell.width is not None else width >= cell.least
