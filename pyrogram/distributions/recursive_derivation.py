@@ -267,10 +267,10 @@ class RecursiveDerivation(ChartDistribution):
         return self.argmax()
 
     def mbr(self) -> Tensor:
-        """The derivation y with the greatest sum of f(y) E[f] over all events (minimum Bayes risk), ``(*batch_shape, L)``.
+        """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is.
 
-        That is the most expected pairs of an event of y and an equal event of the true derivation, wherever in the
-        sentence they are. The loss is minus this number, so long derivations lose less. -1 where there is none.
+        It has the greatest sum of f(y) E[f] over all events: the most expected pairs of an event of y and an equal
+        event of the true derivation, wherever in the sentence they are. So long derivations lose less than short ones.
         """
         with torch.no_grad():
             counts = self._posterior()[1]

@@ -17,7 +17,6 @@ from pyrogram.charts.checks import check_shape, check_size, checked_words, keep_
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.recursion.cells import lower
-from pyrogram.recursion.engine import Sentences
 from pyrogram.recursion.language import Recursion
 from pyrogram.recursion.traces import Traces
 

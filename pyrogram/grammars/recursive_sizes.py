@@ -91,9 +91,7 @@ def _check_names(
         raise ValueError(f"{recursion.name} has the words {' and '.join(layout.words)}, and a grammar has one sentence")
 
 
-def _check_symbols(
-    recursion: Recursion, sizes: Mapping[str, int], lists: Mapping[str, Any], num_words: int
-) -> None:
+def _check_symbols(recursion: Recursion, sizes: Mapping[str, int], lists: Mapping[str, Any], num_words: int) -> None:
     """Entries of lists and words are symbols of the axes that they stand at."""
     for ref, size, x in _symbols(recursion):
         number = _number(size, sizes)

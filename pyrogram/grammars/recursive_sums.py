@@ -122,7 +122,9 @@ class _LogPartition(torch.autograd.Function):
             def log_z(*given: Tensor) -> Tensor:
                 return ctx.sums.by_torch(dict(zip(ctx.names, given, strict=True)), words)  # type: ignore[no-any-return]
 
-            return (None, None, None, *torch.func.vjp(log_z, *tables)[1](gradient))
+            # A table that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
+            found = torch.func.vjp(log_z, *tables)[1](gradient)
+            return (None, None, None, *(g if g.requires_grad else g + 0 * gradient.sum() for g in found))
         if bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
             return (None, None, None, *(gradient[0].to(c.dtype) * c for c in counts))
         if all(len(t) == len(words) for t in tables):

@@ -1,0 +1,108 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Small grammars that are their recursions."""
+
+from typing import Any
+
+import torch
+
+from pyrogram.grammars import Block, RecursiveGrammar
+from pyrogram.recursion import recursion
+
+
+@recursion
+def valences(p: Any, V: int = 2) -> None:
+    """The DMV by split heads, whose heads know that they have 0, 1, ..., V - 1 or more children on a side."""
+    i, j, k, r = p.positions("i j k r")
+    RC, LC, Z = p.items("RC LC Z")
+    RO, LO, IR, IL = p.items("RO LO IR IL", V)
+    root = p.weights("root", "T")
+    attach = p.weights("attach", "T", 2, "T")
+    stop = p.weights("stop", "T", 2, V, 2)
+    w = p.words("w")
+    LEFT, RIGHT, CONTINUE, STOP = 0, 1, 0, 1
+    RO[i, i, 0] += 1
+    LO[i, i, 0] += 1
+    for v in range(V):
+        more = min(v + 1, V - 1)
+        IR[i, j, more] += attach[w[i], RIGHT, w[j]] * stop[w[i], RIGHT, v, CONTINUE] * RO[i, k, v] * LC[k + 1, j]
+        IL[i, j, more] += attach[w[j], LEFT, w[i]] * stop[w[j], LEFT, v, CONTINUE] * RC[i, k - 1] * LO[k, j, v]
+        RC[i, j] += stop[w[i], RIGHT, v, STOP] * RO[i, j, v]
+        LC[i, j] += stop[w[j], LEFT, v, STOP] * LO[i, j, v]
+    for v in range(1, V):
+        RO[i, j, v] += IR[i, k, v] * RC[k, j]
+        LO[i, j, v] += LC[i, k] * IL[k, j, v]
+    Z[()] += root[w[r]] * LC[1, r] * RC[r, p.n]
+
+
+@recursion
+def chain(p: Any, K: int) -> None:
+    """The forward pass of a hidden Markov model with K states; the next state K is the end."""
+    t = p.positions("t")
+    w = p.words("w")
+    F = p.items("F", K)
+    Z = p.items("Z")
+    initial = p.weights("initial", K)
+    transition = p.weights("transition", K, K + 1)
+    emission = p.weights("emission", K, "W")
+    for z in range(K):
+        F[1, z] += initial[z] * emission[z, w[1]]
+        for y in range(K):
+            F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
+        Z[()] += F[p.n, z] * transition[z, K]
+
+
+@recursion
+def chomsky(p: Any) -> None:
+    """A PCFG in Chomsky normal form: dense tables of rules, between fence posts."""
+    i, j, k = p.positions("i j k")
+    A, B, C = p.symbols("A B C", "S")
+    X = p.items("X", "S")
+    Z = p.items("Z")
+    w = p.words("w")
+    start = p.weights("start", "S")
+    binary = p.weights("binary", "S", "S", "S")
+    word = p.weights("word", "S", "W")
+    X[j - 1, j, A] += word[A, w[j]]
+    X[i, j, A] += binary[A, B, C] * X[i, k, B] * X[k, j, C]
+    Z[()] += start[A] * X[0, p.n, A]
+
+
+@recursion
+def rules(p: Any) -> None:
+    """The same with rules as a list, by row."""
+    i, j, k = p.positions("i j k")
+    a, r = p.symbols("a", "S"), p.symbols("r", "R")
+    parent, left, right = p.columns("parent left right", "R")
+    X = p.items("X", "S")
+    Z = p.items("Z")
+    w = p.words("w")
+    rule = p.weights("rule", "R")
+    word = p.weights("word", "S", "W")
+    X[j - 1, j, a] += word[a, w[j]]
+    X[i, j, parent[r]] += rule[r] * X[i, k, left[r]] * X[k, j, right[r]]
+    Z[()] += X[0, p.n, 0]
+
+
+def blocks(**shapes: tuple[int, ...]) -> dict[str, Block]:
+    return {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+
+
+def dmv(V: int, num_tags: int, **options: Any) -> RecursiveGrammar:
+    T = num_tags
+    return RecursiveGrammar(blocks(root=(T,), attach=(T, 2, T), stop=(T, 2, V, 2)), valences(V=V), T, **options)
+
+
+def hmm(K: int, W: int) -> RecursiveGrammar:
+    return RecursiveGrammar(blocks(initial=(K,), transition=(K, K + 1), emission=(K, W)), chain(K=K), W)
+
+
+def cnf(S: int, W: int) -> RecursiveGrammar:
+    return RecursiveGrammar(blocks(start=(S,), binary=(S, S, S), word=(S, W)), chomsky(first=0), W)
+
+
+LISTS = {"parent": [0, 0, 1], "left": [0, 1, 0], "right": [1, 1, 0]}
+
+
+def listed() -> RecursiveGrammar:
+    return RecursiveGrammar(blocks(rule=(3,), word=(2, 2)), rules(first=0), 2, lists=LISTS)

@@ -1,0 +1,299 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Grammars that are their recursions: the public battery, lists of derivations, and the grammars of the package."""
+
+import copy
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed
+from torch import Tensor
+
+from pyrogram import CFG, DMV, HMM, Grammar
+from pyrogram.grammars import RecursiveGrammar, Word
+from pyrogram.recursion import Derivations, Grounded, recursion
+from pyrogram.testing import GrammarCase, check_grammar
+
+WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])
+GRAMMARS: dict[str, tuple[Callable[[], RecursiveGrammar], Tensor]] = {
+    "DMV with three valences": (lambda: dmv(3, 2), WORDS),
+    "HMM": (lambda: hmm(2, 2), WORDS),
+    "PCFG": (lambda: cnf(2, 2), WORDS),
+    "PCFG as a list of rules": (listed, WORDS[[0, 2, 3]]),
+}
+
+
+def log_weights(grammar: Grammar, batch: tuple[int, ...] = (), seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(*batch, *block.shape, generator=generator, dtype=torch.float64)
+        for name, block in grammar.blocks.items()
+    }
+
+
+def corpus(num_words: int, seed: int = 0) -> Tensor:
+    """Random sentences of one to eight words."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(num_words, (20, 8), generator=generator)
+    return torch.where(torch.arange(8) < torch.randint(1, 9, (20, 1), generator=generator), words, -1)
+
+
+# ---------------------------------------------------------------------- the battery
+
+
+@pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_battery(name: str) -> None:
+    make, words = GRAMMARS[name]
+    grammar = make()
+    R = grammar.num_events
+
+    def counts(value: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(value.long() + 1, R + 1)[..., 1:].sum(-2).double()
+
+    check_grammar(GrammarCase(grammar, words, parts=counts))
+
+
+def test_draws_are_those_of_the_user() -> None:
+    check_grammar(GrammarCase(dmv(2, 2, sample=DMV(2).sample), WORDS[:2], parts=None))
+
+
+# ---------------------------------------------------------------------- the grammars of the package
+
+
+@pytest.mark.parametrize(
+    ("own", "other"), [(dmv(2, 3), DMV(3)), (hmm(2, 3), HMM(2, 3)), (hmm(1, 2), HMM(1, 2))], ids=repr
+)
+def test_log_z_and_counts_of_the_package(own: RecursiveGrammar, other: Grammar) -> None:
+    """Blocks have the same names and shapes, so the weights are the same."""
+    words, logs = corpus(own.num_words), log_weights(own)
+    (log_z, counts), (truth, expected) = own.expected_counts(logs, words), other.expected_counts(logs, words)
+    torch.testing.assert_close(log_z, truth, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(counts, expected, rtol=1e-12, atol=1e-12)
+    each = log_weights(own, (len(words),))
+    torch.testing.assert_close(own.log_partition(each, words), other.log_partition(each, words), rtol=1e-12, atol=1e-12)
+    mine: Any = own.derivation(None, words, log_weights=each)
+    theirs: Any = other.derivation(None, words, log_weights=each)
+    torch.testing.assert_close(mine.expected_counts(), theirs.expected_counts(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(mine.entropy(), theirs.entropy(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(mine.top_k(4)[1], theirs.top_k(4)[1], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", [lambda: cnf(3, 2), listed], ids=["dense", "list"])
+def test_pcfg(make: Callable[[], RecursiveGrammar]) -> None:
+    """A CFG with a rule for each event."""
+    own = make()
+    found = []
+    for number in range(own.num_events):
+        block, index = own.event(number)
+        if block == "start":
+            found.append(("TOP", [f"X{index[0]}"]))
+        elif block == "word":
+            found.append((f"X{index[0]}", [Word(f"w{index[1]}")]))
+        elif block == "binary":
+            found.append((f"X{index[0]}", [f"X{index[1]}", f"X{index[2]}"]))
+        else:
+            found.append(tuple(f"X{LISTS[c][index[0]]}" for c in LISTS))
+            found[-1] = (found[-1][0], list(found[-1][1:]))
+    other = CFG(found, start="TOP" if "start" in own.blocks else "X0")
+    words, logs = corpus(2), log_weights(own)
+    renamed = torch.tensor([other.words.index(f"w{w}") for w in range(2)] + [-1])[words]
+    flat = torch.cat([w.flatten() for w in logs.values()])
+    rules = torch.empty_like(flat)
+    rules[other.block_order] = flat
+    log_z, counts = own.expected_counts(logs, words)
+    truth, expected = other.expected_counts({"rules": rules}, renamed)
+    torch.testing.assert_close(log_z, truth, rtol=1e-12, atol=1e-12)
+    joined = torch.cat([c.flatten() for c in counts.values()])
+    torch.testing.assert_close(joined, expected["rules"][other.block_order], rtol=1e-12, atol=1e-12)
+    best = own.derivation(None, words, log_weights=logs).top_k(3)[1]
+    theirs = other.derivation(None, renamed, log_weights={"rules": rules}).top_k(3)[1]
+    torch.testing.assert_close(best, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_three_valences_are_two_where_the_third_stops_like_the_second() -> None:
+    two, three = dmv(2, 3), dmv(3, 3)
+    logs = log_weights(two)
+    wide = {**logs, "stop": torch.cat([logs["stop"], logs["stop"][..., 1:, :]], -2)}
+    words = corpus(3)
+    torch.testing.assert_close(three.log_partition(wide, words), two.log_partition(logs, words), rtol=1e-12, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- derivations
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_rows_are_the_derivations_of_the_interpreter(name: str) -> None:
+    """Its list, with the weights of each; and other rows are refused."""
+    make, words = GRAMMARS[name]
+    grammar = make()
+    generator = torch.Generator().manual_seed(0)
+    for row in words:
+        sentence = [w for w in row.tolist() if w >= 0]
+        sizes = {"T": 2, "S": 2, "W": 2, "R": 3}
+        grounded = Grounded(grammar.recursion, len(sentence), sizes=sizes, lists=LISTS, words={"w": sentence})
+        ones: dict[str, Any] = {block: lambda *index: 1.0 for block in grammar.blocks}
+        listed = grounded.goal(Derivations(), ones)
+        truth = Counter(tuple(sorted(grammar.number(*key) for key in keys)) for _, keys in listed)
+        traces = grammar.traces(sentence)
+        rows = traces.rows()
+        assert Counter(tuple(sorted(x)) for x in rows) == truth
+        assert max(map(len, rows)) <= grammar.longest(len(sentence))
+        assert all(traces.ways(x) == 1 for x in rows)
+        for x in rows[:5]:
+            place, event = (
+                torch.randint(len(x), (), generator=generator),
+                torch.randint(grammar.num_events, (), generator=generator),
+            )
+            wrong = (*x[:place], int(event), *x[place + 1 :])
+            assert traces.ways(wrong) == (wrong in rows)
+            assert traces.ways(x[:-1]) == 0 and traces.ways((*x, 0)) == 0
+            assert traces.ways((grammar.num_events, *x[1:])) == 0
+
+
+@pytest.mark.parametrize("n, trees", [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143)])
+def test_number_of_trees(n: int, trees: int) -> None:
+    """Projective trees with one root are counted by OEIS A006013."""
+    grammar = dmv(3, 1)
+    d = grammar.derivation(grammar.initial_weights(torch.zeros(1, n).long(), "uniform"), torch.zeros(n).long())
+    rows = d.enumerate_support()
+    assert len(rows) == len(rows.unique(dim=0)) == trees
+    assert (rows >= 0).sum(-1).max() == d.event_shape[0]
+
+
+def test_events_have_names() -> None:
+    grammar = dmv(3, 2)
+    assert grammar.event(0) == ("root", (0,)) and grammar.event(grammar.num_events - 1) == ("stop", (1, 1, 2, 1))
+    assert all(grammar.number(*grammar.event(x)) == x for x in range(grammar.num_events))
+    for wrong in (-1, grammar.num_events):
+        with pytest.raises(ValueError, match=rf"events are 0\.\.{grammar.num_events - 1}, and {wrong} is none"):
+            grammar.event(wrong)
+
+
+def test_one_row_of_two_derivations_is_refused() -> None:
+    """Two ways through weightless rules, which events do not tell apart."""
+
+    @recursion
+    def twice(p: Any) -> None:
+        t = p.positions("t")
+        A, B, Z = p.items("A B Z")
+        w = p.words("w")
+        word = p.weights("word", "V")
+        A[t] += word[w[t]] * (t <= 1)
+        B[t] += word[w[t]] * (t <= 1)
+        Z[()] += A[p.n] + B[p.n]
+
+    grammar = RecursiveGrammar(blocks(word=(2,)), twice(), 2)
+    d = grammar.derivation({"word": torch.tensor([0.5, 0.5])}, torch.tensor([0]))
+    torch.testing.assert_close(d.log_partition, torch.tensor(0.0))
+    with pytest.raises(NotImplementedError, match="two derivations have the same events in the same order"):
+        d.enumerate_support()
+    assert not d.support.check(torch.tensor([0]))
+
+
+def test_too_many_to_enumerate() -> None:
+    grammar = dmv(3, 2)
+    d = grammar.derivation(grammar.initial_weights(WORDS, "uniform"), torch.zeros(20).long())
+    with pytest.raises(NotImplementedError, match="too many derivations to enumerate, about"):
+        d.enumerate_support()
+
+
+def test_values_that_are_no_derivations() -> None:
+    grammar = dmv(3, 2)
+    weights = grammar.initial_weights(WORDS, "uniform")
+    d = grammar.derivation(weights, WORDS[0])
+    value = d.argmax()
+    assert d.support.check(value)
+    others = {"other words": grammar.derivation(weights, WORDS[3]).argmax(), "a swap": value.flip(0), "none": value * 0}
+    for wrong in others.values():
+        assert not d.support.check(wrong)
+        with pytest.raises(ValueError, match=r"values must be derivations of the words, but value 0, \[.*\], is not"):
+            d.log_prob(wrong)
+    with pytest.raises(ValueError, match=rf"values must be rows of events, 0\.\.{grammar.num_events - 1}"):
+        d.counts(value + 1000)
+
+
+def test_an_impossible_sentence_draws_nothing() -> None:
+    grammar = dmv(3, 2)
+    logs = {name: torch.full(block.shape, -torch.inf) for name, block in grammar.blocks.items()}
+    d = grammar.derivation(None, WORDS, log_weights=logs)
+    assert (d.log_partition == -torch.inf).all() and (d.entropy() == 0).all() and (d.argmax() == -1).all()
+    with pytest.raises(ValueError, match="sentence 0 has no derivation of positive weight to sample"):
+        d.sample()
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def test_nan_stays_nan() -> None:
+    grammar = dmv(3, 2)
+    logs = log_weights(grammar)
+    logs["attach"][1, 0, 0] = torch.nan
+    assert grammar.log_partition(logs, WORDS).isnan().all()
+    assert grammar.expected_counts(logs, WORDS)[0].isnan().all()
+    each = {name: w.expand(4, *w.shape).clone() for name, w in log_weights(grammar).items()}
+    each["stop"][2] = torch.nan
+    assert grammar.log_partition(each, WORDS).isnan().tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("scale", [[2.0, 2.0, 2.0, 2.0], [1.0, -3.0, 0.0, 0.5], [-1.0, -2.0, -3.0, -4.0]])
+def test_gradients_of_shared_tables(scale: list[float]) -> None:
+    """Those of a sum over sentences, each with a factor of its own sign, against counts sentence by sentence."""
+    grammar = dmv(3, 2)
+    logs = log_weights(grammar)
+    leaves = {name: w.clone().requires_grad_() for name, w in logs.items()}
+    factors = torch.tensor(scale, dtype=torch.float64)
+    found = torch.autograd.grad((factors * grammar.log_partition(leaves, WORDS)).sum(), list(leaves.values()))
+    _, counts = grammar.sentence_counts(logs, WORDS)
+    for (name, c), gradient in zip(counts.items(), found, strict=True):
+        torch.testing.assert_close(gradient, torch.tensordot(factors, c, 1), msg=name)
+
+
+def test_float32_and_no_sentences() -> None:
+    grammar = dmv(3, 2)
+    logs = {name: w.float() for name, w in log_weights(grammar).items()}
+    exact = grammar.log_partition(log_weights(grammar), WORDS)
+    assert grammar.log_partition(logs, WORDS).dtype == torch.float32
+    torch.testing.assert_close(grammar.log_partition(logs, WORDS).double(), exact, rtol=1e-5, atol=1e-5)
+    log_z, counts = grammar.expected_counts(logs, WORDS[:0])
+    assert log_z.shape == (0,) and all(bool((c == 0).all()) for c in counts.values())
+    assert grammar.derivation(None, WORDS[:0], log_weights=logs).sample().shape == (0, grammar.longest(3))
+
+
+def test_torch_transforms() -> None:
+    """Gradients, Hessians and vmap of torch.func."""
+    grammar = dmv(3, 2)
+    logs = log_weights(grammar)
+
+    def total(stop: Tensor) -> Tensor:
+        return grammar.log_partition({**logs, "stop": stop}, WORDS).sum()
+
+    counts = grammar.expected_counts(logs, WORDS)[1]["stop"]
+    torch.testing.assert_close(torch.func.grad(total)(logs["stop"]), counts)
+    batch = log_weights(grammar, (3,), 1)["stop"]
+    each = torch.stack([total(stop) for stop in batch])
+    torch.testing.assert_close(torch.func.vmap(total)(batch), each)
+    hessian = torch.autograd.functional.hessian(total, logs["stop"]).reshape(24, 24)
+    torch.testing.assert_close(hessian, hessian.T)
+    step = 1e-5 * torch.eye(24, dtype=torch.float64).reshape(24, 2, 2, 3, 2)
+    rows = [grammar.expected_counts({**logs, "stop": logs["stop"] + s}, WORDS)[1]["stop"].flatten() for s in step]
+    torch.testing.assert_close(hessian, (torch.stack(rows) - counts.flatten()) / 1e-5, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deep", "pickle"])
+def test_copies(duplicate: Callable[[Any], Any]) -> None:
+    for make, words in GRAMMARS.values():
+        grammar = make()
+        logs = log_weights(grammar)
+        expected, identity = grammar.log_partition(logs, words), grammar.identity
+        twin = duplicate(grammar)
+        assert twin.identity == identity and repr(twin) == repr(grammar)
+        torch.testing.assert_close(twin.log_partition(logs, words), expected)
+        assert (twin.derivation(None, words, log_weights=logs).argmax() >= -1).all()
+    identities = {make().identity for make, _ in GRAMMARS.values()}
+    assert len(identities) == len(GRAMMARS)
+    assert listed().identity == listed().identity

@@ -1,0 +1,140 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What a grammar that is its recursion refuses, each in one sentence."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from own_grammars import LISTS, blocks, chain, chomsky, dmv, listed, rules, valences
+
+from pyrogram import DMV
+from pyrogram.distributions import RecursiveDerivation, Sentence
+from pyrogram.grammars import RecursiveGrammar
+from pyrogram.recursion import InvalidRecursion, Recursion, recursion
+
+WORDS = torch.tensor([[0, 1, 0], [1, -1, -1]])
+HALVES = {name: torch.full(block.shape, 0.5) for name, block in DMV(2).blocks.items()}
+
+
+def pages(**options: Any) -> Recursion:
+    @recursion
+    def page(p: Any) -> None:
+        i = p.positions("i")
+        x = p.symbols("x", "S")
+        A = p.items("A", "V")
+        B, Z = p.items("B", "S"), p.items("Z")
+        w, v = p.words("w"), p.words("v")
+        word, arc, pair = p.weights("word", "V"), p.weights("arc"), p.weights("pair", "V", "V")
+        B[i, x] += word[w[i]] * (i <= 1)
+        if options.get("position"):
+            Z[()] += B[p.n, x] * arc[1]
+        elif options.get("item"):
+            A[i, w[i]] += word[w[i]] * (i <= 1)
+            Z[()] += A[p.n, 0] + B[p.n, x]
+        elif options.get("words"):
+            Z[()] += B[p.n, x] * pair[w[1], v[1]]
+        else:
+            Z[()] += B[p.n, x]
+
+    return page()
+
+
+REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no block": (
+        lambda: RecursiveGrammar(blocks(root=(2,)), valences(), 2),
+        "the weight 'attach' of valences is no block; the blocks are ['root']",
+    ),
+    "no weight": (
+        lambda: RecursiveGrammar({**dmv(2, 2).blocks, **blocks(more=(2,))}, valences(), 2),
+        "block 'more' is a weight in no rule of valences; those are ['root', 'attach', 'stop']",
+    ),
+    "another shape": (
+        lambda: RecursiveGrammar({**dmv(2, 2).blocks, **blocks(stop=(2, 2, 3, 2))}, valences(), 2),
+        "block 'stop' must have the shape of the weight, (T, 2, 2, 2) = (2, 2, 2, 2), not (2, 2, 3, 2)",
+    ),
+    "too few axes": (
+        lambda: RecursiveGrammar({**dmv(2, 2).blocks, **blocks(stop=(2, 2))}, valences(), 2),
+        "block 'stop' must have the shape of the weight, (T, 2, 2, 2) = (2, 2, 2, 2), not (2, 2)",
+    ),
+    "two numbers for a size": (
+        lambda: RecursiveGrammar(blocks(root=(2,), attach=(2, 2, 3), stop=(2, 2, 2, 2)), valences(), 2),
+        "block 'attach' must have the shape of the weight, (T, 2, T) = (2, 2, 2), not (2, 2, 3)",
+    ),
+    "more words than symbols": (
+        lambda: RecursiveGrammar(dmv(2, 2).blocks, valences(), 3),
+        "has room for 2 words, and num_words is 3",
+    ),
+    "no size": (
+        lambda: RecursiveGrammar(blocks(word=(2,)), pages(), 2),
+        "sizes lacks 'S', which page needs and no block's shape tells",
+    ),
+    "a size of no use": (
+        lambda: RecursiveGrammar(blocks(word=(2,)), pages(), 2, sizes={"S": 1, "Q": 2}),
+        "sizes has 'Q', and page has no size of that name",
+    ),
+    "positions": (
+        lambda: RecursiveGrammar(blocks(word=(2,), arc=(2,)), pages(position=True), 2, sizes={"S": 1}),
+        "the weight 'arc' of page has positions, and the axes of a grammar's weights are symbols",
+    ),
+    "a word as an item's symbol": (
+        lambda: RecursiveGrammar(blocks(word=(2,)), pages(item=True), 2, sizes={"S": 1}),
+        "A[i, w[i]] in page has a word for a symbol, which only weights can have in a grammar",
+    ),
+    "two sentences": (
+        lambda: RecursiveGrammar(blocks(word=(2,), pair=(2, 2)), pages(words=True), 2, sizes={"S": 1}),
+        "page has the words v and w, and a grammar has one sentence",
+    ),
+    "no lists": (
+        lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2),
+        "lists must have the columns ['left', 'parent', 'right'] of rules, not []",
+    ),
+    "a list too long": (
+        lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 0, 0, 0]}),
+        "lists['left'] must have shape (3,), not (4,)",
+    ),
+    "an entry too large": (
+        lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 2, 0]}),
+        "lists['left'] must have symbols in 0..1, as X[i, k, left[r]] has, but row 1 is 2",
+    ),
+    "no words": (lambda: RecursiveGrammar(dmv(2, 2).blocks, valences(), 0), "num_words must be at least 1, not 0"),
+    "weights twice": (
+        lambda: RecursiveDerivation(dmv(2, 2), HALVES, WORDS, log_weights=HALVES),
+        "give either weights or log_weights",
+    ),
+    "a negative weight": (
+        lambda: dmv(2, 2).derivation({n: -torch.ones(b.shape) for n, b in DMV(2).blocks.items()}, WORDS),
+        "weights must be non-negative and finite, but some of block 'root' are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_refusals(what: str) -> None:
+    action, message = REFUSALS[what]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        action()
+
+
+def test_what_the_page_refuses() -> None:
+    """A mistake in a page is a sentence of its own, before there is any grammar."""
+    with pytest.raises(InvalidRecursion):
+        chain(K=0)
+    with pytest.raises(InvalidRecursion):
+        chomsky(first=1)
+
+
+def test_sentences_that_cannot_be_drawn() -> None:
+    grammar = dmv(2, 2)
+    weights = grammar.initial_weights(WORDS, "uniform")
+    with pytest.raises(NotImplementedError, match="RecursiveGrammar cannot draw sentences"):
+        Sentence(grammar, weights).sample()
+    drawing = dmv(2, 2, sample=DMV(2).sample)
+    assert Sentence(drawing, weights, max_length=5).sample().shape == (5,)
+    with pytest.raises(NotImplementedError, match="it cannot truncate it"):
+        Sentence(drawing, weights, max_length=5, too_long="truncate").sample()
+    wrong = dmv(2, 2, sample=lambda weights, shape, n: torch.zeros(1, n).long())
+    with pytest.raises(ValueError, match=r"sample must return words of shape \(5,\), not \(1, 5\)"):
+        Sentence(wrong, weights, max_length=5).sample()
