@@ -86,7 +86,7 @@ class RecursiveGrammar(Grammar):
         self._sums = Sums(recursion, fitted)
         self._sample = sample
         ends = np.cumsum([block.shape.numel() for block in blocks.values()]).tolist()
-        self._starts = dict(zip(blocks, [0, *ends], strict=False))
+        self._starts: dict[str, int] = dict(zip(blocks, [0, *ends], strict=False))
         self.num_events: int = ends[-1]
         """How many events there are, in all blocks."""
         self._longest: dict[int, int] = {}
@@ -158,7 +158,7 @@ class RecursiveGrammar(Grammar):
 
     def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
         dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
-        return torch.broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items()))
+        return torch.Size(torch.broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items())))
 
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:

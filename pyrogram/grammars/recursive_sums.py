@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,9 +134,5 @@ class _LogPartition(torch.autograd.Function):
         return (None, None, None, *scaled.values())
 
 
-def _result_type(tables: Any) -> torch.dtype:
-    dtypes = [t.dtype for t in tables]
-    found = dtypes[0]
-    for dtype in dtypes[1:]:
-        found = torch.promote_types(found, dtype)
-    return found
+def _result_type(tables: Iterable[Tensor]) -> torch.dtype:
+    return functools.reduce(torch.promote_types, (t.dtype for t in tables))
