@@ -40,7 +40,7 @@ class Program:
         self.in_lanes = fits_lanes(recursion)
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
-        self._numbers: dict[int, float] = {}  # logs of the numbers of derivations, by length
+        self._numbers: dict[Any, float] = {}  # logs of the numbers of derivations, by length and sizes
         layout = Layout(lower(recursion))
         self.tables, self._words = layout.weights, layout.words
 
@@ -84,7 +84,7 @@ class Program:
         total: dict[str, Numbers],
     ) -> tuple[Numbers, Numbers]:
         dtype, adjoints, excess = attempt
-        least = None if adjoints else self._least(dtype, int(given.lengths.max(initial=1)))
+        least = None if adjoints else self._least(dtype, given)
         shared = all(len(table) == 1 for table in given.weights.values())
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
         if shared:  # one table for all: it is exponentiated once
@@ -114,14 +114,16 @@ class Program:
         ]
         return max(0.0, *logs, 0.0) * max(len(rule.weights) for rule in self.recursion.rules)
 
-    def _least(self, dtype: str, n: int) -> float:
+    def _least(self, dtype: str, given: Sentences) -> float:
         """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations."""
-        if n not in self._numbers:
-            ones = {w.name: _ones(w, n) for w in self.tables}
+        n = int(given.lengths.max(initial=1))
+        key = n, *sorted(given.sizes.items())
+        if key not in self._numbers:
+            ones = {w.name: _ones(w, n, given.sizes) for w in self.tables}
             words = {name: np.zeros((1, n), np.int64) for name in self._words}
-            given = Sentences(np.array([n]), ones, words, {}, {})
-            self._numbers[n] = float(self.log_counts(given)[0][0])
-        return math.log(2.0) * LEAST[dtype] + self._numbers[n]
+            one = Sentences(np.array([n]), ones, words, given.sizes, given.lists)
+            self._numbers[key] = float(self.log_counts(one)[0][0])
+        return math.log(2.0) * LEAST[dtype] + self._numbers[key]
 
     def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
         """See :meth:`.ScalarEngine.best`."""
@@ -145,9 +147,9 @@ def program(recursion: Recursion) -> Program:
 _programs: dict[str, Program] = {}
 
 
-def _ones(w: WeightTable, n: int) -> Numbers:
+def _ones(w: WeightTable, n: int, sizes_of: Mapping[str, int]) -> Numbers:
     """The logarithms of weights that are all one, in one number."""
-    sizes = tuple(s if isinstance(s, int) else 1 for s in w.sizes)
+    sizes = tuple(s if isinstance(s, int) else sizes_of[s] for s in w.sizes)
     return np.broadcast_to(0.0, (1, *(n + 1,) * w.num_positions, *sizes))
 
 
