@@ -5,43 +5,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import check_shape, check_size
-from pyrogram.grammar import Block, Weights, checked_inputs
-from pyrogram.recursion.traces import Traces
+from pyrogram.grammar import Weights, checked_inputs
 
 from .charted import ChartDistribution, conditional, copied
 from .constraints import RecursiveDerivations, Scores
 from .sentence import safe_log
 
+if TYPE_CHECKING:
+    from pyrogram.grammars.recursive import RecursiveGrammar
+
 MOST_ENUMERATED = 10_000
-
-
-class Events(Protocol):
-    """What a derivation needs of a grammar; :class:`pyrogram.grammars.RecursiveGrammar` has it."""
-
-    @property
-    def identity(self) -> str: ...
-    @property
-    def blocks(self) -> Mapping[str, Block]: ...
-    @property
-    def num_words(self) -> int: ...
-
-    num_events: int
-
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor: ...
-    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]: ...
-    def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights: ...
-    def longest(self, n: int) -> int: ...
-    def best(self, log_weights: Weights, words: Tensor, k: int) -> tuple[Tensor, Tensor]: ...
-    def draw(self, log_weights: Weights, words: Tensor, number: int) -> Tensor: ...
-    def traces(self, words: Sequence[int]) -> Traces: ...
 
 
 class RecursiveDerivation(ChartDistribution):
@@ -66,7 +47,7 @@ class RecursiveDerivation(ChartDistribution):
 
     def __init__(
         self,
-        grammar: Events,
+        grammar: RecursiveGrammar,
         weights: Mapping[str, Tensor] | None,
         words: Tensor,
         *,
@@ -76,7 +57,7 @@ class RecursiveDerivation(ChartDistribution):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         given = weights if weights is not None else log_weights or {}
-        words = checked_inputs(grammar, given, words)  # type: ignore[arg-type]
+        words = checked_inputs(grammar, given, words)
         self.grammar, self.words = grammar, words
         own = {name: given[name] for name in grammar.blocks}
         self.weights = None if weights is None else own

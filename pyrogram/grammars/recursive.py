@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size, checked_words, keep_nan
+from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.recursion.cells import lower
@@ -162,7 +162,11 @@ class RecursiveGrammar(Grammar):
 
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
-        return words.expand(*batch, words.shape[-1]).reshape(batch.numel(), words.shape[-1])
+        n = words.shape[-1]
+        if is_traced(words):
+            return words.expand(*batch, n).reshape(batch.numel(), n)
+        with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
+            return words.expand(*batch, n).reshape(batch.numel(), n)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))

@@ -13,6 +13,7 @@ import numpy as np
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
 from pyrogram.recursion.cells import lower
+from pyrogram.recursion.checks import check_lists
 from pyrogram.recursion.language import Entry, Recursion, Ref, Size, Word
 from pyrogram.recursion.layout import Layout
 
@@ -40,16 +41,17 @@ def fit(
 ) -> Fitted:
     """Sizes from the shapes of blocks and the lengths of lists, once everything fits.
 
-    :raises ValueError: in one sentence that says what does not.
+    :raises ValueError: in one sentence that says what does not fit.
     """
-    layout = Layout(lower(recursion))
+    cells = lower(recursion)
+    layout = Layout(cells)
     _check_names(recursion, layout, blocks, lists)
     found = {name: check_size(f"size {name}", size) for name, size in sizes.items()}
     for w in layout.weights:
         for axis, size in enumerate(w.sizes):
             if isinstance(size, str) and len(blocks[w.name].shape) == len(w.sizes):
                 found.setdefault(size, blocks[w.name].shape[axis])
-    columns = {name: np.ascontiguousarray(lists[name], np.int64) for name in layout.lists}
+    columns: dict[str, Any] = {name: np.ascontiguousarray(lists[name], np.int64) for name in layout.lists}
     for _, _, x in _symbols(recursion):
         if isinstance(x, Entry) and isinstance(x.row.size, str):
             found.setdefault(x.row.size, len(columns[x.column]))
@@ -66,7 +68,8 @@ def fit(
                 f"block {w.name!r} must have the shape of the weight, ({', '.join(map(str, w.sizes))}) = {expected}, "
                 f"not {tuple(blocks[w.name].shape)}"
             )
-    _check_symbols(recursion, found, columns, num_words)
+    check_lists(cells, found, columns)
+    _check_words(recursion, found, num_words)
     return Fitted(found, columns, tuple(layout.words))
 
 
@@ -91,11 +94,11 @@ def _check_names(
         raise ValueError(f"{recursion.name} has the words {' and '.join(layout.words)}, and a grammar has one sentence")
 
 
-def _check_symbols(recursion: Recursion, sizes: Mapping[str, int], lists: Mapping[str, Any], num_words: int) -> None:
-    """Entries of lists and words are symbols of the axes that they stand at."""
+def _check_words(recursion: Recursion, sizes: Mapping[str, int], num_words: int) -> None:
+    """Words are symbols of the axes that they stand at, which are axes of weights."""
     for ref, size, x in _symbols(recursion):
-        number = _number(size, sizes)
         if isinstance(x, Word):
+            number = _number(size, sizes)
             if ref.is_item:
                 raise ValueError(
                     f"{ref} in {recursion.name} has a word for a symbol, which only weights can have in a grammar: "
@@ -103,17 +106,6 @@ def _check_symbols(recursion: Recursion, sizes: Mapping[str, int], lists: Mappin
                 )
             if number < num_words:
                 raise ValueError(f"{ref} in {recursion.name} has room for {number} words, and num_words is {num_words}")
-        if isinstance(x, Entry):
-            column = lists[x.column]
-            rows = _number(x.row.size, sizes)
-            if column.shape != (rows,):
-                raise ValueError(f"lists[{x.column!r}] must have shape ({rows},), not {column.shape}")
-            if column.size and not (0 <= column.min() and column.max() < number):
-                bad = int(((column < 0) | (column >= number)).argmax())
-                raise ValueError(
-                    f"lists[{x.column!r}] must have symbols in 0..{number - 1}, as {ref} has, but row {bad} is "
-                    f"{column[bad]}"
-                )
 
 
 def _symbols(recursion: Recursion) -> Iterator[tuple[Ref, Size, Any]]:

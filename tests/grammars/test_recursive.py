@@ -241,9 +241,9 @@ def test_nan_stays_nan() -> None:
 
 
 @pytest.mark.parametrize("scale", [[2.0, 2.0, 2.0, 2.0], [1.0, -3.0, 0.0, 0.5], [-1.0, -2.0, -3.0, -4.0]])
-def test_gradients_of_shared_tables(scale: list[float]) -> None:
+@pytest.mark.parametrize("grammar", [dmv(3, 2), cnf(2, 2)], ids=["in lanes", "in logarithms"])
+def test_gradients_of_shared_tables(grammar: RecursiveGrammar, scale: list[float]) -> None:
     """Those of a sum over sentences, each with a factor of its own sign, against counts sentence by sentence."""
-    grammar = dmv(3, 2)
     logs = log_weights(grammar)
     leaves = {name: w.clone().requires_grad_() for name, w in logs.items()}
     factors = torch.tensor(scale, dtype=torch.float64)

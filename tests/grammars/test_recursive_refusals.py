@@ -93,11 +93,11 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a list too long": (
         lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 0, 0, 0]}),
-        "lists['left'] must have shape (3,), not (4,)",
+        "column left has 4 rows, and its list 3",
     ),
     "an entry too large": (
         lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 2, 0]}),
-        "lists['left'] must have symbols in 0..1, as X[i, k, left[r]] has, but row 1 is 2",
+        "column left has 2 in row 1, which is not in 0 .. 1",
     ),
     "no words": (lambda: RecursiveGrammar(dmv(2, 2).blocks, valences(), 0), "num_words must be at least 1, not 0"),
     "weights twice": (
