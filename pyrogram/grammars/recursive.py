@@ -46,7 +46,7 @@ class RecursiveGrammar(Grammar):
     >>> grammar = RecursiveGrammar(blocks, chain(), num_words=5)
     >>> words = torch.tensor([[0, 4, 1], [3, -1, -1]])
     >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 8 derivations, and 2
-    tensor([8.0000, 2.0000])
+    tensor([8., 2.])
 
     The *events* are the elements of the blocks, numbered block after block in C order; :meth:`event` says which is
     which. A derivation is the row of events that are met on the way down from the goal, of each rule first its weights

@@ -16,14 +16,11 @@ from pyrogram.charts.checks import is_traced
 from pyrogram.charts.projective import choose_engine
 from pyrogram.grammar import Weights
 from pyrogram.recursion.engine import Sentences
-from pyrogram.recursion.interpreter import Grounded, Key
 from pyrogram.recursion.language import Recursion
 from pyrogram.recursion.running.program import Program, program
+from pyrogram.recursion.torch_engine import TorchEngine
 
 from .recursive_sizes import Fitted
-
-KEPT = 256  # sentences whose instances are kept
-_kept: dict[tuple[object, ...], Grounded] = {}
 
 
 @dataclass(frozen=True)
@@ -76,55 +73,24 @@ class Sums:
         return torch.from_numpy(log_z).to(first.device, dtype), found
 
     def by_torch(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
-        """Log Z by torch, with any number of derivatives, on any device and under torch's transforms; slow.
-
-        :raises NotImplementedError: if torch traces the words, so that nobody can look at them.
-        """
-        if is_traced(words):
-            raise NotImplementedError(
-                f"{self.recursion.name} has to look at the words, so torch may transform or trace only the weights"
-            )
-        with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
-            rows = words.tolist()
-        found = []
-        for b, row in enumerate(rows):
-            chart = self._grounded(tuple(w for w in row if w >= 0))
-            own = {name: w[b if len(w) > 1 else 0] for name, w in log_weights.items()}
-            found.append(_log_z(chart, own))
-        return torch.stack(found)
-
-    def _grounded(self, sentence: tuple[int, ...]) -> Grounded:
-        """All instances of the rules for a sentence; kept, because derivatives come back to it."""
-        fitted = self.fitted
-        key = self.recursion.key(), str(fitted.sizes), str([x.tolist() for x in fitted.lists.values()]), sentence
-        if key not in _kept:
-            while len(_kept) >= KEPT:
-                _kept.pop(next(iter(_kept)))
-            given = dict.fromkeys(fitted.words, sentence)
-            _kept[key] = Grounded(self.recursion, len(sentence), sizes=fitted.sizes, lists=fitted.lists, words=given)
-        return _kept[key]
+        """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
+        dtype = _result_type(log_weights.values())
+        weights = {name: w.to(dtype) for name, w in log_weights.items()}
+        lists = {name: torch.from_numpy(column).to(words.device) for name, column in self.fitted.lists.items()}
+        rows = dict.fromkeys(self.fitted.words, words)
+        engine = _torch_engine(self.recursion)
+        return engine.log_partition(weights, lengths_of(words), rows, self.fitted.sizes, lists)
 
 
-def _log_z(chart: Grounded, log_weights: Mapping[str, Tensor]) -> Tensor:
-    """Log Z of one sentence, item by item; -inf, with a gradient of zero, if the goal has no proof."""
-    nothing = next(iter(log_weights.values())).new_zeros(())
-    log_values: dict[Key, Tensor] = {}
-    for item in chart.order:
-        terms = []
-        for x in chart.instances[item]:
-            parts = [log_weights[name][index] for name, index in x.weights] + [log_values[y] for y in x.items]
-            terms.append(functools.reduce(torch.add, parts) if parts else nothing)
-        log_values[item] = _log_sum(torch.stack(terms))
-    goal = chart.recursion.goal, ()
-    return log_values[goal] if goal in log_values else nothing - torch.inf
+def _torch_engine(recursion: Recursion) -> TorchEngine:
+    """The torch engine of a recursion; equal recursions share one."""
+    key = recursion.key()
+    if key not in _engines:
+        _engines[key] = TorchEngine(recursion)
+    return _engines[key]
 
 
-def _log_sum(terms: Tensor) -> Tensor:
-    """log of the sum of exp; where all are -inf it has no gradient, not an infinite one."""
-    greatest = terms.detach().amax(0)
-    greatest = torch.where(greatest == -torch.inf, 0.0, greatest)
-    total = (terms - greatest).exp().sum(0)
-    return torch.where(total == 0, -torch.inf, torch.where(total == 0, 1.0, total).log() + greatest)
+_engines: dict[str, TorchEngine] = {}
 
 
 class _LogPartition(torch.autograd.Function):
