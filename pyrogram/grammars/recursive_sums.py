@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyrogram.charts.checks import is_traced
 from pyrogram.charts.projective import choose_engine
+from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Weights
 from pyrogram.recursion.engine import Sentences
 from pyrogram.recursion.language import Recursion

@@ -265,7 +265,7 @@ def test_float32_and_no_sentences() -> None:
 
 
 def test_torch_transforms() -> None:
-    """Gradients, Hessians and vmap of torch.func."""
+    """Gradients, Hessians and vmap of torch.func, of weights and of words."""
     grammar = dmv(3, 2)
     logs = log_weights(grammar)
 
@@ -277,6 +277,8 @@ def test_torch_transforms() -> None:
     batch = log_weights(grammar, (3,), 1)["stop"]
     each = torch.stack([total(stop) for stop in batch])
     torch.testing.assert_close(torch.func.vmap(total)(batch), each)
+    one_by_one = torch.func.vmap(lambda words: grammar.log_partition(logs, words))(WORDS)
+    torch.testing.assert_close(one_by_one, grammar.log_partition(logs, WORDS))
     hessian = torch.autograd.functional.hessian(total, logs["stop"]).reshape(24, 24)
     torch.testing.assert_close(hessian, hessian.T)
     step = 1e-5 * torch.eye(24, dtype=torch.float64).reshape(24, 2, 2, 3, 2)
