@@ -14,7 +14,7 @@ from torch.distributions.constraints import Constraint
 from pyrogram.charts.leftmost import FlatRules, is_derivation
 from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import is_tree, lengths_of
-from pyrogram.recursion.traces import Traces
+from pyrogram.recursion.rules.traces import Traces
 
 
 class _Named(Constraint):

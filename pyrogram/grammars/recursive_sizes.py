@@ -12,10 +12,10 @@ import numpy as np
 
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
-from pyrogram.recursion.cells import lower
-from pyrogram.recursion.checks import check_lists
-from pyrogram.recursion.language import Entry, Recursion, Ref, Size, Word
-from pyrogram.recursion.layout import Layout
+from pyrogram.recursion.calling.checks import check_lists
+from pyrogram.recursion.calling.layout import Layout
+from pyrogram.recursion.rules.cells import lower
+from pyrogram.recursion.rules.language import Entry, Recursion, Ref, Size, Word
 
 
 @dataclass(frozen=True)

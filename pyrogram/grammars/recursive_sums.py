@@ -16,10 +16,10 @@ from pyrogram.charts.checks import is_traced
 from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Weights
-from pyrogram.recursion.engine import Sentences
-from pyrogram.recursion.language import Recursion
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.rules.language import Recursion
 from pyrogram.recursion.running.program import Program, program
-from pyrogram.recursion.torch_engine import TorchEngine
+from pyrogram.recursion.tensors.engine import TorchEngine
 
 from .recursive_sizes import Fitted
 
