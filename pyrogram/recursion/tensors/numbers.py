@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Log Z from a chart of plain numbers in torch, where these can be trusted: no exponentials but of the weights.
 
-A *rate* keeps cells in range: each rule is multiplied by exp(-rate * gauge), see :func:`.torch_plan.gauge`, so that an
+A *rate* keeps cells in range: each rule is multiplied by exp(-rate * gauge), see :func:`.plan.gauge`, so that an
 item of length l is exp(-rate * l) times what it was. It is the sentence's own, and estimated from spans (or points) of
 a small width; the chart is begun again where it matters.
 """
