@@ -25,7 +25,7 @@ BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts"}
 COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_second_order"}
 BELOW["collapsed"] = BELOW["collapsed_second_order"] = BELOW["grammar"] = {"charts"} | COLLAPSED
-BELOW["distributions"] = BELOW["grammar"] | {"grammar"}
+BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}

@@ -8,7 +8,7 @@ from pyrogram.charts.runtime.arrays import Array
 
 
 class LayoutArrays(NamedTuple):
-    """The arrays of :class:`.layout.ExpertLayout` that compiled code reads."""
+    """The arrays of :class:`.ExpertLayout` that compiled code reads."""
 
     row_ptr: Array
     row_start: Array
