@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every loop on a grammar that is its recursion: the DMV's own numbers, and the exact posterior of a sampler."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def start() -> dict[str, Tensor]:
     return DMV(2).initial_weights(WORDS, "random", seed=0)
 
 
-LOOPS = {
+LOOPS: dict[str, Callable[[], GrammarLoop[Any, Any]]] = {
     "EM": lambda: EM(maximum_likelihood, initial_weights=start()),
     "variational Bayes": lambda: VariationalEM(dirichlet, initial_weights=start()),
     "collapsed VB": lambda: CollapsedVB(dirichlet, initial_weights=start(), batch_size=1),
