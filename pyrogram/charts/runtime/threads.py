@@ -1,27 +1,20 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled loops over the sentences of a batch, on as many threads as torch uses.
+"""Turns of compiled loops over the sentences of a batch, on as many threads as torch uses.
 
-The kernels release the interpreter lock, so ordinary threads run them side by side; unlike an OpenMP team, a
-thread pool survives ``fork`` (several chains in several processes) and may be entered from any thread.
-
-Threads take one turn after another rather than equal shares: a thread that wakes late, or finds its core taken (by
-torch's own threads, say, which spin for milliseconds after every operation), does less, and nobody waits for it.
+The kernels release the interpreter lock, so ordinary threads run them side by side, see
+:mod:`pyrogram.recursion.machine.threads`.
 """
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-import torch
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-_pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)
+from pyrogram.recursion.machine.threads import run_workers
+
+__all__ = ["run_workers", "take"]
 
 
 @intrinsic
@@ -33,25 +26,3 @@ def take(typingctx: Any, turns: Any) -> Any:
         return builder.atomic_rmw("add", place, ir.Constant(ir.IntType(64), 1), "monotonic")
 
     return types.int64(turns), codegen
-
-
-def run_workers(work: Callable[[Any], None], cost: float) -> None:
-    """Call ``work(turns)`` on every thread, the calling one included.
-
-    :param work: does what :func:`take` says, until there is nothing left to do.
-    :param cost: rough number of floating-point operations in all. Below a millisecond or so a second thread costs more
-        than it saves: it wakes late, on a core where torch's own threads still spin.
-    """
-    num_workers = torch.get_num_threads() if cost > 2e7 else 1
-    turns = np.zeros(1, np.int64)
-    if num_workers == 1:
-        work(turns)
-        return
-    pool = _pools.get(num_workers)
-    if pool is None:
-        pool = _pools[num_workers] = ThreadPoolExecutor(num_workers - 1, thread_name_prefix="pyrogram")
-    futures = [pool.submit(work, turns) for _ in range(1, num_workers)]
-    work(turns)
-    for future in futures:
-        if not future.cancel():  # what has not begun by now would find nothing to do
-            future.result()

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentences import Sentences, check_given, strided
+from ..calling.sentences import PARTS, Sentences, check_given, strided
 from ..machine.threads import run_workers
 from ..rules.cells import lower
 from ..rules.language import Recursion
@@ -20,7 +20,6 @@ from .driver import functions
 Numbers = Any  # a numpy array
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
-PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
 # Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
 # positive number, times the cube of 256 words, over the rounding error.
 LEAST = {"float64": -1022.0 + 24.0 + 53.0, "float32": -126.0 + 24.0 + 24.0}

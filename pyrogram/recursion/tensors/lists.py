@@ -96,8 +96,10 @@ def _restricted(head: Head, row: Variable, name: str, count: int) -> Head:
 
         return replace(r, symbols=tuple(map(symbol, r.symbols)))
 
+    def names(found: tuple[Variable, ...]) -> tuple[Variable, ...]:
+        return tuple(chosen if v == row else v for v in found)
+
     def term(t: Term) -> Term:
-        names = lambda found: tuple(chosen if v == row else v for v in found)  # noqa: E731
         inner = t.inner and Inner(
             t.inner.loops, names(t.inner.symbols), tuple(map(ref, t.inner.factors)), names(t.inner.free)
         )
