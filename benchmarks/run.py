@@ -45,13 +45,13 @@ def prepare() -> Path:
 
 def measure(quick: bool, seconds: float) -> str:
     """Everything, as markdown; each comparison takes about so many seconds."""
+    import before
     import collapsed
     import em
     import logistic_normal
     import memory
     import pcfg
     import pitman_yor
-    import recursions
     import sibling
     import sweeps
     import timing
@@ -98,8 +98,9 @@ def measure(quick: bool, seconds: float) -> str:
         f"### Second-order trees, batches of {sibling.BATCH}, sentences/s",
         siblings_agreed,
         _table(sibling.HEADER, sibling.charts(pairs, lengths, threads, seconds)),
-        "### Kernels compiled from recursions against those by hand, one thread, sentences/s",
-        _table(recursions.HEADER, recursions.pairs((10,) if quick else (5, *lengths), seconds / 2)),
+        f"### Compiled recursions against the kernels by hand that they replaced ({before.BEFORE}), one thread, "
+        f"batches of {before.BATCH}, sentences/s",
+        _table(before.HEADER, before.rows((10,) if quick else (5, *lengths))),
         "### Hierarchical Pitman-Yor processes, words in three nested contexts, seconds",
         _table(pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)),
         *_treebank(em.EWT, quick),

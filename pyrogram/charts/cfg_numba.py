@@ -22,6 +22,7 @@ from pyrogram.charts.runtime.compiling import borrowing, inlined, kernel
 from pyrogram.charts.runtime.lanes import fill, store
 from pyrogram.charts.runtime.random_numbers import seed_stream
 from pyrogram.charts.runtime.threads import run_workers, take
+from pyrogram.recursion.running.program import longest_first
 
 from .cfg_draw import draw_from_lanes, real_of
 from .cfg_lanes import inside, make_chart
@@ -30,7 +31,6 @@ from .cfg_outside import outside
 from .cfg_plan import Plan, plan_of
 from .cfg_rules import Matches, RuleTable
 from .cfg_sentences import sentence_counts, sentence_samples
-from .projective_numba import longest_first
 
 GREATEST = 2.0**200
 LEAST = 2.0**-300

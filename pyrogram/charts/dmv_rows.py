@@ -10,7 +10,7 @@ pairs are sorted by sentence, then by tag. From log weights
 * ``stop`` (P, 2, 2, 2) [pair, direction, valence, 0 = continue or 1 = stop]
 
 the kernel takes only what the arcs of the sentence need, in lanes, and exponentiates it there, shifted as in
-:mod:`.projective_numba`. A pair belongs to one sentence and a sentence to one thread, so that results do not depend
+:mod:`.eisner_scaling`. A pair belongs to one sentence and a sentence to one thread, so that results do not depend
 on the number of threads. What cannot be trusted in real space is left to the caller, who has :func:`scores`.
 
 The tables of weights and counts do not fit into a cache, and sentences of the same length lie all over them. So what
@@ -30,11 +30,11 @@ from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import exp, fill, load, maximum, store
 from pyrogram.charts.runtime.lanes_memory import prefetch_between
 from pyrogram.charts.runtime.threads import run_workers, take
+from pyrogram.recursion.running.program import longest_first
 
 from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
-from .projective_lanes import LEAST, add_shift, log_z_of
-from .projective_numba import GREATEST, longest_first
+from .eisner_scaling import GREATEST, LEAST, add_shift, log_z_of
 
 
 def scores(

@@ -26,7 +26,7 @@ from .eisner_lanes import inside, make_chart
 from .eisner_outside import outside
 from .lanes_log import gather, log
 
-GREATEST = 2.0**900  # see :mod:`.projective_numba`
+GREATEST = 2.0**900  # see :mod:`.eisner_scaling`
 LANES = 8
 _LOG2 = float(np.log(2.0))
 

@@ -22,7 +22,7 @@ from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 from .dmv_sweeps import GREATEST, Layout, clear_lanes
 from .eisner_lanes import inside, make_chart
 from .eisner_sample import draw_tree
-from .projective_lanes import log_z_of
+from .eisner_scaling import log_z_of
 
 
 def hastings(

@@ -51,7 +51,7 @@ class Chart(NamedTuple):
     children in the trapezoids. dX is the adjoint of log Z with respect to X; ``ends`` + n is one in the lanes of
     sentences of n words; ``shift`` + ``shift_rest`` were taken off the scores; ``exponents`` sums the binary logarithms
     of all ``factors``, ``grown`` those above zero; ``bound`` sums all values met (NaN sticks to a sum), from which
-    :mod:`.projective_numba` judges whether digits were lost.
+    :mod:`.eisner_scaling` judges whether digits were lost.
     """
 
     pitch: int  # cell (i, j) is i * pitch + j by rows, j * pitch + i by columns

@@ -3,15 +3,13 @@
 """Draws of projective trees, top down through an inside chart.
 
 A cell's derivations are drawn in proportion to their weights, then those of the cells that they are made of.
-The charts are those of :mod:`.eisner_lanes` (one lane of it) or :mod:`.eisner_log`.
+The chart is one lane of :mod:`.eisner_lanes`.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 import numpy as np
 from numba import njit
-from numba.extending import overload
 
-from .eisner_log import left_arc_terms, left_tree_terms, right_arc_terms, right_tree_terms, root_terms
 from .runtime.random_numbers import choose
 
 # What is on the agenda: a half tree or a trapezoid, to the right or to the left; or the choice of the root.
@@ -52,35 +50,6 @@ def real_terms(source, terms, kind, i, j):
 
 
 @njit(nogil=True)
-def log_terms(source, terms, kind, i, j):
-    """The same from a chart in log space, relative to the greatest; ``source`` is (chart, arcs)."""
-    c, arcs = source
-    if kind == ROOT:
-        count = root_terms(c, arcs, j)
-    elif kind == RIGHT_TREE:
-        count = right_tree_terms(c, i, j)
-    elif kind == LEFT_TREE:
-        count = left_tree_terms(c, i, j)
-    elif kind == RIGHT_ARC:
-        count = right_arc_terms(c, arcs, i, j)
-    else:
-        count = left_arc_terms(c, arcs, i, j)
-    top = c.terms[:count].max()
-    for t in range(count):
-        terms[t] = np.exp(c.terms[t] - top)
-    return count
-
-
-def _fill_terms(source, terms, kind, i, j):
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_fill_terms)
-def _(source, terms, kind, i, j):
-    return real_terms.py_func if len(source) == 3 else log_terms.py_func
-
-
-@njit(nogil=True)
 def draw_tree(source, n, multiroot, state, terms, agenda, heads):
     """Write one tree of n words into ``heads``; ``agenda`` (2n + 2, 3) and ``terms`` (n + 1,) are scratch."""
     agenda[0] = (RIGHT_TREE if multiroot else ROOT, 0, n)
@@ -90,7 +59,7 @@ def draw_tree(source, n, multiroot, state, terms, agenda, heads):
         kind, i, j = agenda[size, 0], agenda[size, 1], agenda[size, 2]
         if i == j:
             continue
-        t = choose(terms, _fill_terms(source, terms, kind, i, j), state)
+        t = choose(terms, real_terms(source, terms, kind, i, j), state)
         if kind == ROOT:
             heads[t] = 0
             agenda[size] = (LEFT_TREE, 1, t + 1)

@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .semirings import log_sum_exp
-
 
 def log_partition(
     initial: Float[Tensor, "#B K"],
@@ -138,3 +136,11 @@ def _forward(initial: Tensor, transition: Tensor, scores: Tensor, words: Tensor)
 def _log_z(initial: Tensor, transition: Tensor, scores: Tensor, words: Tensor) -> Tensor:
     last = _forward(initial, transition, scores, words)[-1]
     return log_sum_exp((last + transition[:, :, -1]).T)
+
+
+def log_sum_exp(x: Tensor) -> Tensor:
+    """Over the first dimension; where all is -inf the value is -inf and every derivative is 0, never NaN."""
+    peak = x.detach().amax(0)
+    empty = peak == -torch.inf
+    total = (x - peak.clamp_min(torch.finfo(x.dtype).min)).exp().sum(0)
+    return (total + empty).log() + peak

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_numba, projective
+from pyrogram.charts import projective
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
@@ -19,6 +19,7 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
+from pyrogram.recursion.running.on_tensors import Given, fits_compiled
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
@@ -81,13 +82,18 @@ class DMV(Grammar):
         words = checked_inputs(self, log_weights, words)
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        # Under vmap a single table may be traced, or the words alone; torch's transforms need the torch engine.
-        compiled = all(projective.choose_engine(t, None) == "numba" for t in tables) and not is_traced(words)
-        if shared and compiled:
-            log_z: Tensor = _SharedTables.apply(*tables, words.reshape(-1, words.shape[-1]))
+        # Under vmap a single table may be traced, or the words alone.
+        if shared and fits_compiled(*tables) and not is_traced(words):
+            given = self._given(log_weights, words.reshape(-1, words.shape[-1]))
+            log_z = chart.program(self.valence_attach).log_partition(given).to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         arcs, stops = self.scores(log_weights, words)
         return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+
+    def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
+        """Sentences (B, n) under one set of weights; sums over a corpus want float64."""
+        weights = {name: log_weights[name].double()[None] for name in self.blocks}
+        return Given(weights, lengths_of(words), {"w": words}, {"V": self.num_tags})
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
@@ -95,9 +101,10 @@ class DMV(Grammar):
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
-        if projective.choose_engine(tables[0].detach(), None) == "numba":
-            log_z, *counts = dmv_numba.expected_counts(tables[0], tables[1], tables[2], words)
-            return self._keep_nan(log_z, log_weights), dict(zip(self.blocks, counts, strict=True))
+        if fits_compiled(*(t.detach() for t in tables)):
+            log_z, counts = chart.program(self.valence_attach).log_counts(self._given(log_weights, words))
+            found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
+            return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found
         with torch.enable_grad():
             leaves = [t.detach().requires_grad_() for t in tables]
             arcs, stops = self.scores(dict(zip(self.blocks, leaves, strict=True)), words)
@@ -238,30 +245,3 @@ class DMVDerivation(ProjectiveDependencyTree):
         if self._validate_args:
             self._validate_sample(value)
         return self.grammar._by_block(*self._indicators(value), self.words)
-
-
-class _SharedTables(torch.autograd.Function):
-    """log Z of many sentences under one set of tables; the counts come with it, so that backward is a product."""
-
-    @staticmethod
-    def forward(ctx: Any, root: Tensor, attach: Tensor, stop: Tensor, words: Tensor) -> Tensor:
-        if not any(ctx.needs_input_grad):
-            return dmv_numba.log_partition(root, attach, stop, words)
-        log_z, *counts = dmv_numba.expected_counts(root, attach, stop, words)
-        ctx.save_for_backward(root, attach, stop, words, *counts)
-        return log_z
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (gradient,) = gradients
-        root, attach, stop, words, *counts = ctx.saved_tensors
-        if torch.is_grad_enabled() or is_traced(gradient):
-
-            def log_z(root: Tensor, attach: Tensor, stop: Tensor) -> Tensor:
-                arcs, stops = chart.scores(root, attach, stop, words)
-                return projective.log_partition(arcs, stops, lengths_of(words), engine="torch")
-
-            return (*torch.func.vjp(log_z, root, attach, stop)[1](gradient), None)
-        if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
-            return (*(gradient[0] * c for c in counts), None)
-        return (*dmv_numba.expected_counts(root, attach, stop, words, gradient)[1:], None)

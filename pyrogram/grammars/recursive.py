@@ -119,12 +119,13 @@ class RecursiveGrammar(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        log_z = self._sums.log_partition(self.flat(log_weights, batch), self._flat_words(words, batch))
+        given = self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch))
+        log_z = self._sums.program.log_partition(given)
         return self._keep_nan(log_z.reshape(batch), log_weights)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = self._sums.log_counts(self.flat(log_weights, words.shape[:-1]), words)
+        log_z, counts = self._sums.program.log_counts(self._sums.given(self.flat(log_weights, words.shape[:-1]), words))
         return self._keep_nan(log_z, log_weights), {name: counts[name][0] for name in self.blocks}
 
     def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
@@ -137,8 +138,8 @@ class RecursiveGrammar(Grammar):
         """
         words = checked_inputs(self, log_weights, words)
         batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        rows = self._flat_words(words, batch)
-        log_z, counts = self._sums.log_counts(self.flat(log_weights, batch, own=True), rows)
+        given = self._sums.given(self.flat(log_weights, batch, own=True), self._flat_words(words, batch))
+        log_z, counts = self._sums.program.log_counts(given)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
         return log_z, {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counts.items()}
 
@@ -214,26 +215,16 @@ class RecursiveGrammar(Grammar):
         :param log_weights: by block, from :meth:`flat`.
         :param words: shape ``(B, n)``.
         """
-        given, width = self._sums.given(log_weights, words), self.longest(words.shape[-1])
-        if len(words) == 0:
-            return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
-        scores, rows = self._sums.program.best(given, k, self._numbers(), width)
-        return torch.from_numpy(scores), torch.from_numpy(rows)
+        given = self._sums.given(log_weights, words)
+        return self._sums.program.best(given, k, self._numbers(), self.longest(words.shape[-1]))
 
     def draw(self, log_weights: Weights, words: Tensor, number: int) -> Tensor:
         """Independent derivations by torch's random numbers, shape ``(number, B, L)``.
 
         :raises ValueError: if a sentence has no derivation.
         """
-        given, width = self._sums.given(log_weights, words), self.longest(words.shape[-1])
-        seed = int(torch.randint(2**62, ()))
-        if len(words) == 0 or number == 0:
-            return torch.zeros(number, len(words), width, dtype=torch.long)
-        log_z, rows = self._sums.program.draw(given, number, seed, self._numbers(), width)
-        possible = (log_z > -np.inf) & (log_z < np.inf)
-        if not possible.all():
-            raise ValueError(f"sentence {int(possible.argmin())} has no derivation of positive weight to sample")
-        return torch.from_numpy(rows)
+        given = self._sums.given(log_weights, words)
+        return self._sums.program.draw(given, number, self._numbers(), self.longest(words.shape[-1]))
 
     def traces(self, words: Sequence[int]) -> Traces:
         """The rows of the derivations of one sentence, to be listed and to be read."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
-from pyrogram.recursion.calling.checks import check_lists
+from pyrogram.recursion.calling.checks import Checks
 from pyrogram.recursion.calling.layout import Layout
 from pyrogram.recursion.rules.cells import lower
 from pyrogram.recursion.rules.language import Entry, Recursion, Ref, Size, Word
@@ -68,7 +68,7 @@ def fit(
                 f"block {w.name!r} must have the shape of the weight, ({', '.join(map(str, w.sizes))}) = {expected}, "
                 f"not {tuple(blocks[w.name].shape)}"
             )
-    check_lists(cells, found, columns)
+    Checks.of(cells).check_lists(found, columns)
     _check_words(recursion, found, num_words)
     return Fitted(found, columns, tuple(layout.words))
 

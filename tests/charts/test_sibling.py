@@ -2,17 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both engines for second-order trees against enumeration (sibling_oracle.py), and against first-order trees."""
 
-import importlib
 import math
-from types import ModuleType
 
 import pytest
 import torch
+from engines import SIBLING_COMPILED, SIBLING_TORCH, TORCH, TreeEngine
 from oracle import all_trees
 from sibling_oracle import Enumeration
 from test_projective import pvalue, tree_indices
-
-from pyrogram.charts import projective_torch, sibling_torch
 
 EXACT = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 3e-5, "atol": 3e-5}}
 
@@ -21,9 +18,9 @@ stopping = pytest.mark.parametrize("with_stops", [False, True])
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
-@pytest.fixture(params=["torch", "numba"])
-def engine(request: pytest.FixtureRequest) -> ModuleType:
-    return importlib.import_module(f"pyrogram.charts.sibling_{request.param}")
+@pytest.fixture(params=[SIBLING_TORCH, SIBLING_COMPILED], ids=["torch", "compiled"])
+def engine(request: pytest.FixtureRequest) -> TreeEngine:
+    return request.param
 
 
 def read_by_some_tree(length: int, n: int, multiroot: bool):
@@ -113,11 +110,11 @@ def test_words_beyond_the_longest_sentence(engine, multiroot, dtype):
 @pytest.mark.parametrize("sizes", [[13, 7, 6, 1, 2], [8] * 17 + [9], [60, 3, 40, 9]])
 def test_a_batch_is_its_sentences(engine, sizes, with_stops, multiroot, dtype):
     """Each alone, without padding."""
-    if engine is sibling_torch and max(sizes) > 20:
+    if engine is SIBLING_TORCH and max(sizes) > 20:
         pytest.skip("takes long, and is no other code than for short sentences")
     *scores, lengths = problem(sizes, with_stops, dtype=dtype, multiroot=multiroot, junk=[math.nan])
     results = engine.marginals(*scores, lengths, multiroot)
-    drawn = engine.sample(*scores, lengths, multiroot, 1, torch.Generator().manual_seed(0))
+    drawn = engine.sample(*scores, lengths, multiroot, 1, generator=torch.Generator().manual_seed(0))
     for b, m in enumerate(sizes[:5]):
         N = m + 1
         arcs, siblings, stops = (None if x is None else x[b : b + 1] for x in scores)
@@ -173,7 +170,7 @@ def test_impossible_events(engine, case, multiroot, dtype):
 def test_zero_sibling_scores_give_first_order_trees(engine, n, dtype, multiroot):
     arcs, siblings, stops, lengths = problem([n] * 3, dtype=dtype)
     log_z, by_arcs, _, _ = engine.marginals(arcs, torch.zeros_like(siblings), None, lengths, multiroot)
-    expected = projective_torch.marginals(arcs[..., None].double(), None, lengths, multiroot)
+    expected = TORCH.marginals(arcs[..., None].double(), None, lengths, multiroot)
     torch.testing.assert_close(log_z.double(), expected[0], **EXACT[dtype])
     torch.testing.assert_close(by_arcs.double(), expected[1][..., 0], **EXACT[dtype])
 
@@ -194,7 +191,7 @@ def test_first_and_later_give_trees_with_valence(engine, n, dtype, multiroot):
     log_z, by_arcs, by_siblings, by_last = engine.marginals(
         torch.zeros(2, n + 1, n + 1, dtype=dtype), siblings, last, lengths, multiroot
     )
-    expected = projective_torch.marginals(valence.double(), stops.double(), lengths, multiroot)
+    expected = TORCH.marginals(valence.double(), stops.double(), lengths, multiroot)
     torch.testing.assert_close(log_z.double(), expected[0], **EXACT[dtype])
     first = by_siblings.diagonal(dim1=1, dim2=3).transpose(1, 2)
     got = torch.stack([first, by_arcs - first], -1)
@@ -284,7 +281,7 @@ def test_nothing_to_draw(engine, case):
     hopeless = engine.log_partition(*scores, False) == -torch.inf
     if not hopeless.any():
         heads = engine.sample(*scores, False, 50)
-        assert (sibling_torch.log_partition(*scores, False) > -torch.inf).all() and heads.shape[0] == 50
+        assert (SIBLING_TORCH.log_partition(*scores, False) > -torch.inf).all() and heads.shape[0] == 50
         return
     with pytest.raises(ValueError, match=f"sentence {int(hopeless.nonzero()[0])} has no tree"):
         engine.sample(*scores, False, 1)

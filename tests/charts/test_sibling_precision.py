@@ -6,9 +6,10 @@ import math
 
 import pytest
 import torch
+from engines import SIBLING_COMPILED, SIBLING_TORCH
 from test_sibling import both_dtypes, engine, impossible, impossible_cases, problem, read_by_some_tree, roots
 
-from pyrogram.charts import sibling, sibling_numba, sibling_torch
+from pyrogram.charts import sibling
 
 __all__ = ["engine"]  # a fixture
 
@@ -18,9 +19,9 @@ __all__ = ["engine"]  # a fixture
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])
 def test_large_scores(scale, dtype, multiroot):
     """The numba engine beside torch's in float64, which works in log space alone."""
-    engine = sibling_numba
+    engine = SIBLING_COMPILED
     *scores, lengths = problem([23, 7, 16, 1], scale=scale, dtype=dtype, multiroot=multiroot, junk=[math.nan])
-    expected = sibling_torch.marginals(*(x.double() for x in scores), lengths, multiroot)
+    expected = SIBLING_TORCH.marginals(*(x.double() for x in scores), lengths, multiroot)
     got = engine.marginals(*scores, lengths, multiroot)
     torch.testing.assert_close(engine.log_partition(*scores, lengths, multiroot), got[0], rtol=1e-5, atol=1e-4)
     if dtype == torch.float64:
@@ -58,7 +59,7 @@ def test_a_bad_root_of_good_trees(engine, dtype, half, root):
     siblings = torch.zeros(2, n + 1, n + 1, n + 1, dtype=torch.float64)
     lengths = torch.tensor([n, n])
     got = engine.marginals(arcs.to(dtype), siblings.to(dtype), None, lengths, False)
-    expected = sibling_torch.marginals(arcs, siblings, None, lengths, False)
+    expected = SIBLING_TORCH.marginals(arcs, siblings, None, lengths, False)
     torch.testing.assert_close(got[0].double(), expected[0], rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(got[1].double(), expected[1], rtol=1e-5, atol=2e-6)
     torch.testing.assert_close(got[2].double(), expected[2], rtol=1e-5, atol=2e-6)
@@ -72,7 +73,7 @@ def test_later_siblings_a_thousand_nats_apart(engine, dtype):
     siblings[:, 3] -= 1000
     siblings[:, :, 2] -= 700
     scores = [x.to(dtype) for x in (arcs, siblings, stops)]
-    expected = sibling_torch.marginals(*(x.double() for x in scores), lengths, False)
+    expected = SIBLING_TORCH.marginals(*(x.double() for x in scores), lengths, False)
     for g, e in zip(engine.marginals(*scores, lengths, False), expected, strict=True):
         torch.testing.assert_close(g.double(), e, rtol=1e-4, atol=1e-3 if dtype == torch.float32 else 1e-9)
 

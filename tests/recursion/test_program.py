@@ -223,3 +223,14 @@ def test_claims_are_checked() -> None:
     for claim, message in wrong:
         with pytest.raises(InvalidRecursion, match=message):
             recursion(page)(claim=claim)
+
+
+def test_one_sentence_with_weights_of_all_magnitudes() -> None:
+    """A table of one sentence is not one that all share: its groups are shifted, and the bound knows it."""
+    made = dmv_claims()
+    arc, stop = np.zeros((1, 3, 3, 2)), np.zeros((1, 3, 2, 2))
+    arc[0, 0, 1:, 0] = 345.0, -230.0
+    arc[0, 1, 2, 0] = 516.0
+    stop[0, 1, 0, 0] = -299.0
+    given = Sentences(np.array([2]), {"arc": arc, "stop": stop}, {}, {}, {})
+    compare(Program(made).log_counts(given), in_logs(made, given), 1e-9)

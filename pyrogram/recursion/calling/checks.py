@@ -5,84 +5,110 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..rules.cells import Cells, may_read_own_cell
-from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Word
+from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word
 from .layout import Layout
+
+if TYPE_CHECKING:
+    from .sentences import Sentences
 
 Numbers = Any  # a numpy array
 
 
-def check_lists(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Sequence[int]]) -> None:
-    """
-    :param sizes: numbers of symbols, by the names of sizes.
-    :param lists: columns of lists of rules, by name.
-    :raises InvalidRecursion: if a size or a column is missing, a column has another length than its list, an entry is
-        no symbol of the axis that it is an index of, or rules that read their own cell are not in topological order,
-        children first.
-    """
-    layout = Layout(cells)
-    for name in layout.sizes:
-        if sizes.get(name, 0) < 1:
-            raise InvalidRecursion(f"size {name} is missing, or not positive: {sizes.get(name)}")
-    for name in layout.lists:
-        if name not in lists:
-            raise InvalidRecursion(f"column {name} of a list of rules is missing")
+@dataclass(frozen=True)
+class Checks:
+    """What there is to check of a recursion: found once, for sentences may be few and short.
 
-    def number(size: Size) -> int:
-        return size if isinstance(size, int) else sizes[size]
-
-    for rule in cells.recursion.rules:
-        for ref in (rule.head, *rule.factors):
-            for x, size in zip(ref.symbols, cells.recursion.tables[ref.table].sizes, strict=True):
-                if isinstance(x, Constant) and x.value >= number(size):
-                    raise InvalidRecursion(f"{rule}: symbol {x} of {ref} is not below size {size}, {number(size)}")
-                if isinstance(x, Entry):
-                    _check_column(lists[x.column], x, number(x.row.size), number(size))
-    for head, factor, written in may_read_own_cell(cells):
-        _check_order(head, factor, written, lists)
-
-
-def check_words(cells: Cells, sizes: Mapping[str, int], words: Mapping[str, Numbers], lengths: Numbers) -> None:
+    :param symbols: constants and entries of columns, with the sizes of their axes and the places where they stand.
+    :param words: names of words, the sizes of the axes that they are indices of, and a place for each.
+    :param orders: the symbols of heads that a list names, and those of the items that they read at their own cell.
     """
-    :param words: by name, shape ``(B, n)``.
-    :param lengths: of the sentences, shape ``(B,)``.
-    :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
-    """
-    for rule in cells.recursion.rules:
-        for ref in (rule.head, *rule.factors):
-            for x, size in zip(ref.symbols, cells.recursion.tables[ref.table].sizes, strict=True):
-                if isinstance(x, Word):
-                    number = size if isinstance(size, int) else sizes[size]
-                    _check_sentences(x.words, words, lengths, number, f"{ref} in {rule}")
+
+    layout: Layout
+    symbols: list[tuple[Constant | Entry, Size, str]]
+    words: list[tuple[str, Size, str]]
+    orders: list[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]
+
+    @staticmethod
+    def of(cells: Cells) -> Checks:
+        """Those of a recursion."""
+        symbols: list[tuple[Constant | Entry, Size, str]] = []
+        words: dict[tuple[str, Size], str] = {}
+        for rule in cells.recursion.rules:
+            for ref in (rule.head, *rule.factors):
+                for x, size in zip(ref.symbols, cells.recursion.tables[ref.table].sizes, strict=True):
+                    if isinstance(x, Word):
+                        words.setdefault((x.words, size), f"{ref} in {rule}")
+                    elif isinstance(x, Entry) or (
+                        isinstance(x, Constant) and not (isinstance(size, int) and x.value < size)
+                    ):
+                        symbols.append((x, size, f"{rule}: symbol {x} of {ref}"))
+        layout = Layout(cells)
+        places = [(*key, place) for key, place in words.items()]
+        return Checks(layout, symbols, places, list(may_read_own_cell(cells)))
+
+    def check(self, given: Sentences, dtype: Numbers) -> None:
+        """
+        :param dtype: of all weights.
+        :raises InvalidRecursion: if something is missing, or of another shape or kind, or words are no symbols of an
+            axis that they are an index of.
+        """
+        self.check_lists(given.sizes, given.lists)
+        self.check_words(given)
+        self._check_weights(given, dtype)
+
+    def check_words(self, given: Sentences) -> None:
+        """
+        :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
+        """
+        for name, size, place in self.words:
+            _check_sentences(name, given.words, given.lengths, _number(size, given.sizes), place)
+
+    def check_lists(self, sizes: Mapping[str, int], lists: Mapping[str, Sequence[int]]) -> None:
+        """
+        :param sizes: numbers of symbols, by the names of sizes.
+        :param lists: columns of lists of rules, by name.
+        :raises InvalidRecursion: if a size or a column is missing, a column has another length than its list, an entry
+            is no symbol of the axis that it is an index of, or rules that read their own cell are not in topological
+            order, children first.
+        """
+        for name in self.layout.sizes:
+            if sizes.get(name, 0) < 1:
+                raise InvalidRecursion(f"size {name} is missing, or not positive: {sizes.get(name)}")
+        for name in self.layout.lists:
+            if name not in lists:
+                raise InvalidRecursion(f"column {name} of a list of rules is missing")
+        for x, size, place in self.symbols:
+            if isinstance(x, Entry):
+                _check_column(lists[x.column], x, _number(x.row.size, sizes), _number(size, sizes))
+            elif x.value >= _number(size, sizes):
+                raise InvalidRecursion(f"{place} is not below size {size}, {_number(size, sizes)}")
+        for head, factor, written in self.orders:
+            _check_order(head, factor, written, lists)
+
+    def _check_weights(self, given: Sentences, dtype: Numbers) -> None:
+        weights, B, positions = given.weights, len(given.lengths), given.pitch
+        for w in self.layout.weights:
+            if w.name not in weights:
+                raise InvalidRecursion(f"weights {w.name} are missing")
+            table, end = weights[w.name], 1 + w.num_positions
+            symbols = tuple(_number(s, given.sizes) for s in w.sizes)
+            shape = table.shape
+            fits = table.ndim == end + len(symbols) and shape[0] in (1, B) and shape[end:] == symbols
+            if not fits or min(shape[1:end], default=positions) < positions:
+                wanted = (f"1 or {B}", *(f"{positions} or more",) * w.num_positions, *map(str, symbols))
+                raise InvalidRecursion(f"weights {w.name} have shape {shape}, and ({', '.join(wanted)}) is wanted")
+            if table.dtype != dtype:
+                raise InvalidRecursion(f"weights {w.name} are {table.dtype}, and {dtype} is wanted")
 
 
-def check_weights(
-    cells: Cells, sizes: Mapping[str, int], weights: Mapping[str, Numbers], lengths: Numbers, dtype: Numbers
-) -> None:
-    """
-    :param weights: by table, shape ``(B, *axes)`` or ``(1, *axes)``, positions first: 0 .. n at least.
-    :param lengths: of the sentences, shape ``(B,)``.
-    :param dtype: what all of them are.
-    :raises InvalidRecursion: if a table is missing, or of another shape or kind.
-    """
-    positions = int(lengths.max(initial=1)) + 1
-    for w in Layout(cells).weights:
-        if w.name not in weights:
-            raise InvalidRecursion(f"weights {w.name} are missing")
-        table = weights[w.name]
-        symbols = tuple(s if isinstance(s, int) else sizes[s] for s in w.sizes)
-        wanted = (f"1 or {len(lengths)}", *(f"{positions} or more",) * w.num_positions, *symbols)
-        fits = table.ndim == len(wanted) and len(table) in (1, len(lengths))
-        fits = fits and all(size >= positions for size in table.shape[1 : 1 + w.num_positions])
-        if not fits or table.shape[1 + w.num_positions :] != symbols:
-            wanted_text = ", ".join(map(str, wanted))
-            raise InvalidRecursion(f"weights {w.name} have shape {tuple(table.shape)}, and ({wanted_text}) is wanted")
-        if table.dtype != dtype:
-            raise InvalidRecursion(f"weights {w.name} are {table.dtype}, and {dtype} is wanted")
+def _number(size: Size, sizes: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else sizes[size]
 
 
 def _check_column(column: Sequence[int], entry: Entry, rows: int, size: int) -> None:

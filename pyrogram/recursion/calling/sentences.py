@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-
-from ..rules.cells import Cells
-from .checks import check_lists, check_weights, check_words
 
 Numbers = Any  # a numpy array
 
@@ -41,40 +39,40 @@ class Sentences:
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """The number of positions of the longest sentence, 0 included."""
         return int(self.lengths.max(initial=1)) + 1
 
-    def values(self) -> dict[str, Any]:
-        """The parameters that all functions have."""
-        found: dict[str, Any] = {"pitch": self.pitch, "lengths": _int64(self.lengths)}
+    def shapes(self) -> tuple[object, ...]:
+        """All that :meth:`strides` depends on, and the checks of weights."""
+        tables = [*self.weights.items(), *self.words.items()]
+        parts = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
+        return self.pitch, len(self.lengths), *parts, *self.sizes.items()
+
+    def strides(self) -> dict[str, int]:
+        """The parameters of compiled code that are no arrays."""
+        found: dict[str, int] = {"pitch": self.pitch}
         found |= {f"size.{name}": size for name, size in self.sizes.items()}
-        found |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
-        for name, words in self.words.items():
-            found[f"words.{name}"] = _int64(words)
-            found[f"words.{name}.b"] = words.shape[1]
+        found |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
         for name, table in self.weights.items():
             found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
             if len(table) == 1:
                 found[f"weight.{name}.b"] = 0
         return found
 
-
-def check_given(cells: Cells, dtype: Numbers, given: Sentences) -> None:
-    """
-    :param dtype: of the weights.
-    :raises InvalidRecursion: if compiled code could not run on the sentences: see :mod:`.checks`.
-    """
-    check_lists(cells, given.sizes, given.lists)
-    check_words(cells, given.sizes, given.words, given.lengths)
-    check_weights(cells, given.sizes, given.weights, given.lengths, dtype)
+    def arrays(self) -> dict[str, Numbers]:
+        """The parameters that are arrays."""
+        found = {"lengths": _int64(self.lengths)}
+        found |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
+        found |= {f"words.{name}": _int64(words) for name, words in self.words.items()}
+        found |= {f"weight.{name}": table for name, table in self.weights.items()}
+        return found
 
 
-def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, Any]:
-    """The parameters of a table: its address, and the strides of its axes in elements."""
-    strides = {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
-    return {name: table, **strides}
+def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]:
+    """The strides of the axes of a table, in elements."""
+    return {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
 
 
 def _int64(array: Any) -> Numbers:

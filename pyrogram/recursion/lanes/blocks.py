@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..machine.statements import Code, Expression, Name, fma
+from ..machine.statements import Code, Expression, Name
 from ..rules.language import Position, Ref
+from .arithmetic import Arithmetic
 from .tables import MEMORY, Side, Tables, axes, weight_cells
 
 Key = tuple[str, Side, tuple[Position, ...]]
@@ -37,6 +38,7 @@ class Block:
     tables: Tables
     code: Code
     distinct: Callable[[tuple[Position, ...], tuple[Position, ...]], bool]
+    numbers: Arithmetic
     values: dict[str, Name] = field(default_factory=dict)
     pending: dict[Key, tuple[Ref, Name]] = field(default_factory=dict)
     met: list[Expression] = field(default_factory=list)
@@ -58,11 +60,13 @@ class Block:
         """The product of cells, added to a total if there is one; an empty product is None or the total."""
         values = [self.value(f) if isinstance(f, Ref) else f for f in factors]
         if len(values) == 1:
-            return values[0] if total is None else total + values[0]
+            return values[0] if total is None else self.numbers.plus(total, values[0])
         first: Expression = values[0]
         for v in values[1:-1]:
-            first = first * v
-        return first * values[-1] if total is None else fma(first, values[-1], total)
+            first = self.numbers.times(first, v)
+        if total is None:
+            return self.numbers.times(first, values[-1])
+        return self.numbers.add_product(total, first, values[-1])
 
     # ------------------------------------------------------------------ adjoints
 

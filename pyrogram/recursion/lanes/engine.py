@@ -5,17 +5,22 @@
 from __future__ import annotations
 
 import math
+import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..calling.checks import Checks
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentences import PARTS, Sentences, check_given, strided
+from ..calling.sentences import PARTS, Sentences, strided
+from ..calling.traces import Trace, trace_values
+from ..machine.objects import Call, Compiled
 from ..machine.threads import run_workers
 from ..rules.cells import lower
 from ..rules.language import Recursion
-from .driver import functions
+from . import descents, driver
 
 Numbers = Any  # a numpy array
 
@@ -27,8 +32,24 @@ LEAST = {"float64": -1022.0 + 24.0 + 53.0, "float32": -126.0 + 24.0 + 24.0}
 MOST = {"float64": 2.0**900, "float32": 2.0**60}
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A function with the parameters that follow from shapes.
+
+    :param size: of its memory, in cells.
+    """
+
+    call: Call
+    size: int
+    pitch: int
+
+
+# What every call gives anew, besides the arrays of sentences and the function's own parameters.
+_LATER = ("parts", "order", "count", "turns", "memory", "starts", "agenda", "terms")
+
+
 class LanesEngine:
-    """Log Z and expected counts of many sentences at once.
+    """Log Z, expected counts, draws and best derivations of many sentences at once.
 
     :param recursion: the rules.
     :param dtype: of weights and of lanes, ``float64`` or ``float32``.
@@ -36,13 +57,13 @@ class LanesEngine:
     """
 
     def __init__(self, recursion: Recursion, dtype: str = "float64", logs: bool = True) -> None:
-        self.dtype, self.width = np.dtype(dtype), LINE // np.dtype(dtype).itemsize
+        self.dtype, self._name, self.width = np.dtype(dtype), dtype, LINE // np.dtype(dtype).itemsize
         self.cells = lower(recursion, widen=True)
-        self.weights = Layout(self.cells).weights
-        kind = f"lanes of {'logs' if logs else 'reals'}"
-        self._compiled = compiled(
-            recursion, kind, lambda: functions(lower(recursion, widen=True), logs, self.width, dtype), dtype, self.width
-        )
+        self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
+        self.recursion, self.logs = recursion, logs
+        self._functions: dict[str, Compiled] = {}
+        self._prepared: dict[object, Prepared] = {}
+        self._own = threading.local()
 
     def log_counts(
         self,
@@ -62,50 +83,122 @@ class LanesEngine:
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
         """
-        B, n = len(given.lengths), int(given.lengths.max(initial=1))
+        B, n = len(given.lengths), given.pitch - 1
         blocks = -(-len(order) // self.width)
         shared = counts and any(len(table) == 1 for table in given.weights.values())
-        check_given(self.cells, self.dtype, given)
-        values = given.values()
-        values["pitch"] = (n + 1) | 1  # odd, so that the rows do not fall into the same cache sets
-        values |= {"order": order, "count": len(order), "parts": min(PARTS, blocks) if shared else blocks}
+        parts = min(PARTS, blocks) if shared else blocks
         outputs = {}
-        for w in self.weights:
-            table = given.weights[w.name]
-            parts = values["parts"] if shared and len(table) == 1 else 1
-            shape = (parts, *table.shape) if counts else (1,) * (table.ndim + 1)
-            out = outputs[w.name] = np.zeros(shape, self.dtype)
-            values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1)))
-            values[f"out.{w.name}.part" if parts == 1 else f"out.{w.name}.b"] = 0
-            if len(table) == 1:
-                values[f"out.{w.name}.b"] = 0
+        for w in self.layout.weights:
+            shape = given.weights[w.name].shape
+            shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
+            outputs[w.name] = np.zeros(shape, self.dtype)
         log_z, failed = np.empty(B), np.zeros(B, np.int64)
-        values |= {
+        own = {
+            "parts": parts,
             "log_z": log_z,
             "failed": failed,
             "adjoints": int(least is None),
             "with_counts": int(counts),
             "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
-            "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
-            "least": np.array([-np.inf if least is None else least]),
-            "most": np.array([MOST[self.dtype.name] * math.exp(-min(excess, 700.0))]),
+            "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
+            "least": -math.inf if least is None else least,
+            "most": MOST[self._name] * math.exp(-min(excess, 700.0)),
         }
-        size = self._compiled("size", values)
-
-        def work(turns: Numbers) -> None:
-            self._compiled(
-                "lanes",
-                {**values, "memory": self._aligned(size), "starts": np.zeros(self.width, np.int64), "turns": turns},
-            )
-
-        if blocks:
-            run_workers(work, cost=len(order) * (4.0 * n**3 + 40.0 * n**2) * self.dtype.itemsize / 8)
+        own |= {f"out.{name}": out for name, out in outputs.items()}
+        self._run("lanes", given, order, own, cost=len(order) * (4.0 * n**3 + 40.0 * n**2))
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}, failed
 
-    def _aligned(self, cells: int) -> Numbers:
-        """Zeros, the first of which begins a cache line: a cell that straddles two takes twice as long to load."""
+    def draw(
+        self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace, least: float
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Log Z; the weights in drawn derivations, shape ``(number, B, width)``; and which sentences failed.
+
+        :param rows: number and width.
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
+        :param least: the least log Z that is trusted.
+        """
+        B, n, number = len(given.lengths), given.pitch - 1, rows[0]
+        log_z, failed = np.empty(B), np.zeros(B, np.int64)
+        own = {"log_z": log_z, "failed": failed, "draws": number, "seed": seed, "batch": B}
+        own |= {"least": least, "most": MOST[self._name]} | trace_values(self.layout, trace, (number, B, rows[1]))
+        self._run("draw", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * number * n))
+        return log_z, own["trace"], failed
+
+    def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+        """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
+        B, n = len(given.lengths), given.pitch - 1
+        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
+        self._run("best", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * n))
+        return own["scores"], own["trace"]
+
+    def _run(self, name: str, given: Sentences, order: Numbers, own: dict[str, Any], cost: float) -> None:
+        """Call a function on every thread.
+
+        :param own: parameters that other functions have not.
+        """
+        if len(order) == 0:
+            self._checks.check(given, self.dtype)
+            return
+        prepared = self._prepare(name, given, own)
+        own |= {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
+
+        def work(turns: Numbers) -> None:
+            prepared.call(own | {"turns": turns} | self._memory(name, prepared))
+
+        run_workers(work, cost=cost * self.dtype.itemsize / 8)
+
+    def _prepare(self, name: str, given: Sentences, own: dict[str, Any]) -> Prepared:
+        """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
+        outs = tuple(x.shape for key, x in own.items() if key.startswith("out."))
+        key = None if given.lists else (name, outs, given.shapes())
+        if key in self._prepared:
+            self._checks.check_words(given)
+            return self._prepared[key]
+        self._checks.check(given, self.dtype)
+        values = given.strides() | {"pitch": given.pitch | 1}  # odd: so rows do not fall into the same cache sets
+        for w in self.layout.weights if outs else ():
+            out = own[f"out.{w.name}"]
+            values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
+            values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
+        run, later = self._function(name), {*own, *given.arrays(), *_LATER}
+        size = run("size", values | given.arrays())
+        self._prepared[key] = prepared = Prepared(Call(run, name, values, later), size, values["pitch"])
+        return prepared
+
+    def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
+        """Memory of this thread, kept for the next call.
+
+        The first cell begins a cache line: one that straddles two takes twice as long.
+        """
         numbers = LINE // self.dtype.itemsize
-        memory = np.zeros((cells + 1) * numbers, self.dtype)
-        skip = -memory.ctypes.data % LINE // memory.itemsize
-        return memory[skip : skip + cells * numbers]
+        layout, found = getattr(self._own, "memory", (None, {}))
+        if layout != (name, prepared.pitch, prepared.size):  # weights that only empty sums are multiplied by stay zero
+            memory = np.zeros((prepared.size + 1) * numbers, self.dtype)
+            skip = -memory.ctypes.data % LINE // memory.itemsize
+            found = {"memory": memory[skip:], "starts": np.zeros(self.width, np.int64)}
+            self._own.memory = (name, prepared.pitch, prepared.size), found
+        if name == "lanes":
+            return found
+        most = max(len(rule.items) for rule in self.recursion.rules)
+        kinds = {self.cells.arity[item] for item in self.cells.sizes} - {0}
+        agenda = (most * prepared.pitch ** max(len(kinds), 1) * len(self.cells.sizes) + 2) * 3
+        terms = len(self.recursion.rules) * (prepared.pitch + 1)
+        return found | {"agenda": np.zeros(agenda, np.int64), "terms": np.zeros(terms)}
+
+    def _function(self, name: str) -> Compiled:
+        if name not in self._functions:
+            kind = f"{name} in lanes of {'logs' if self.logs else 'reals'}"
+            make = {
+                "lanes": lambda cells: driver.log_counts(cells, self.logs, self.width, self._name),
+                "draw": lambda cells: descents.draw(cells, self.logs, self.width, self._name),
+                "best": lambda cells: descents.best(cells, self.width, self._name),
+            }[name]
+            self._functions[name] = compiled(
+                self.recursion,
+                kind,
+                lambda: [f(lower(self.recursion, widen=True)) for f in (make, driver.size)],
+                self._name,
+                self.width,
+            )
+        return self._functions[name]

@@ -23,6 +23,7 @@ from ..machine.statements import (
     power_of_two,
     real,
     rounded,
+    select,
     value,
 )
 from ..rules.cells import renamed
@@ -59,7 +60,7 @@ class Inside(Pass):
                 for s in self.points:
                     with self.at_point(s, j):
                         self._inside_cells(s, [0])
-            if self.offsets is not None and self.rest is not None:
+            if self.offsets is not None and self.rest is not None and not self.numbers.in_logs:
                 with code.when(self.n > SCALED_FROM):
                     self._scale(end - 1)
             code.set("start", Name("start", "int") + width)
@@ -88,7 +89,7 @@ class Inside(Pass):
         code = self.code
         for x in s.sums:
             for c in columns:
-                code.set(f"S{x.number}.{c}", fill(0.0))
+                code.set(f"S{x.number}.{c}", fill(self.numbers.zero))
         for group in [s.sums] if self.options.fuse else [[x] for x in s.sums]:
             if group:
                 with code.loop("at.k", self.tables.at(s.low), self.tables.at(s.high) + 1):
@@ -105,7 +106,8 @@ class Inside(Pass):
                     factors = [renamed(shifted(f, c), {"k": s.high + 1}) for f in x.core]
                     code.set(f"S{x.number}.{c}", block.product(factors, Name(f"S{x.number}.{c}", "lanes")))
             self._close_cell(s, block, c)
-        block.close()
+        if not self.numbers.in_logs:
+            block.close()
 
     def _close_cell(self, s: ScheduledCell, block: Block, c: int) -> None:
         code = self.code
@@ -126,9 +128,11 @@ class Inside(Pass):
                     if parts:
                         result = code.let(block.product(parts, result))
                     else:
-                        result = fill(1.0) if result is None else result + fill(1.0)
+                        one = fill(self.numbers.one)
+                        result = one if result is None else self.numbers.plus(result, one)
                 assert result is not None
-                head = code.let(result)
+                common: list[Ref | Name] = [shifted(f, c) for f in step.common]
+                head = code.let(block.product([*common, code.let(result)]) if common else result)
                 block.store(shifted(step.ref, c), head)
                 block.met.append(head)
 
@@ -184,19 +188,20 @@ class Inside(Pass):
     def _close(self) -> None:
         """Z of every lane, where its sentence ends."""
         code = self.code
-        code.set("z.sum", fill(0.0))
+        code.set("z.sum", fill(self.numbers.zero))
         with code.loop("at.n", 1, self.n + 1) as m:
             ends = code.let(MEMORY[Name("ends", "int") + m])
             with code.when(any_lane(ends)):
                 for s in self.goal:
                     self._goal_value(s)
-                code.set("z.sum", Name("z.sum", "lanes") + ends * Name("goal.value", "lanes"))
+                goal = Name("goal.value", "lanes")
+                code.set("z.sum", select(ends > fill(0.0), goal, Name("z.sum", "lanes")))
         code.put(MEMORY, Name("z", "int"), Name("z.sum", "lanes"))
 
     def _goal_value(self, s: ScheduledCell) -> None:
         code = self.code
         for x in s.sums:
-            code.set(f"S{x.number}.0", fill(0.0))
+            code.set(f"S{x.number}.0", fill(self.numbers.zero))
             for factors in x.ends:
                 block = self.block(s)
                 code.set(f"S{x.number}.0", block.product(factors, Name(f"S{x.number}.0", "lanes")))
@@ -205,9 +210,13 @@ class Inside(Pass):
                 code.set(f"S{x.number}.0", block.product(x.core, Name(f"S{x.number}.0", "lanes")))
         block = self.block(s)
         (head,) = s.heads
+        one = fill(self.numbers.one)
         total: Expression | None = None
         for t in head.terms:
             parts: list[Ref | Name] = [*t.factors, *([Name(f"S{t.sum.number}.0", "lanes")] if t.sum else [])]
-            total = block.product(parts, total) if parts else (fill(1.0) if total is None else total + fill(1.0))
+            if parts:
+                total = block.product(parts, total)
+            else:
+                total = one if total is None else self.numbers.plus(total, one)
         assert total is not None
         code.set("goal.value", total)

@@ -106,25 +106,45 @@ class Outside(Pass):
                 continue
             g = block.total(shifted(step.ref, c))
             block.met.append(g)
-            for t in reversed(step.terms):
+            inners = {x: self._sum_of(s, block, c, t.sum) for x, t in enumerate(step.terms) if t.sum is not None}
+            if step.common:
+                g = self._push_common(s, block, c, g, step, inners)
+            for x, t in reversed(list(enumerate(step.terms))):
                 outer = [shifted(f, c) for f in t.factors]
-                inner = None
-                if t.is_axiom and self._is_carrier(s, step):
+                if t.is_axiom and self.is_carrier(s.cell, step.ref.table):
                     column = MEMORY[Name("factors", "int") + (Name("at.j", "int") + c)]
                     self._push(block, s, code.let(g * column), outer)
                     continue
-                if t.sum is not None and outer:
-                    if s.cell.kind == "span":
-                        key = f"S{t.sum.number}.{c}"
-                        if key not in block.values:
-                            block.values[key] = code.let(MEMORY[self.sum_place(s, t.sum, c)])
-                        inner = block.values[key]
-                    else:
-                        inner = self.sum_again(s, t.sum)
-                self._push(block, s, g, outer, inner)
+                self._push(block, s, g, outer, inners[x] if outer and t.sum is not None else None)
                 if t.sum is not None:
                     part: list[Ref | Name] = [g, *outer]
                     found[t.sum.number] = code.let(block.product(part, found.get(t.sum.number)))
+
+    def _sum_of(self, s: ScheduledCell, block: Block, c: int, total: CellSum) -> Name | None:
+        """The value of a sum, where some factor needs it."""
+        if not total.factored:
+            return None
+        if s.cell.kind != "span":
+            return self.sum_again(s, total)
+        key = f"S{total.number}.{c}"
+        if key not in block.values:
+            block.values[key] = self.code.let(MEMORY[self.sum_place(s, total, c)])
+        return block.values[key]
+
+    def _push_common(
+        self, s: ScheduledCell, block: Block, c: int, g: Name, head: ScheduledHead, inners: dict[int, Name | None]
+    ) -> Name:
+        """The adjoint of a head to its common factors; returns that of the sum of its terms."""
+        total: Expression | None = None
+        for x, t in enumerate(head.terms):
+            inner = inners.get(x)
+            parts: list[Ref | Name] = [*(shifted(f, c) for f in t.factors), *([inner] if inner is not None else [])]
+            total = self.code.let(block.product(parts, total))
+        assert total is not None
+        common = [shifted(f, c) for f in head.common]
+        values = [block.value(f) for f in common]  # before posteriors take their places
+        self._push(block, s, g, common, self.code.let(total))
+        return self.code.let(block.product([g, *values]))
 
     def _push(self, block: Block, s: ScheduledCell, g: Name, factors: Sequence[Ref], inner: Name | None = None) -> None:
         """The adjoint g of a product, to each of its factors."""
@@ -142,12 +162,6 @@ class Outside(Pass):
                 self.code.put(MEMORY, place, product)
             else:
                 block.add(f, raw, [])
-
-    def _is_carrier(self, s: ScheduledCell, head: ScheduledHead) -> bool:
-        """Whether an axiom at the cell has been multiplied by its column's factor, which its weights have not."""
-        if self.offsets is None or s.cell.kind != "span":
-            return self.offsets is not None
-        return s.cell.width is not None and s.cell.width >= self.offsets[head.ref.table]
 
     def _is_constant(self, s: ScheduledCell, head: ScheduledHead) -> bool:
         return all(not t.factors and t.sum is None for t in head.terms)

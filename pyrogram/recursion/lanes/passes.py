@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..machine.statements import (
     Code,
@@ -16,9 +16,10 @@ from ..machine.statements import (
     fill,
 )
 from ..rules.bounds import Bounds
-from ..rules.cells import Cells, I, J, renamed
+from ..rules.cells import CellClass, Cells, I, J, renamed
 from ..rules.domains import N
 from ..rules.language import Bound, Position, Ref
+from .arithmetic import Arithmetic
 from .blocks import Block
 from .scaling import carriers
 from .schedule import CellSum, K, ScheduledCell
@@ -46,7 +47,8 @@ class Pass:
 
     tables: Tables
     code: Code
-    options: Options = field(default_factory=Options)
+    options: Options
+    numbers: Arithmetic
 
     def __post_init__(self) -> None:
         self.cells: Cells = self.tables.cells
@@ -62,6 +64,12 @@ class Pass:
     def in_pairs(self, s: ScheduledCell) -> bool:
         """Whether two columns can be filled in one loop: if their ranges differ by one k at the end."""
         return self.options.pair and s.low.name != "j" and (s.high.name == "j" or not s.sums)
+
+    def is_carrier(self, cell: CellClass, table: str) -> bool:
+        """Whether an axiom at a cell has been multiplied by its column's factor, which its weights have not."""
+        if self.offsets is None or cell.kind != "span":
+            return self.offsets is not None
+        return cell.width is not None and cell.width >= self.offsets[table]
 
     def sum_place(self, s: ScheduledCell, x: CellSum, c: int) -> Expression:
         """Where the inside pass leaves a sum of cell (i, j + c) for the outside pass."""
@@ -93,7 +101,7 @@ class Pass:
             equal = [bound for x, y in zip(a, b, strict=True) for bound in (*(x <= y).bounds, *(y <= x).bounds)]
             return not Bounds(["i", "j", "k"], [*limits, *equal]).possible
 
-        return Block(self.tables, self.code, distinct)
+        return Block(self.tables, self.code, distinct, self.numbers)
 
     @contextmanager
     def at_width(self, s: ScheduledCell, j: Expression) -> Iterator[None]:

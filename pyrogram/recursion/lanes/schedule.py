@@ -57,10 +57,11 @@ class ScheduledTerm:
 
 @dataclass
 class ScheduledHead:
-    """An item at the cell, and the terms that it is the sum of."""
+    """An item at the cell: common factors, times the sum of terms."""
 
     ref: Ref
     terms: list[ScheduledTerm]
+    common: tuple[Ref, ...] = ()
 
 
 @dataclass
@@ -120,14 +121,14 @@ def is_simple(cells: Cells) -> bool:
 
 def _has_common_range(cell: CellClass) -> bool:
     """Whether the sums of a cell have a common range, beside which no end is met twice or lies beyond its sum."""
-    inners = [term.inner for head in cell.heads for term in head.terms if term.inner]
-    if not inners:
+    if not any(term.inner for head in cell.heads for term in head.terms):
         return True
     first, last, least = {
         "span": ("i", "j", cell.least),
         "point": ("", "j", cell.least),
         "goal": ("", "n", 1),
     }[cell.kind]
+    inners = _aligned(cell)
     if any(x.loops[0].low[0].name != first or x.loops[0].high[0].name != last for x in inners):
         return False
     low, high = _common_range(cell, inners)
@@ -138,42 +139,75 @@ def schedule(cell: CellClass) -> ScheduledCell:
     """Share equal sums, and split all of them into a common range and ends."""
     made = ScheduledCell(cell)
     found: dict[str, tuple[CellSum, Inner]] = {}
+    inners = iter(_aligned(cell))
     for head in cell.heads:
         terms = []
         for term in head.terms:
             shared = None
             if term.inner is not None:
-                key = str(_canonical(term.inner))
-                if key not in found:
+                inner = next(inners)
+                if str(inner) not in found:
                     shared = CellSum(len(found), (), [])
-                    found[key] = shared, _canonical(term.inner)
+                    found[str(inner)] = shared, inner
                     made.steps.append(shared)
-                shared = found[key][0]
+                shared = found[str(inner)][0]
                 shared.factored |= bool(term.factors)
             terms.append(ScheduledTerm(term.factors, shared, not term.rule.items))
-        made.steps.append(ScheduledHead(head.ref, terms))
+        made.steps.append(ScheduledHead(head.ref, terms, _take_common(cell, terms)))
     if found:
         _split(made, cell, list(found.values()))
     return made
 
 
-def _canonical(inner: Inner) -> Inner:
-    """The sum with k for its position."""
+def _take_common(cell: CellClass, terms: Sequence[ScheduledTerm]) -> tuple[Ref, ...]:
+    """Weights that are factors of all terms, which lose them: ``w * (a + b)`` has ``w`` in one place."""
+    if len(terms) < 2 or cell.kind == "goal" or any(term.is_axiom for term in terms):
+        return ()
+    first, *others = terms
+    common = tuple(f for f in first.factors if not f.is_item and all(f in term.factors for term in others))
+    for term in terms:
+        left = list(term.factors)
+        for f in common:
+            left.remove(f)
+        term.factors = tuple(left)
+    return common
+
+
+def _aligned(cell: CellClass) -> list[Inner]:
+    """The sums of a cell, each over k, which for spans is counted from such a place that all end at the same k.
+
+    So sums that are the same are found to be, and the common range is as wide as it can be. Ends that they do not share
+    are at its beginning, where cells are old; those at its end have just been written.
+    """
+    inners = [_over_k(term.inner, 0) for head in cell.heads for term in head.terms if term.inner]
+    if cell.kind != "span":
+        return inners
+    highs = [_own_range(cell, inner)[1] for inner in inners]
+    last = max((high.offset for high in highs), default=0)
+    return [_over_k(inner, last - high.offset) for inner, high in zip(inners, highs, strict=True)]
+
+
+def _over_k(inner: Inner, shift: int) -> Inner:
+    """The sum with k - shift for its position."""
     (loop,) = inner.loops
-    names = {loop.name: K}
-    factors = tuple(renamed(f, names) for f in inner.factors)
-    return replace(inner, loops=(replace(loop, name="k"),), factors=factors)
+    factors = tuple(renamed(f, {loop.name: K - shift}) for f in inner.factors)
+    made = replace(loop, name="k", low=(loop.low[0] + shift,), high=(loop.high[0] + shift,))
+    return replace(inner, loops=(made,), factors=factors)
+
+
+def _own_range(cell: CellClass, inner: Inner) -> tuple[Position, Position]:
+    """The range of a sum, without what reads this very cell: it comes after the cell is made."""
+    (loop,) = inner.loops
+    low, high = loop.low[0], loop.high[0]
+    lows = [low, *(low + 1 for f in inner.factors if _is_here(cell, f, loop.name, low))]
+    highs = [high, *(high - 1 for f in inner.factors if _is_here(cell, f, loop.name, high))]
+    return max(lows, key=lambda x: x.offset), min(highs, key=lambda x: x.offset)
 
 
 def _common_range(cell: CellClass, inners: Sequence[Inner]) -> tuple[Position, Position]:
-    """The range that all sums have, without what reads this very cell: it comes after the cell is made."""
-    lows, highs = [], []
-    for inner in inners:
-        (loop,) = inner.loops
-        low, high = loop.low[0], loop.high[0]
-        lows += [low, *(low + 1 for f in inner.factors if _is_here(cell, f, loop.name, low))]
-        highs += [high, *(high - 1 for f in inner.factors if _is_here(cell, f, loop.name, high))]
-    return max(lows, key=lambda x: x.offset), min(highs, key=lambda x: x.offset)
+    """The range that all sums have."""
+    ranges = [_own_range(cell, inner) for inner in inners]
+    return max((low for low, _ in ranges), key=lambda x: x.offset), min((h for _, h in ranges), key=lambda x: x.offset)
 
 
 def _is_here(cell: CellClass, f: Ref, name: str, k: Position) -> bool:

@@ -19,7 +19,7 @@ from ..rules.bounds import Bounds
 from ..rules.cells import Cells, renamed
 from ..rules.domains import constraints
 from ..rules.language import Bound, Constant, Position, Ref, Rule, Word
-from .schedule import ScheduledCell, schedule
+from .schedule import ScheduledCell, ScheduledHead, schedule
 
 MEMORY = Array("memory", "lanes")
 Side = str  # "row" or "column"
@@ -98,22 +98,23 @@ class Tables:
         return count, turn
 
     def _is_unique(self, key: WeightCells) -> bool:
-        found = []
-        for cell in self.cells.classes:
-            for head in cell.heads:
+        found: list[tuple[Rule, Ref, ScheduledHead | None]] = []  # with the head whose common factor it is
+        for scheduled in self.scheduled:
+            cell = scheduled.cell
+            here = {x.name for x in cell.positions}
+            for head, planned in zip(cell.heads, scheduled.heads, strict=True):
                 for term in head.terms:
-                    if cell.kind == "goal" and any(not f.is_item and weight_cells(f) == key for f in term.all_factors):
-                        return False  # it is evaluated once for each length
-                    loops = {loop.name for loop in term.loops}
-                    here = {x.name for x in cell.positions}
-                    for f in term.all_factors:
-                        if not f.is_item and weight_cells(f) == key:
-                            if not here | loops <= {x.name for x in axes(f)}:
-                                return False
-                            found.append((term.rule, f))
-        return all(
-            self._differ(*found[x], *found[y]) for x in range(len(found)) for y in range(x) if found[x] != found[y]
-        ) and len(found) == len(set(map(str, found)))
+                    inner = term.inner.factors if term.inner else ()
+                    for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == key):
+                        summed = {loop.name for loop in term.loops} if f in inner else set()
+                        if cell.kind == "goal" or not here | summed <= {x.name for x in axes(f)}:
+                            return False  # it is evaluated again and again
+                        found.append((term.rule, f, planned if f in planned.common else None))
+        for x, (rule, f, head_of) in enumerate(found):
+            for other, g, other_head in found[:x]:
+                if (head_of is None or head_of is not other_head) and not self._differ(rule, f, other, g):
+                    return False
+        return True
 
     def _differ(self, rule: Rule, f: Ref, other: Rule, g: Ref) -> bool:
         """Whether no instances of two rules speak of the same element of a weight."""
@@ -134,6 +135,7 @@ class Tables:
                     yield from factors
             for head in s.heads:
                 yield head.ref
+                yield from head.common
                 for t in head.terms:
                     yield from t.factors
 
@@ -184,7 +186,7 @@ class Tables:
         for name in ("ends", "factors"):
             code.set(name, total)
             total = code.set("total", total + pitch)
-        for name in ("z", "bound", "exponent", "grown", "shift"):
+        for name in ("z", "bound", "exponent", "grown", "shift", "shift.rest"):
             code.set(name, total)
             total = total + 1
         return code.set("total", total)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
+from ..calling.traces import trace_parameters, write_weight
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Array, Code, Expression, Function, Name, equal, exp, negated, value
 from ..rules.cells import CellClass, Cells, Term
-from ..rules.language import Ref
 from .instances import HERE, Enumeration
 from .sums import (
     CELLS,
@@ -59,7 +59,7 @@ def best(cells: Cells) -> Function:
             code.put(Array("scores", "real"), rank * Name("batch", "int") + B, z)
             with code.when(z > -INF), code.when(z < INF):
                 _trace(layout, code, rank * Name("batch", "int") + B, K)
-    own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), AGENDA, *_trace_parameters(layout)]
+    own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), AGENDA, *trace_parameters(layout)]
     return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
 
 
@@ -81,7 +81,7 @@ def draw(cells: Cells) -> Function:
         Array("log_z", "real"),
         Name("seed", "int"),
         AGENDA,
-        *_trace_parameters(layout),
+        *trace_parameters(layout),
     ]
     return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
 
@@ -183,7 +183,7 @@ def _step(layout: Layout, code: Code, table: str, numbers: dict[str, int], width
         items = [f for f in term.all_factors if f.is_item]
         for f in term.all_factors:
             if not f.is_item:
-                _write(layout, code, f)
+                write_weight(layout, code, f)
         for f, r in reversed(list(zip(items, ranks or [value(0)] * len(items), strict=True))):
             top = Name("depth", "int")
             entry = code.set("entry", top * width)
@@ -234,24 +234,3 @@ def _in_class(code: Code, cell: CellClass) -> Iterator[None]:
     width = j - i if cell.kind == "span" else j
     with code.when(equal(width, cell.width) if cell.width is not None else width >= cell.least):
         yield
-
-
-def _write(layout: Layout, code: Code, ref: Ref) -> None:
-    """Append the number of a weight to the trace: its table and its flat index, where the caller wants the table."""
-    number = Name(f"trace.{ref.table}", "int")
-    with code.when(number >= 0):
-        index: Expression = value(0)
-        for axis, x in enumerate([*map(layout.position, ref.positions), *map(layout.symbol, ref.symbols)]):
-            index = index + x * Name(f"trace.{ref.table}.{axis}", "int")
-        at = Name("length", "int")
-        with code.when(at < Name("trace_width", "int")):
-            code.put(Array("trace", "int"), Name("row", "int") * Name("trace_width", "int") + at, index + number)
-        code.set("length", at + 1)
-
-
-def _trace_parameters(layout: Layout) -> list[Array | Name]:
-    found: list[Array | Name] = [Array("trace", "int"), Name("trace_width", "int")]
-    for w in layout.weights:
-        found.append(Name(f"trace.{w.name}", "int"))
-        found += [Name(f"trace.{w.name}.{axis}", "int") for axis in range(w.num_axes)]
-    return found

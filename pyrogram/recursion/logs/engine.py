@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..calling.checks import Checks
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentences import PARTS, Numbers, Sentences, check_given, strided
+from ..calling.sentences import PARTS, Numbers, Sentences, strided
+from ..calling.traces import Trace, trace_values
 from ..machine import objects
 from ..machine.threads import run_workers
 from ..rules.cells import lower
@@ -32,7 +34,7 @@ class ScalarEngine:
     def __init__(self, recursion: Recursion, dtype: str = "float64") -> None:
         self.recursion, self.dtype = recursion, np.dtype(dtype)
         self.cells = lower(recursion)
-        self.layout = Layout(self.cells)
+        self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
         self._compiled: dict[str, objects.Compiled] = {}
 
     def log_counts(
@@ -40,7 +42,7 @@ class ScalarEngine:
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
         B = len(given.lengths)
-        values = given.values() | self._sentences(given)
+        values = given.strides() | given.arrays() | self._sentences(given)
         log_z = np.empty(B)
         outputs: dict[str, Numbers] = {}
         shared = counts and any(len(table) == 1 for table in given.weights.values()) and B > 1
@@ -50,7 +52,7 @@ class ScalarEngine:
             own = len(table) == B and not (shared and len(table) == 1)
             shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
-            values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1)))
+            values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1))) | {f"out.{w.name}": out}
             if own:
                 values[f"out.{w.name}.part"] = 0
             else:
@@ -65,31 +67,33 @@ class ScalarEngine:
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}
 
-    def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
+    def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
 
-        :param trace: by table, a number to begin with and the strides of the axes, which make a number of an element.
-            Elements of other tables are not written.
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
         """
         B = len(given.lengths)
         scores = np.empty((k, B))
-        values = given.values() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
-        found = self._trace(values, trace, (k, B, width))
+        values = given.strides() | given.arrays() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
+        values |= trace_values(self.layout, trace, (k, B, width))
         size = self._cells(given) * k
         self._run("best", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
-        return scores, found
+        return scores, values["trace"]
 
-    def draw(
-        self, given: Sentences, number: int, seed: int, trace: Mapping[str, Sequence[int]], width: int
-    ) -> tuple[Numbers, Numbers]:
+    def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
         B = len(given.lengths)
         log_z = np.empty(B)
-        values = given.values() | self._sentences(given) | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
-        found = self._trace(values, trace, (number, B, width))
+        values = (
+            given.strides()
+            | given.arrays()
+            | self._sentences(given)
+            | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
+        )
+        values |= trace_values(self.layout, trace, (number, B, width))
         size = self._cells(given)
         self._run("draw", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
-        return log_z, found
+        return log_z, values["trace"]
 
     def _run(self, name: str, values: dict[str, Any], own: Callable[[], dict[str, Any]]) -> None:
         """Call a function on every thread, which is compiled when it is first needed.
@@ -110,7 +114,7 @@ class ScalarEngine:
             run_workers(work, cost=count * 100.0 * n**3)
 
     def _sentences(self, given: Sentences) -> dict[str, Any]:
-        check_given(self.cells, self.dtype, given)
+        self._checks.check(given, self.dtype)
         B = len(given.lengths)
         return {"order": np.arange(B), "count": B, "parts": B}
 
@@ -136,12 +140,3 @@ class ScalarEngine:
         kinds = {self.cells.arity[name] for name in self.cells.sizes} - {0}
         steps = given.pitch ** max(len(kinds), 1) * sum(self._symbols(given).values())
         return np.zeros((most * steps + 2) * width, np.int64)
-
-    def _trace(self, values: dict[str, Any], trace: Mapping[str, Sequence[int]], shape: tuple[int, ...]) -> Numbers:
-        found = np.full(shape, -1, np.int64)
-        values |= {"trace": found, "trace_width": shape[-1]}
-        for w in self.layout.weights:
-            numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
-            values |= {f"trace.{w.name}": numbers[0]}
-            values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(numbers[1:])}
-        return found

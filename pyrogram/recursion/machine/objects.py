@@ -19,7 +19,7 @@ import struct
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,18 +52,43 @@ class Compiled:
 
         :raises KeyError: if a parameter is missing.
         """
-        given = (values[key] for key in self.parameters[name])
-        slots = np.array([_slot(x) for x in given], np.int64)
-        result: int = _FUNCTION(self.addresses[name])(slots.ctypes.data)
+        return Call(self, name, values)({})
+
+
+class Call:
+    """A call that is made again and again, with most of its parameters as they were.
+
+    :param compiled: has the function.
+    :param values: integers, reals and arrays by name; those that every call gives anew may be missing.
+    """
+
+    def __init__(self, compiled: Compiled, name: str, values: Mapping[str, Any], later: Collection[str] = ()) -> None:
+        names = compiled.parameters[name]
+        self._places = {key: x for x, key in enumerate(names)}
+        self._slots = [0 if key in later else _slot(values[key]) for key in names]
+        self._function = _FUNCTION(compiled.addresses[name])
+        self._type = ctypes.c_int64 * len(names)
+
+    def __call__(self, changes: Mapping[str, Any]) -> int:
+        """Call with some parameters changed; what the function has none of is passed over."""
+        slots, places = self._slots.copy(), self._places
+        for key, x in changes.items():
+            if key in places:
+                slots[places[key]] = _slot(x)
+        result: int = self._function(self._type(*slots))
         return result
 
 
 def _slot(x: Any) -> int:
     """Eight bytes of a parameter: the address of an array, an integer, the bits of a real."""
+    if type(x) is int:
+        return x
+    if isinstance(x, np.ndarray):
+        address: int = x.__array_interface__["data"][0]
+        return address
     if isinstance(x, float):
         return int.from_bytes(struct.pack("=d", x), sys.byteorder, signed=True)
-    found: int = x.ctypes.data if isinstance(x, np.ndarray) else x
-    return found
+    return int(x)
 
 
 def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> Compiled:

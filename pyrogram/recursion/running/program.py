@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from ..calling.layout import Layout, WeightTable
 from ..calling.sentences import Sentences
+from ..calling.traces import Trace
 from ..lanes.engine import LEAST, LanesEngine
 from ..lanes.schedule import fits_lanes
 from ..logs.engine import ScalarEngine
@@ -43,6 +44,9 @@ class Program:
         self._numbers: dict[Any, float] = {}  # logs of the numbers of derivations, by length and sizes
         layout = Layout(lower(recursion))
         self.tables, self._words = layout.weights, layout.words
+        self._unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
+        self._by_position = any(w.num_positions for w in layout.weights)
+        self._most_weights = max(len(rule.weights) for rule in recursion.rules)
 
     def log_counts(
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
@@ -52,71 +56,49 @@ class Program:
         :param given: log weights, all of them float64 or all float32.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         """
-        dtype = _dtype(given)
+        dtype, n = _dtype(given), given.pitch - 1
         log_z = np.zeros(len(given.lengths))
         total: dict[str, Numbers] = {}
-        todo = np.argsort(-given.lengths, kind="stable")
-        n = int(given.lengths.max(initial=1))
+        todo = longest_first(given.lengths)
         attempts = [(dtype, True), ("float64", True)]
         excess = self._excess(given)
         if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
             attempts = [(dtype if n <= _FEW_WORDS else "float64", False), ("float64", False), ("float64", True)]
-        for attempt in dict.fromkeys(attempts) if self.in_lanes else ():
-            if len(todo):
-                log_z[todo], failed = self._in_lanes(given, (*attempt, excess), todo, counts, scale, total)
-                todo = todo[failed[todo] != 0]
+        for of_lanes, adjoints in dict.fromkeys(attempts) if self.in_lanes else ():
+            if len(todo) == 0:
+                break
+            engine, few = self._ready(given, of_lanes)
+            least = None if adjoints else self._least(of_lanes, given)
+            values, found, failed = engine.log_counts(few, todo, counts=counts, scale=scale, least=least, excess=excess)
+            if len(todo) == len(log_z):
+                log_z = values
+            else:
+                log_z[todo] = values[todo]
+            for name, table in found.items():  # those that failed have counted nothing
+                own = table.astype(dtype, copy=False)
+                total[name] = total[name] + own if name in total else own
+            todo = todo[failed[todo] != 0] if failed.any() else todo[:0]
         if len(todo):
-            few = given.only(todo)
-            own = None if scale is None else scale[todo]
+            few, own = given.only(todo), None if scale is None else scale[todo]
             log_z[todo], found = self._scalar(dtype).log_counts(few, counts=counts, scale=own)
             _add(total, found, todo, given)
         elif counts and not total:
             total = {name: np.zeros_like(table) for name, table in given.weights.items()}
         return log_z, total
 
-    def _in_lanes(
-        self,
-        given: Sentences,
-        attempt: tuple[str, bool, float],
-        todo: Numbers,
-        counts: bool,
-        scale: Numbers | None,
-        total: dict[str, Numbers],
-    ) -> tuple[Numbers, Numbers]:
-        dtype, adjoints, excess = attempt
-        least = None if adjoints else self._least(dtype, given)
-        shared = all(len(table) == 1 for table in given.weights.values())
-        weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
-        if shared:  # one table for all: it is exponentiated once
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                weights = {name: np.exp(table) for name, table in weights.items()}
-        engine = self._lanes(dtype, not shared)
-        few = replace(given, weights=weights)
-        log_z, found, failed = engine.log_counts(few, todo, counts=counts, scale=scale, least=least, excess=excess)
-        wanted = _dtype(given)
-        for name, values in found.items():
-            if name in total:
-                total[name] += values.astype(wanted, copy=False)
-            else:  # those that failed have counted nothing
-                total[name] = values.astype(wanted, copy=False)
-        return log_z[todo], failed
-
     def _excess(self, given: Sentences) -> float:
         """The log of the greatest product of weights in a rule, if that is greater than one.
 
         Weights of groups (``once``) are at most one when they have been shifted.
         """
-        tables = self.recursion.tables
-        logs = [
-            float(np.max(table, initial=-np.inf, where=np.isfinite(table)))
-            for name, table in given.weights.items()
-            if tables[name].once is None
-        ]
-        return max(0.0, *logs, 0.0) * max(len(rule.weights) for rule in self.recursion.rules)
+        names = given.weights if self._is_shared(given) else self._unclaimed
+        tables = (given.weights[name] for name in names if name in given.weights)
+        logs = (float(np.max(table, initial=-np.inf, where=np.isfinite(table))) for table in tables)
+        return max(0.0, *logs, 0.0) * self._most_weights
 
     def _least(self, dtype: str, given: Sentences) -> float:
         """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations."""
-        n = int(given.lengths.max(initial=1))
+        n = given.pitch - 1
         key = n, *sorted(given.sizes.items())
         if key not in self._numbers:
             ones = {w.name: _ones(w, n, given.sizes) for w in self.tables}
@@ -125,26 +107,59 @@ class Program:
             self._numbers[key] = float(self.log_counts(one)[0][0])
         return math.log(2.0) * LEAST[dtype] + self._numbers[key]
 
-    def best(self, given: Sentences, k: int, trace: Mapping[str, Sequence[int]], width: int) -> tuple[Numbers, Numbers]:
-        """See :meth:`.ScalarEngine.best`."""
-        return self._scalar(_dtype(given)).best(given, k, trace, width)
+    def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+        """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.
 
-    def draw(
-        self, given: Sentences, number: int, seed: int, trace: Mapping[str, Sequence[int]], width: int
-    ) -> tuple[Numbers, Numbers]:
-        """See :meth:`.ScalarEngine.draw`."""
-        return self._scalar(_dtype(given)).draw(given, number, seed, trace, width)
+        Where there are fewer, scores are -inf and rows -1.
+
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
+        """
+        if k > 1 or not self.in_lanes:
+            return self._scalar(_dtype(given)).best(given, k, trace, width)
+        wide = {name: np.asarray(table, np.float64) for name, table in given.weights.items()}
+        order = longest_first(given.lengths)
+        scores, rows = self._lanes("float64", True).best(replace(given, weights=wide), order, trace, width)
+        return scores[None], rows[None]
+
+    def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+        """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
+
+        Rows of sentences without derivations are -1.
+        """
+        dtype = _dtype(given)
+        if not self.in_lanes or self._excess(given):
+            return self._scalar(dtype).draw(given, number, seed, trace, width)
+        n = given.pitch - 1
+        wide = dtype if n <= _FEW_WORDS else "float64"
+        order = longest_first(given.lengths)
+        engine, few = self._ready(given, wide)
+        log_z, rows, failed = engine.draw(few, order, (number, width), seed, trace, self._least(wide, given))
+        todo = np.flatnonzero(failed)
+        if len(todo):
+            log_z[todo], rows[:, todo] = self._scalar(dtype).draw(given.only(todo), number, seed + 1, trace, width)
+        return log_z, rows
+
+    def _is_shared(self, given: Sentences) -> bool:
+        """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""
+        return not self._by_position and all(len(table) == 1 for table in given.weights.values())
+
+    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
+        """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
+        shared = self._is_shared(given)
+        if not shared and dtype == _dtype(given):
+            return self._lanes(dtype, True), given
+        weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
+        if shared:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                weights = {name: np.exp(table) for name, table in weights.items()}
+        return self._lanes(dtype, not shared), replace(given, weights=weights)
 
 
-def program(recursion: Recursion) -> Program:
-    """The program of a recursion; equal recursions share one."""
-    key = recursion.key()
-    if key not in _programs:
-        _programs[key] = Program(recursion)
-    return _programs[key]
-
-
-_programs: dict[str, Program] = {}
+def longest_first(lengths: Numbers) -> Numbers:
+    """The order in which sentences fill the lanes."""
+    if len(lengths) == 0 or (lengths == lengths[0]).all():
+        return np.arange(len(lengths))
+    return np.argsort(-lengths, kind="stable")
 
 
 def _ones(w: WeightTable, n: int, sizes_of: Mapping[str, int]) -> Numbers:
@@ -154,7 +169,8 @@ def _ones(w: WeightTable, n: int, sizes_of: Mapping[str, int]) -> Numbers:
 
 
 def _dtype(given: Sentences) -> str:
-    return np.result_type(*given.weights.values()).name if given.weights else "float64"
+    single = bool(given.weights) and all(table.dtype == np.float32 for table in given.weights.values())
+    return "float32" if single else "float64"
 
 
 def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers, given: Sentences) -> None:

@@ -120,14 +120,15 @@ class TorchEngine:
         if isinstance(semiring, Logarithms) and not self._spans_read_points:
             found = numbers.log_partition(plans, tables)
             if found is not None:
-                return found
+                return found + tables.offset
         chart = Chart(tables, semiring)
         if self._spans_read_points:
             chart = fill_point_by_point(chart, plans)
         else:
             fill(chart, plans)
         found = chart.get(self.cells.goal, 0)[0]
-        return found.masked_fill(found.detach() == -torch.inf, -torch.inf)  # which has no gradient
+        found = found.masked_fill(found.detach() == -torch.inf, -torch.inf)  # which has no gradient
+        return found + tables.offset
 
     def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
         """The plans of all classes, and the lists with those of stages of rows."""

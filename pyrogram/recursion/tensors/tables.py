@@ -17,6 +17,8 @@ from torch import Tensor
 
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
+from .shifts import shifted
+from .tracing import keeps_tensors
 
 Env = Mapping[str, Tensor | int]
 """Values of positions by name, of one number of dimensions, (*grid, B): the last is 1 for all but the length."""
@@ -28,6 +30,7 @@ class Tables:
 
     cells: Cells
     weights: dict[str, Tensor]
+    offset: Tensor  # of log Z, see :mod:`.shifts`
     lengths: Tensor
     words: dict[str, Tensor]
     sizes: dict[str, int]
@@ -56,20 +59,19 @@ class Tables:
         for name, arity in used.items():
             table = weights[name]
             num_axes = arity + len(cells.recursion.tables[name].sizes)
-            table = table if table.dim() > num_axes else table[None]
-            if arity:
-                n = table.shape[1] - 1
-                table = _within_sentences(table, arity, lengths)
-            made[name] = table.movedim(0, -1)
+            made[name] = table if table.dim() > num_axes else table[None]
+            n = made[name].shape[1] - 1 if arity else n
         n = n or int(lengths.max())
-        dtype = torch.get_default_dtype()
+        offset = torch.zeros(len(lengths), device=lengths.device)
         if made:
-            dtype = next(iter(made.values())).dtype
+            made, offset = shifted(cells, made, lengths)
+            made = {name: table.movedim(0, -1) for name, table in made.items()}
+        dtype = next(iter(made.values())).dtype if made else torch.get_default_dtype()
         real = {name: w.clamp_min(0) for name, w in words.items()}
-        if torch.compiler.is_compiling():
+        if not keeps_tensors():
             grids = {}
         grids = grids.setdefault((n, lengths.device), {})
-        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype, grids)
+        return Tables(cells, made, offset.to(dtype), lengths, real, dict(sizes), dict(lists), n, dtype, grids)
 
     @property
     def batch(self) -> int:
@@ -200,14 +202,3 @@ def align(x: Tensor, have: Sequence[Variable], want: Sequence[Variable]) -> Tens
 
 def _dims(env: Env) -> int:
     return next((x.dim() for x in env.values() if isinstance(x, Tensor)), 2)
-
-
-def _within_sentences(table: Tensor, arity: int, lengths: Tensor) -> Tensor:
-    """Nothing is possible beyond the ends of sentences, in tables that are not shared."""
-    if table.shape[0] == 1 and len(lengths) > 1:
-        return table
-    real = torch.arange(table.shape[1], device=table.device) <= lengths[:, None]
-    inside = torch.ones((), dtype=torch.bool, device=table.device)
-    for axis in range(arity):
-        inside = inside & real.reshape(len(lengths), *(-1 if a == axis else 1 for a in range(table.dim() - 1)))
-    return torch.where(inside, table, -torch.inf)

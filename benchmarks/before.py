@@ -1,0 +1,172 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled recursions against the kernels that they replaced: this code and that of an earlier commit take turns.
+
+Each runs in a process of its own, through what users call. The earlier code comes from the repository's history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+BEFORE = "d1cc89d"  # the last commit with kernels of trees that were written by hand
+FOLDER = ROOT / ".venv-bench/before"
+HEADER = ["", "", "n", "before", "now", "times faster"]
+BATCH, ROUNDS = 512, 7
+TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
+DMV = ("expected counts", "log Z")
+
+
+def rows(lengths: Sequence[int]) -> list[list[str]]:
+    """Sentences/s of one thread, and medians over rounds of the ratio."""
+    found = []
+    with _worker(_earlier()) as before, _worker(ROOT) as now:
+        for kind, dtype, tasks in (
+            ("trees", "float64", TREES),
+            ("trees", "float32", TREES[:3]),
+            ("trees with valence", "float64", TREES[:3]),
+            ("second-order trees", "float64", TREES[:4]),
+            ("second-order trees", "float32", TREES[:3]),
+            ("DMV, 45 tags", "float64", DMV),
+        ):
+            for task in tasks:
+                for n in lengths:
+                    case = f"{kind}|{dtype}|{task}|{n}"
+                    pairs = [(_ask(before, case), _ask(now, case)) for _ in range(ROUNDS)]
+                    rates = [BATCH / statistics.median(x) for x in zip(*pairs, strict=True)]
+                    ratio = statistics.median(b / a for b, a in pairs)
+                    found.append([f"{kind}, {dtype}", task, str(n), *(f"{x:,.0f}" for x in rates), f"{ratio:.2f}"])
+    return found
+
+
+def _earlier() -> Path:
+    """The earlier code in a folder of its own.
+
+    :raises SystemExit: where the history does not have it.
+    """
+    if not FOLDER.exists():
+        archive = subprocess.run(["git", "archive", BEFORE, "pyrogram", "models"], cwd=ROOT, capture_output=True)
+        if archive.returncode:
+            raise SystemExit(f"commit {BEFORE} is not in this repository's history: fetch it, or leave out this table")
+        FOLDER.mkdir(parents=True)
+        subprocess.run(["tar", "x"], cwd=FOLDER, input=archive.stdout, check=True)
+    return FOLDER
+
+
+@contextlib.contextmanager
+def _worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "ignore", __file__, "--worker"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def _ask(worker: subprocess.Popen[str], case: str) -> float:
+    assert worker.stdin is not None and worker.stdout is not None
+    print(case, file=worker.stdin, flush=True)
+    return float(worker.stdout.readline())
+
+
+# ---------------------------------------------------------------------- in a process of its own
+
+
+def _serve() -> None:
+    torch.set_num_threads(1)
+    works: dict[str, tuple[Callable[[], object], int]] = {}
+    for line in sys.stdin:
+        case = line.strip()
+        if case not in works:
+            works.clear()
+            work = _work(*case.split("|"))
+            work()
+            start = time.process_time()
+            work()
+            works[case] = work, max(1, min(100, round(0.03 / max(time.process_time() - start, 1e-5))))
+        work, calls = works[case]
+        times = []
+        for _ in range(calls):
+            start = time.process_time()
+            work()
+            times.append(time.process_time() - start)
+        print(statistics.median(times), flush=True)
+
+
+def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], object]:
+    from pyrogram.grammars import DMV
+
+    n, dtype = int(length), getattr(torch, dtype_name)
+    generator = torch.Generator().manual_seed(0)
+    if kind.startswith("DMV"):
+        grammar = DMV(45)
+        shapes = {name: block.shape for name, block in grammar.blocks.items()}
+        weights = {k: torch.randn(s, generator=generator, dtype=dtype).log_softmax(-1) for k, s in shapes.items()}
+        words = torch.randint(0, 45, (BATCH, n), generator=generator)
+        if task == "log Z":
+            return lambda: grammar.log_partition(weights, words)
+        return lambda: grammar.expected_counts(weights, words)
+
+    def scores(*shape: int) -> torch.Tensor:
+        return torch.randn(BATCH, *shape, generator=generator, dtype=dtype)
+
+    return _of_trees(kind, task, n, scores)
+
+
+def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor]) -> Callable[[], object]:
+    from pyrogram.distributions import ProjectiveDependencyTree, SiblingDependencyTree
+
+    N = n + 1
+    make: Any
+    if kind == "second-order trees":
+        given, make = (scores(N, N), scores(N, N, N)), SiblingDependencyTree
+    elif kind == "trees":
+        given, make = (scores(N, N),), ProjectiveDependencyTree
+    else:
+        given, make = (scores(N, N, 2), scores(N, 2, 2)), ProjectiveDependencyTree
+
+    def tree(*leaves: torch.Tensor) -> Any:
+        return make(*(leaves or given), validate_args=False)
+
+    def backward() -> None:
+        leaves = [x.requires_grad_() for x in given]
+        for x in leaves:
+            x.grad = None
+        tree(*leaves).log_partition.sum().backward()
+
+    works: dict[str, Callable[[], object]] = {
+        "log Z": lambda: tree().log_partition,
+        "marginals": lambda: tree().expected_counts(),
+        "log Z, backward": backward,
+        "Viterbi": lambda: tree().argmax(),
+        "5 best": lambda: tree().top_k(5),
+        "1 draw": lambda: tree().sample(),
+        "10 draws": lambda: tree().sample((10,)),
+    }
+    return works[task]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 40])
+    options = parser.parse_args()
+    if options.worker:
+        _serve()
+    else:
+        for row in [HEADER, *rows(options.lengths)]:
+            print(" | ".join(row))

@@ -1,0 +1,177 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Loops over the elements of weights: in lanes, and as they are given.
+
+Where all sentences of a block have one length, rows are turned whole: eight neighbours of every lane at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from ..calling.layout import Layout
+from ..machine.statements import (
+    Array,
+    Code,
+    Element,
+    Expression,
+    Name,
+    equal,
+    fill,
+    greatest,
+    least,
+    negated,
+    value,
+)
+from ..rules.cells import Cells, Loop
+from ..rules.language import Constant, Position, Ref, Word
+from .regions import Region, by_axes, regions_of
+from .tables import MEMORY, Tables, WeightCells
+
+NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
+STARTS = Array("starts", "int")
+
+
+@dataclass
+class Elements:
+    """Code that goes through the weights of a block of sentences.
+
+    :param lanes: W.
+    """
+
+    cells: Cells
+    lanes: int
+    code: Code = field(default_factory=Code)
+
+    def __post_init__(self) -> None:
+        self.tables, self.layout = Tables(self.cells), Layout(self.cells)
+        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights}
+
+    @contextmanager
+    def each_lane(self) -> Iterator[Name]:
+        code = self.code
+        with code.loop("lane", 0, Name("here", "int")) as x:
+            b = code.set("b", Array("order", "int")[Name("begin.of", "int") + x])
+            code.set("at.n", Array("lengths", "int")[b])
+            yield x
+
+    def given(self, ref: Ref, output: bool = False) -> Element:
+        """An element of a table of weights, or of the output, where its axes are in variables."""
+        named = by_axes(ref)
+        return self.layout.weight(named, f"out.{ref.table}" if output else None)
+
+    def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
+        index: Expression = value(0)
+        for x in range(w.num_axes):
+            index = index * Name("pitch", "int") + Name(f"at.axis{x}", "int")
+        return Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.turns[w][0]
+
+    def all_regions(self, family: Sequence[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:
+        """The regions of tables."""
+        for w in family:
+            for region in self.regions[w]:
+                yield w, region
+
+    @contextmanager
+    def loops(self, region: Region, n: Expression | None) -> Iterator[None]:
+        """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand."""
+        if n is not None:
+            self.code.set("at.n", n)
+        with ExitStack() as stack:
+            for loop in region.loops:
+                stack.enter_context(self.code.loop(f"at.{loop.name}", self._low(loop), self._high(loop) + 1))
+            yield
+
+    @contextmanager
+    def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
+        """Whole rows of tables at once, where they follow one another in memory; the body does it lane by lane.
+
+        That takes a sentence for every lane, all of one length, and rows of at least eight numbers.
+        """
+        code, n, w = self.code, Name("n", "int"), family[0]
+        hull = self._hull(family)
+        steady = [*hull.loops[-1].low, *hull.loops[-1].high] if hull.loops else [Position("axis")]
+        arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
+        words = any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols)
+        if words or w.indices[:arity][-1:] != (None,) or any(x.name not in ("", "n") for x in steady):
+            yield
+            return
+        *outer, last = hull.loops
+        code.set("at.n", n)
+        low, high = self._low(last), self._high(last)
+        fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= 8)
+        name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
+        sizes = self.cells.recursion.tables[w.table].sizes
+        for axis in range(len(w.indices) - 1, arity - 2, -1):
+            fits = fits & equal(Name(f"{name}.{axis}", "int"), expected)
+            size = sizes[axis - arity] if axis >= arity else 1
+            expected *= size if isinstance(size, int) else 1
+        with code.when(fits):
+            with code.loop("lane", 0, self.lanes) as x:
+                b = Array("order", "int")[Name("begin.of", "int") + x]
+                code.put(STARTS, x, b * Name(f"{name}.b", "int"))
+            code.set("b", 0)
+            with self.loops(replace(hull, loops=tuple(outer)), n):
+                if not inward:
+                    self._clear_rest(family, hull, last)
+                code.set(f"at.{last.name}", 0)
+                first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
+                element = self.given(first, output=not inward)
+                place = self.place(w, hull, adjoint=not inward) - self.tables.turns[w][1]
+                with code.loop("t", low * count, (high + 1) * count, 8) as t:
+                    at = code.let(least(t, (high + 1) * count - 8))
+                    code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
+        with code.otherwise():
+            yield
+
+    def _hull(self, family: Sequence[WeightCells]) -> Region:
+        """All regions of tables, and perhaps more, in one."""
+        (_, first), *others = self.all_regions(family)
+        bounds = first.bounds
+        for _, region in others:
+            bounds = bounds.hull(region.bounds)
+        return Region.of(first.ref, bounds, [loop.name for loop in first.loops])
+
+    def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop) -> None:
+        """Zero for the posteriors of what is in the hull, and in no region."""
+        code = self.code
+        count = self.tables.turns[family[0]][0]
+        by_turn = {self.tables.turns[w][1]: w for w in family}
+        with self.loops(replace(hull, loops=(last,)), None):
+            start = self.place(family[0], hull, adjoint=True) - self.tables.turns[family[0]][1]
+            place = code.let(start)
+            for turn in range(count):
+                if turn not in by_turn:
+                    code.put(MEMORY, place + turn, fill(0.0))
+                    continue
+                regions = self.regions[by_turn[turn]]
+                if len(regions) == 1 and str(regions[0].loops) == str(hull.loops):
+                    continue
+                inside: Expression | None = None
+                for region in regions:
+                    here = self._holds(region)
+                    inside = here if inside is None else inside | here
+                assert inside is not None
+                with code.when(negated(inside)):
+                    code.put(MEMORY, place + turn, fill(0.0))
+
+    def _holds(self, region: Region) -> Expression:
+        """Whether the axes at hand are in a region."""
+        tests = [Name(f"at.{loop.name}", "int") >= self._low(loop) for loop in region.loops]
+        tests += [Name(f"at.{loop.name}", "int") <= self._high(loop) for loop in region.loops]
+        return functools.reduce(lambda a, b: a & b, tests)
+
+    def _low(self, loop: Loop) -> Expression:
+        first = self.tables.at(loop.low[0])
+        for x in loop.low[1:]:
+            first = greatest(first, self.tables.at(x))
+        return first
+
+    def _high(self, loop: Loop) -> Expression:
+        last = self.tables.at(loop.high[0])
+        for x in loop.high[1:]:
+            last = least(last, self.tables.at(x))
+        return last

@@ -1,0 +1,137 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Logarithms in lanes to weights, which are at most one.
+
+Where the recursion says that every derivation has one weight of a group (``once``), the best of the group becomes one;
+the sum of all that was taken off is kept, with the part of it that rounding lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ..machine.statements import (
+    Expression,
+    Name,
+    fill,
+    fma,
+    greatest,
+    least,
+    power_of_two,
+    rounded,
+    select,
+)
+from .elements import Elements
+from .regions import Region, within
+from .tables import MEMORY, WeightCells
+
+LEAST = -1e30  # lower shifts would turn -inf into NaN
+
+
+@dataclass
+class Exponentials:
+    """Code that exponentiates the weights of a block.
+
+    :param elements: of the weights.
+    :param dtype: of lanes, ``float64`` or ``float32``.
+    """
+
+    elements: Elements
+    dtype: str
+
+    def run(self) -> None:
+        """All weights of the block."""
+        code = self.elements.code
+        done: set[WeightCells] = set()
+        for group in self._groups():
+            done |= {w for w, _ in group}
+            self._shift_group(group)
+        for w, regions in self.elements.regions.items():
+            if w not in done:
+                for region in regions:
+                    with self.elements.loops(region, Name("n", "int")):
+                        place = code.let(self.elements.place(w, region))
+                        code.put(MEMORY, place, self._exp(code.let(MEMORY[place])))
+
+    def _groups(self) -> Iterator[list[tuple[WeightCells, str | None]]]:
+        """Tables of lanes that are shifted together, each with its axis that says to which group a weight belongs."""
+        found: dict[object, list[tuple[WeightCells, str | None]]] = {}
+        for w in self.elements.regions:
+            once = self.elements.cells.recursion.tables[w.table].once
+            if once is not None:
+                claim, own = once
+                constants = tuple(w.indices[a] for a in own)
+                axis = next((f"axis{w.indices[:a].count(None)}" for a in own if w.indices[a] is None), None)
+                found.setdefault((claim, constants), []).append((w, axis))
+        yield from found.values()
+
+    def _shift_group(self, group: list[tuple[WeightCells, str | None]]) -> None:
+        code, n = self.elements.code, Name("n", "int")
+        with ExitStack() as stack:
+            owner = None
+            if group[0][1] is not None:
+                owner = stack.enter_context(code.loop("owner", self.elements.cells.first, n + 1))
+            code.set("top", fill(LEAST))
+            top = Name("top", "lanes")
+            for w, axis in group:
+                for region in self.elements.regions[w]:
+                    with self._of_owner(region, axis, owner):
+                        code.set("top", greatest(top, MEMORY[self.elements.place(w, region)]))
+            self._count_shift(code.let(select(top > fill(LEAST), top, fill(0.0))))
+            for w, axis in group:
+                for region in self.elements.regions[w]:
+                    with self._of_owner(region, axis, owner):
+                        place = code.let(self.elements.place(w, region))
+                        code.put(MEMORY, place, self._exp(code.let(MEMORY[place] - top)))
+
+    def _count_shift(self, term: Name) -> None:
+        """Add to what was taken off, and keep the part of the sum that rounding loses (Knuth's two-sum)."""
+        code, shift = self.elements.code, Name("shift", "int")
+        old = code.let(MEMORY[shift])
+        new = code.let(old + term)
+        part = code.let(new - old)
+        code.put(MEMORY, shift, new)
+        code.add(MEMORY, Name("shift.rest", "int"), (old - (new - part)) + (term - part))
+
+    @contextmanager
+    def _of_owner(self, region: Region, axis: str | None, owner: Expression | None) -> Iterator[None]:
+        """The elements of a region that belong to a group."""
+        code, n = self.elements.code, Name("n", "int")
+        if axis is None or owner is None:
+            with self.elements.loops(region, n):
+                yield
+            return
+        code.set("at.n", n)
+        at = code.set(f"at.{axis}", owner)
+        (own,) = Region.of(region.ref, region.bounds, [axis]).loops
+        with ExitStack() as stack:
+            for low in own.low:
+                stack.enter_context(code.when(at >= self.elements.tables.at(low)))
+            for high in own.high:
+                stack.enter_context(code.when(at <= self.elements.tables.at(high)))
+            stack.enter_context(self.elements.loops(within(region, [axis]), n))
+            yield
+
+    def _exp(self, x: Expression) -> Expression:
+        """exp in every lane, to about a unit in the last place; zero below the normal range, NaN stays NaN.
+
+        exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term
+        is below half a unit in the last place.
+        """
+        code = self.elements.code
+        double = self.dtype == "float64"
+        high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)
+        lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
+        k = code.let(rounded(x * fill(1 / math.log(2))))
+        inside = code.let(least(greatest(k, fill(-1022.0 if double else -126.0)), fill(1023.0 if double else 127.0)))
+        r = code.let(fma(k, fill(-high), x))
+        r = code.let(fma(k, fill(-low), r))
+        degree = 13 if double else 7
+        total: Expression = fill(1 / math.factorial(degree))
+        for d in range(degree - 1, -1, -1):
+            total = fma(total, r, fill(1 / math.factorial(d)))
+        found = code.let(total * power_of_two(inside))
+        return select(x < fill(lowest), fill(0.0), select(x > fill(highest), fill(math.inf), found))

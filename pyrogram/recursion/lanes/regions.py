@@ -1,0 +1,86 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which elements of a weight rules speak of: regions, as loops over its axes.
+
+``arc[i, j]`` in ``IR[i, j] += arc[i, j] * ...`` is
+
+    arc[axis0, axis1]   for axis0 in 1 .. n - 1, axis1 in axis0 + 1 .. n
+
+Only these elements are read, and only these have posteriors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..rules.bounds import Bounds
+from ..rules.cells import Cells, Loop, Term
+from ..rules.domains import constraints
+from ..rules.language import Position, Ref, Word
+from .tables import WeightCells, axes, weight_cells
+
+
+@dataclass(frozen=True)
+class Region:
+    """Elements of a weight that a rule speaks of, in loops over its axes: variables axis0, axis1, ..."""
+
+    ref: Ref
+    bounds: Bounds
+    loops: tuple[Loop, ...]
+
+    @staticmethod
+    def of(ref: Ref, bounds: Bounds, names: Sequence[str], outer: Sequence[str] = ()) -> Region:
+        """Loops over the axes ``names``, within those over ``outer``."""
+        known = ["", "n", *outer]
+        loops = []
+        for name in names:
+            loops.append(Loop(name, *bounds.limits(name, known)))
+            known.append(name)
+        return Region(ref, bounds, tuple(loops))
+
+
+def by_axes(ref: Ref) -> Ref:
+    """The reference with the variables axis0, axis1, ... for its positions."""
+    count = itertools.count()
+
+    def named(x: Position) -> Position:
+        return Position(f"axis{next(count)}") if x.name else x
+
+    positions = tuple(map(named, ref.positions))
+    symbols = tuple(Word(s.words, named(s.position)) if isinstance(s, Word) else s for s in ref.symbols)
+    return replace(ref, positions=positions, symbols=symbols)
+
+
+def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
+    """The elements of a table of lanes that rules speak of, each in one region."""
+    names = [f"axis{x}" for x in range(w.num_axes)]
+    found: list[tuple[Ref, Bounds]] = []
+    for cell in cells.classes:
+        for term in (t for head in cell.heads for t in head.terms):
+            for f in term.all_factors:
+                if not f.is_item and weight_cells(f) == w:
+                    bounds = _axis_bounds(cells, term, f).among(names)
+                    for old in [x for x in found if x[1].meets(bounds)]:
+                        found.remove(old)
+                        bounds = bounds.hull(old[1])
+                    found.append((f, bounds))
+    for f, bounds in found:
+        yield Region.of(f, bounds, names)
+
+
+def _axis_bounds(cells: Cells, term: Term, f: Ref) -> Bounds:
+    """What holds for the axes of a weight in a term."""
+    given = list(constraints(term.rule, cells.first, cells.domains) or [])
+    names = [f"axis{x}" for x in range(len(axes(f)))]
+    for name, x in zip(names, axes(f), strict=True):
+        here = Position(name)
+        given += [*(here <= x).bounds, *(x <= here).bounds]
+    return Bounds([*term.rule.positions, "i", "j", *names], given)
+
+
+def within(region: Region, outer: Sequence[str]) -> Region:
+    """The region, in loops within those over some of its axes."""
+    names = [loop.name for loop in region.loops if loop.name not in outer]
+    return Region.of(region.ref, region.bounds, names, outer)

@@ -1,0 +1,281 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A recursion on tensors: compiled code on the CPU, torch for other devices and for further derivatives.
+
+The gradient of log Z are the expected counts, which compiled code finds along with it. So a first derivative costs a
+product, and everything beyond it is torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..calling.sentences import Sentences
+from ..calling.traces import Trace
+from ..rules.language import Recursion
+from ..tensors.engine import TorchEngine
+from ..tensors.tracing import is_traced
+from .program import Program
+
+Numbers = Any  # a numpy array
+
+
+@dataclass
+class Given:
+    """What a recursion is run on, in tensors.
+
+    :param weights: log weights by table, shape ``(B, *axes)``, or ``(1, *axes)`` for all sentences alike.
+    :param lengths: numbers of words, shape ``(B,)``.
+    :param words: by name, shape ``(B, n)``.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    """
+
+    weights: Mapping[str, Tensor]
+    lengths: Tensor
+    words: Mapping[str, Tensor] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Numbers] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of all weights together."""
+        return functools.reduce(torch.promote_types, (w.dtype for w in self.weights.values()))
+
+    def arrays(self) -> Sentences:
+        """What compiled code takes: float32 if all weights are, else float64."""
+        dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
+        weights = {name: w.detach().to("cpu", dtype).numpy() for name, w in self.weights.items()}
+        words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
+        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
+
+    def with_weights(self, tables: Sequence[Tensor]) -> Given:
+        """The same with other weights, in the same order."""
+        return replace(self, weights=dict(zip(self.weights, tables, strict=True)))
+
+
+def fits_compiled(*tensors: Tensor) -> bool:
+    """Whether compiled code can have them: float32 or float64 on the CPU, and no transform of torch looks on."""
+    return all(
+        t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not is_traced(t) for t in tensors
+    )
+
+
+class TensorProgram:
+    """Log Z, expected counts, draws and best derivations of a recursion, with weights in tensors.
+
+    :param recursion: the rules.
+    :param derivation: what derivations are called in messages.
+    """
+
+    def __init__(self, recursion: Recursion, derivation: str = "derivation") -> None:
+        self.recursion = recursion
+        self._derivation = derivation
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The compiled code."""
+        return Program(self.recursion)
+
+    @functools.cached_property
+    def torch_engine(self) -> TorchEngine:
+        """The same in torch."""
+        return TorchEngine(self.recursion)
+
+    def log_partition(self, given: Given, *, by_torch: bool = False) -> Tensor:
+        """Log Z, shape ``(B,)``, in nats; -inf without derivations. Differentiable any number of times.
+
+        :param by_torch: whether torch does it even where compiled code could.
+        """
+        tables = list(given.weights.values())
+        if by_torch or not fits_compiled(*tables) or is_traced(given.lengths):
+            return self.in_torch(given)
+        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
+            return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
+        log_z: Tensor = _LogPartition.apply(self, given, *tables)
+        return log_z
+
+    def marginals(self, given: Given, *, by_torch: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
+        """Log Z, and expected counts in the shapes of the weights: summed over the sentences that share a table.
+
+        Differentiable.
+        """
+        tables = list(given.weights.values())
+        if by_torch or not fits_compiled(*tables) or is_traced(given.lengths):
+            lists = self._lists(given)
+            return self.torch_engine.marginals(given.weights, given.lengths, given.words, given.sizes, lists)
+        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
+            return self.log_counts(given)
+        log_z, *counts = _Marginals.apply(self, given, *tables)
+        return log_z, dict(zip(given.weights, counts, strict=True))
+
+    def log_counts(self, given: Given, scale: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+        """:meth:`marginals` by compiled code, without a graph.
+
+        :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        """
+        by = None if scale is None else scale.detach().cpu().double().numpy()
+        log_z, counts = self.program.log_counts(given.arrays(), scale=by)
+        found = {name: torch.from_numpy(counts[name]).to(w.device, w.dtype) for name, w in given.weights.items()}
+        return self._log_z(log_z, given), found
+
+    def best(self, given: Given, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+        """See :meth:`.Program.best`; scores are float64."""
+        if len(given.lengths) == 0:
+            return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
+        scores, rows = self.program.best(given.arrays(), k, trace, width)
+        return torch.from_numpy(scores), torch.from_numpy(rows)
+
+    def draw(
+        self, given: Given, number: int, trace: Trace, width: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """The weights in drawn derivations, shape ``(number, B, width)``; see :meth:`.Program.draw`.
+
+        :raises ValueError: if a sentence has no derivation, or weights that are NaN.
+        """
+        seed = int(torch.randint(2**62, (), generator=generator))
+        if len(given.lengths) == 0 or number == 0:
+            return torch.zeros(number, len(given.lengths), width, dtype=torch.long)
+        log_z, rows = self.program.draw(given.arrays(), number, seed, trace, width)
+        possible = (log_z > -np.inf) & (log_z < np.inf)
+        if not possible.all():
+            first = int(possible.argmin())
+            if np.isnan(log_z[first]):
+                raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
+            raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
+        return torch.from_numpy(rows)
+
+    def in_torch(self, given: Given) -> Tensor:
+        """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
+        weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
+        return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, self._lists(given))
+
+    @staticmethod
+    def _lists(given: Given) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(column).to(given.lengths.device) for name, column in given.lists.items()}
+
+    @staticmethod
+    def _log_z(log_z: Numbers, given: Given) -> Tensor:
+        return torch.from_numpy(log_z).to(next(iter(given.weights.values())).device, given.dtype)
+
+
+def tensor_program(recursion: Recursion) -> TensorProgram:
+    """The program of a recursion on tensors; equal recursions share one."""
+    key = recursion.key()
+    if key not in _programs:
+        _programs[key] = TensorProgram(recursion)
+    return _programs[key]
+
+
+_programs: dict[str, TensorProgram] = {}
+
+
+class _LogPartition(torch.autograd.Function):
+    """Log Z by compiled code, with the counts kept for the first backward pass; a second one finds them again.
+
+    So nobody else has them when they become the gradient, and they need no copy.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, on: TensorProgram, given: Given, *tables: Tensor) -> Tensor:
+        ctx.on, ctx.given, ctx.kept = on, _without_weights(given), None
+        ctx.save_for_backward(*tables)
+        log_z, counts = on.log_counts(given)
+        ctx.kept = list(counts.values())
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        given = ctx.given.with_weights(ctx.saved_tensors)
+        kept, ctx.kept = ctx.kept, None
+        if torch.is_grad_enabled() or not fits_compiled(gradient):
+            return (None, None, *_derivatives(ctx.on, given, [gradient]))
+        factors = gradient.detach().numpy()
+        if (
+            len(factors)
+            and not (factors == factors[0]).all()
+            and any(len(t) != len(factors) for t in ctx.saved_tensors)
+        ):
+            return (None, None, *ctx.on.log_counts(given, gradient)[1].values())
+        if kept is None:
+            kept = list(ctx.on.log_counts(given)[1].values())
+        return (None, None, *(_scaled(c, factors, in_place=True) for c in kept))
+
+
+class _Marginals(torch.autograd.Function):
+    """Log Z and counts by compiled code; the gradient of log Z is at hand, any other derivative is torch's."""
+
+    @staticmethod
+    def forward(ctx: Any, on: TensorProgram, given: Given, *tables: Tensor) -> Any:
+        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.set_materialize_grads(False)
+        log_z, counts = on.log_counts(given)
+        ctx.save_for_backward(*tables, *counts.values())
+        return log_z, *counts.values()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        size = len(ctx.given.weights)
+        tables, counts = ctx.saved_tensors[:size], ctx.saved_tensors[size:]
+        if all(g is None for g in gradients):
+            return (None, None, *(None,) * size)
+        given = ctx.given.with_weights(tables)
+        by_log_z = gradients[0]
+        own = all(len(t) == len(given.lengths) for t in tables)
+        if by_log_z is None or any(g is not None for g in gradients[1:]) or torch.is_grad_enabled() or not own:
+            return (None, None, *_derivatives(ctx.on, given, gradients))
+        if not fits_compiled(by_log_z):
+            return (None, None, *_derivatives(ctx.on, given, gradients))
+        return (None, None, *(_scaled(c, by_log_z.detach().numpy(), in_place=False) for c in counts))
+
+
+def _without_weights(given: Given) -> Given:
+    """For a context that saves its tensors by itself."""
+    return replace(given, weights=dict.fromkeys(given.weights, torch.empty(0)))
+
+
+def _scaled(counts: Tensor, factors: Numbers, in_place: bool) -> Tensor:
+    """The product, by numpy: torch would wake its threads, which then spin and get in our way."""
+    one = factors.size > 0 and (factors.strides == (0,) or len(counts) == 1)  # a sum's gradient is one number, mostly 1
+    if in_place and (factors.item(0) == 1 if one else (factors == 1).all()):
+        return counts
+    values = counts.numpy()
+    by = factors[:1] if one else factors
+    by = by.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
+    return torch.from_numpy(np.multiply(values, by, out=values if in_place else None))
+
+
+def _derivatives(on: TensorProgram, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
+    tables = tuple(given.weights.values())
+    # Copies, for what was made in inference mode cannot be differentiated through.
+    given = replace(given, lengths=given.lengths.clone(), words={name: w.clone() for name, w in given.words.items()})
+
+    def log_z(*tables: Tensor) -> Tensor:
+        return on.in_torch(given.with_weights(tables))
+
+    def scalar(*tables: Tensor) -> Tensor:
+        """The sum of the outputs, weighted by their gradients."""
+        value, pullback = torch.func.vjp(log_z, *tables)  # type: ignore[misc]
+        outputs = (value, *pullback(torch.ones_like(value)))
+        pairs = zip(outputs, gradients, strict=False)
+        return torch.stack([(output * g).sum() for output, g in pairs if g is not None]).sum()
+
+    if len(gradients) == 1:
+        assert gradients[0] is not None
+        value, pullback = torch.func.vjp(log_z, *tables)  # type: ignore[misc]
+        found = pullback(gradients[0])
+    else:
+        value, pullback = torch.func.vjp(scalar, *tables)  # type: ignore[misc]
+        found = pullback(torch.ones_like(value))
+    # A table that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
+    anchor = sum(0 * g.sum() for g in gradients if g is not None)
+    return tuple(g if g.requires_grad or not torch.is_grad_enabled() else g + anchor for g in found)

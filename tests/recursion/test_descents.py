@@ -1,0 +1,114 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Best derivations and draws in lanes, against lists of all derivations and the engine in logarithms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, listed, random_sentences
+from pages import PAGES, Page
+from test_program import TREES, sentences
+
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
+
+IN_LANES = [page for page in PAGES if fits_lanes(page.make())]
+LENGTHS = [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3]
+WIDTH = 60
+
+
+def below_one(given: Sentences) -> Sentences:
+    """Weights that are probabilities: lanes draw from no others."""
+    for table in given.weights.values():
+        table -= table.max()
+    return given
+
+
+def check_rows(given: Sentences, truth: list[Any], scores: Any, rows: Any) -> None:
+    for b, one in enumerate(truth):
+        np.testing.assert_allclose(scores[0, b], np.max(one.scores, initial=-np.inf), rtol=1e-12)
+        uses = Trace(given).uses(rows[0, b])
+        best = [tuple(sorted(u)) for u, s in zip(one.uses, one.scores, strict=True) if s == one.scores.max() > -np.inf]
+        assert uses in best if best else uses == ()
+
+
+@pytest.mark.parametrize("page", IN_LANES, ids=str)
+def test_the_best_derivation(page: Page) -> None:
+    made = page.make()
+    given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=False)
+    check_rows(given, listed(page, made, given), *Program(made).best(given, 1, Trace(given).numbers(), WIDTH))
+    for table in given.weights.values():
+        table[np.random.default_rng(1).random(table.shape) < 0.6] = -np.inf
+    truth = listed(page, made, given)
+    assert any(not (one.scores > -np.inf).any() for one in truth)
+    check_rows(given, truth, *Program(made).best(given, 1, Trace(given).numbers(), WIDTH))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", TREES)
+def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
+    made = TREES[name]()
+    given = sentences(made, [25, 3, 9, 25, 18, 40, 40, 11, 12, 13, 14], dtype, 20.0)
+    trace = Trace(given)
+    scores, rows = Program(made).best(given, 1, trace.numbers(), 400)
+    expected, _ = ScalarEngine(made, dtype).best(given, 1, {}, 1)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    for b, score in enumerate(scores[0]):
+        uses = trace.uses(rows[0, b])
+        own = [float(given.weights[table][(b if len(given.weights[table]) > 1 else 0, *at)]) for table, at in uses]
+        np.testing.assert_allclose(sum(own), score, rtol=1e-10)
+
+
+@pytest.mark.parametrize("page", IN_LANES, ids=str)
+def test_draws_follow_the_distribution(page: Page) -> None:
+    made, number = page.make(), 3000
+    given = below_one(random_sentences(page, made, [3, 1, 2, 3, 3, 2, 2, 1, 3, 3], np.random.default_rng(2)))
+    truth, program = listed(page, made, given), Program(made)
+    log_z, rows = program.draw(given, number, 7, Trace(given).numbers(), WIDTH)
+    np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-12)
+    trace, distances = Trace(given), []
+    for b, one in enumerate(truth):
+        found = Counter(trace.uses(rows[s, b]) for s in range(number))
+        expected = one.probabilities()
+        assert found.keys() <= expected.keys()
+        for uses, p in expected.items():
+            distances.append((found[uses] / number - p) / np.sqrt(max(p * (1 - p), 1e-12) / number))
+    assert np.abs(distances).max() < 5
+    again = program.draw(given, number, 7, trace.numbers(), WIDTH)[1]
+    assert (again == rows).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["projective", "several roots", "siblings and claims", "dmv and claims"])
+def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str) -> None:
+    """Columns are scaled, and some sentences are too much for lanes."""
+    made, number = TREES[name](), 1500
+    given = sentences(made, [30, 18, 30, 22, 9, 13, 14, 15, 16, 17], dtype, 2.0)
+    if name in ("projective", "several roots"):
+        given = below_one(given)
+    given.weights["arc"][3] -= 300.0
+    program, trace = Program(made), Trace(given)
+    log_z, rows = program.draw(given, number, 3, trace.numbers(), 200)
+    expected_z, counts = program.log_counts(given)
+    np.testing.assert_allclose(log_z, expected_z, rtol=1e-5 if dtype == "float32" else 1e-12)
+    for b in range(len(log_z)):
+        drawn = np.bincount(rows[:, b][rows[:, b] >= 0], minlength=sum(t[0].size for t in given.weights.values()))
+        start = trace.starts["arc"]
+        p = counts["arc"][b].astype(float).ravel()
+        found = drawn[start : start + p.size] / number
+        assert (np.abs(found - p) <= 5.5 * np.sqrt(p * (1 - p).clip(0) / number) + 2e-3).all()
+
+
+def test_draws_of_impossible_and_unknown_weights() -> None:
+    made = TREES["dmv and claims"]()
+    given = sentences(made, [4, 3, 4, 2, 1], "float64", 1.0)
+    given.weights["arc"][1], given.weights["arc"][3] = -np.inf, np.nan
+    log_z, rows = Program(made).draw(given, 2, 0, Trace(given).numbers(), 60)
+    assert log_z[1] == -np.inf and np.isnan(log_z[3])
+    assert (rows[:, [1, 3]] == -1).all() and (rows[:, [0, 2, 4]] >= 0).any(-1).all()
