@@ -21,6 +21,7 @@ symbols exclude are skipped; twice that outside.
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.compiling import borrowing, inlined
 from pyrogram.charts.runtime.lanes import (
     any_lane,
@@ -69,7 +70,7 @@ class Chart(NamedTuple):
 def make_chart(n: int, plan: Plan, posteriors: bool) -> tuple[Any, Chart]:
     """Memory for sentences of at most n words, with or without what the outside pass needs, and its layout."""
     chart, cells = _layout(n, plan.S, plan.num_pairs, plan.num_weights, posteriors)
-    return aligned(cells * 8), chart
+    return guarded(aligned(cells * 8), [*chart[2:], cells]), chart
 
 
 @lru_cache(maxsize=256)
@@ -89,7 +90,7 @@ def _layout(n: int, symbols: int, pairs: int, weights: int, posteriors: bool) ->
     end = 0
     for name in Chart._fields[2:]:
         places[name] = end
-        end += sizes.get(name, 1)
+        end += room(sizes.get(name, 1))
     return Chart(S, pitch, **places), end
 
 

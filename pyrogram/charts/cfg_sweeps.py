@@ -18,7 +18,7 @@ from pyrogram.charts.runtime.lanes_memory import aligned
 
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES, read_rows, sum_by_multinomial, write_rows
-from .cfg_tiles import TileChart, fill_chart, log_z_of
+from .cfg_tiles import TileChart, fill_chart, log_z_of, make_memory
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
 from .lanes_log import log
@@ -106,7 +106,7 @@ def _run(
     shared = np.ascontiguousarray(table[layout.row].T)  # counts and α of the row, side by side in memory
     scratch = _make_scratch(layout, plan, R)
     arrays = table, shared, sums, own, out, order, batch_size
-    _vb_sweep(aligned(chart.end * LANES), chart, plan, layout, scratch, *arrays, log_z, entropies, failed)
+    _vb_sweep(make_memory(chart), chart, plan, layout, scratch, *arrays, log_z, entropies, failed)
     table[layout.row, 0] = shared[0]
     return log_z, entropies, failed
 

@@ -22,7 +22,7 @@ from .cfg_rules import RuleTable, longest
 from .cfg_sweeps import table_of
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES
-from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, watch
+from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, make_memory, watch
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
 
@@ -74,8 +74,7 @@ def hastings(
         stack=np.zeros((n + 2, 3), np.int64),
     )
     arrays = table, sums, trees, order, batch_size, seed, 1 / temperature
-    mem = aligned(chart.end * LANES)
-    _hastings_sweep(mem, chart, plan, grammar_of(rules), layout, scratch, *arrays, accepted, failed)
+    _hastings_sweep(make_memory(chart), chart, plan, grammar_of(rules), layout, scratch, *arrays, accepted, failed)
     counts[:] = table[:, 0]
     return accepted, failed
 

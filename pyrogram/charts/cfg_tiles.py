@@ -13,12 +13,14 @@ depends on the factors.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.compiling import borrowing, inlined, joined
 from pyrogram.charts.runtime.lanes import any_lane, exponent_of, fill, fma, load, maximum, power_of_two, store
+from pyrogram.charts.runtime.lanes_memory import aligned
 
 from .cfg_tiles_plan import TilePlan
 from .lanes_tiles import MOST, apply_rules, least_positive, multiply_pairs
@@ -70,8 +72,13 @@ def chart_of(n: int, plan: TilePlan) -> TileChart:
     end = 0
     for name in TileChart._fields[2:]:
         places[name] = end
-        end += sizes.get(name, 1)
+        end += room(sizes.get(name, 1))
     return TileChart(S, pitch, **places)
+
+
+def make_memory(chart: TileChart) -> Any:
+    """Memory for the tables of a chart."""
+    return guarded(aligned(chart.end * 8), chart[2:])
 
 
 @joined

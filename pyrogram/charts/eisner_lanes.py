@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.lanes import fill, fma, load, store
 from pyrogram.charts.runtime.lanes_memory import LINE, aligned
 
@@ -107,7 +108,8 @@ _ALIASES = {"a1": "a0", "RCr": "RO", "LCc": "LO", "SL": "SR", "dRCr": "dRO", "dL
 def make_chart(n: int, dtype: Any, plain: bool, multiroot: bool) -> tuple[Any, Chart]:
     """Memory for sentences of at most n words, and its layout (one array: many would cost reference counts)."""
     chart, cells = _layout(n, plain, multiroot)
-    return aligned(cells * LINE // np.dtype(dtype).itemsize, dtype), chart
+    ends = [*(getattr(chart, name) for name in Chart._fields[3:] if name not in _UNDER), cells]
+    return guarded(aligned(cells * LINE // np.dtype(dtype).itemsize, dtype), ends), chart
 
 
 @lru_cache(maxsize=256)
@@ -122,7 +124,8 @@ def _layout(n: int, plain: bool, multiroot: bool) -> tuple[Chart, int]:
         if name not in _UNDER:
             places[name] = end
             single = name in ("shift", "shift_rest", "exponents", "grown", "z", "bound")
-            end += 1 if single else rows.get(name, pitch) * (n + 1) + (pitch if name in _UNDER.values() else 0)
+            size = rows.get(name, pitch) * (n + 1) + (pitch if name in _UNDER.values() else 0)
+            end += room(1 if single else size)
     for name in tables:
         if name in _UNDER:
             places[name] = places[_UNDER[name]] + pitch

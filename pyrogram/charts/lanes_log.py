@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from pyrogram.charts.runtime.bounds import check_elements
 from pyrogram.charts.runtime.lanes import Lanes, _address, _llvm_function
 
 _TINY = 2.2250738585072014e-308
@@ -63,6 +64,7 @@ def gather(typingctx, table, places, i):
         for lane in range(vector.count):
             k = ir.Constant(ir.IntType(32), lane)
             index = builder.sext(builder.extract_element(indices, k), ir.IntType(64))
+            check_elements(context, builder, table, args[0], index, 1)
             result = builder.insert_element(result, builder.load(builder.gep(data, [index])), k)
         return result
 

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from pyrogram.charts.runtime.bounds import check_address
 from pyrogram.charts.runtime.lanes import Lanes, _llvm_function
 
 MOST = 4  # rows and columns of a tile
@@ -51,12 +52,12 @@ class _Tile:
 
     def integer(self, table, index):
         """An element of a contiguous array of integers, by its flat index."""
-        return self.builder.load(self.builder.gep(self.data(table), [index]))
+        return self.load(self.builder.gep(self.data(table), [index]), table)
 
     def row(self, table, row, width):
         """A function from columns to the elements of a row."""
         first = self.builder.gep(self.data(table), [self.times(row, width)])
-        return lambda column: self.builder.load(self.beyond(first, column))
+        return lambda column: self.load(self.beyond(first, column), table)
 
     def cell(self, *offsets, array="mem"):
         """Where a cell lies; offsets are summed."""
@@ -67,19 +68,21 @@ class _Tile:
         """So many cells or elements after a place."""
         return self.builder.gep(place, [count if isinstance(count, ir.Value) else ir.Constant(_INT, count)])
 
-    def load(self, place):
+    def load(self, place, array="mem"):
+        check_address(self._context, self.builder, self._types[array], self._args[array], place)
         return self.builder.load(place, align=8)
 
     def store(self, place, value):
+        check_address(self._context, self.builder, self._types["mem"], self._args["mem"], place)
         self.builder.store(value, place, align=8)
 
     def weights_from(self, q):
         """A function from numbers i to weight q + i: of every lane its own, (W, 8), or one for all, (W,)."""
         if self._types["weights"].ndim == 2:
             own = self.cell(q, array="weights")
-            return lambda i: self.load(self.beyond(own, i))
+            return lambda i: self.load(self.beyond(own, i), "weights")
         first = self.builder.gep(self.data("weights"), [q])
-        return lambda i: self._spread(self.builder.load(self.beyond(first, i)))
+        return lambda i: self._spread(self.load(self.beyond(first, i), "weights"))
 
     def _spread(self, value):
         """The same number in every lane."""

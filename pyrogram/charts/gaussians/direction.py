@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from pyrogram.charts.runtime.arrays import Array, Lanes
+from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
 
 from .linear_algebra import WIDTH, backward, factorise, forward, times_symmetric, zeros
@@ -75,8 +76,8 @@ def make_cells(length: int, coordinates: int, slots: int, attachments: int, full
     places, end = {}, 0
     for name in Cells._fields:
         places[name] = end
-        end += sizes.get(name, length)
-    return np.zeros(end * WIDTH), Cells(**places)
+        end += room(sizes.get(name, length))
+    return guarded(np.zeros(end * WIDTH), [*places.values(), end]), Cells(**places)
 
 
 @njit(nogil=True, forceinline=True)
