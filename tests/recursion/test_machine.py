@@ -43,6 +43,7 @@ from pyrogram.recursion.machine.statements import (
     take,
     value,
     with_lane,
+    within,
 )
 
 OUT = Array("out", "real")
@@ -387,6 +388,30 @@ def test_random_numbers_are_those_of_splitmix64() -> None:
     assert len(np.unique(found)) == 2000
     assert abs(np.corrcoef(found)[0, 1]) < 0.1
     assert 0 <= found.min() and found.max() < 1 and abs(found.mean() - 0.5) < 0.03
+
+
+# ---------------------------------------------------------------------- bounds
+
+
+def element_of_two(index: int, checked: bool) -> float:
+    """Element ``index``, from 2 on, of a table that begins at place 2 and has two elements; others lie around it."""
+    code = Code()
+    code.put(OUT, 0, OUT[within(Name("i", "int"), 2, 4)])
+    text = llvm.assembly([Function("f", [OUT, Name("i", "int")], code.body)], "float64", 8, checked)
+    out = np.arange(6.0)
+    objects.load(text, lambda: (text, {"f": ["out", "i"]}))("f", {"out": out, "i": index})
+    return float(out[0])
+
+
+@pytest.mark.parametrize("index", [1, 2, 3, 4])
+def test_an_index_beyond_its_table_ends_the_process_where_bounds_are_checked(index: int) -> None:
+    assert element_of_two(index, checked=False) == index
+    code = f"from test_machine import element_of_two; print(element_of_two({index}, checked=True))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=PROGRAM.parent, capture_output=True, text=True)
+    if index in (2, 3):
+        assert float(found.stdout) == index
+    else:
+        assert found.returncode < 0 and not found.stdout  # a signal
 
 
 # ---------------------------------------------------------------------- the cache

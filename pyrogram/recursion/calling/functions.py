@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,12 +27,17 @@ def compiled(
 ) -> objects.Compiled:
     """Functions of a recursion, from the cache or made now.
 
+    If the environment variable ``PYROGRAM_BOUNDS`` is 1, they compare every index with the bounds of its table, and end
+    the process where one is beyond them.
+
     :param kind: tells these functions from others of the recursion.
     """
 
     def text() -> tuple[str, dict[str, list[str]]]:
         functions = make()
-        return llvm.assembly(functions, dtype, lanes), {f.name: [p.name for p in f.parameters] for f in functions}
+        text = llvm.assembly(functions, dtype, lanes, checked)
+        return text, {f.name: [p.name for p in f.parameters] for f in functions}
 
-    source = "\n".join([recursion.key(), kind, dtype, str(lanes), _compiler()])
+    checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
+    source = "\n".join([recursion.key(), kind, dtype, str(lanes), str(checked), _compiler()])
     return objects.load(source, text)

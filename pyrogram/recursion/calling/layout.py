@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..machine.statements import Array, Code, Element, Expression, Name, value
+from ..machine.statements import Array, Code, Element, Expression, Name, value, within
 from ..rules.cells import Cells
 from ..rules.language import Constant, Entry, Position, Ref, Size, Variable, Word
 
@@ -107,14 +107,19 @@ class Layout:
         if isinstance(x, Entry):
             return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int")]
         assert isinstance(x, Word)
-        start = Name("b", "int") * Name(f"words.{x.words}.b", "int")
-        return Array(f"words.{x.words}", "int")[start + self.position(x.position) - 1]
+        width = Name(f"words.{x.words}.b", "int")
+        place = within(self.position(x.position) - 1, 0, width)
+        return Array(f"words.{x.words}", "int")[Name("b", "int") * width + place]
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """An element of a table of weights, or of another one with its axes."""
         name = table or f"weight.{ref.table}"
         index: Expression = Name("b", "int") * Name(f"{name}.b", "int")
-        values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
+        sizes = self.cells.recursion.tables[ref.table].sizes
+        values = [within(self.position(x), 0, Name("pitch", "int")) for x in ref.positions]
+        for x, size in zip(ref.symbols, sizes, strict=True):
+            known = isinstance(size, int) or size in self.sizes  # others are compared with words before the call
+            values.append(within(self.symbol(x), 0, self.size(size)) if known else self.symbol(x))
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
         return Array(name, "element")[index]
@@ -139,7 +144,8 @@ class Layout:
         values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
         extents = [Name("pitch", "int")] * len(ref.positions) + [self.size(s) for s in self.cells.sizes[ref.table]]
         index: Expression | None = None
-        for x, extent in zip(values, extents, strict=True):
+        for at, extent in zip(values, extents, strict=True):
+            x = within(at, 0, extent)
             index = x if index is None else index * extent + x
         start: Expression = Name(f"start.{ref.table}", "int")
         return start if index is None else start + index

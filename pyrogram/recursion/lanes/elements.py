@@ -25,6 +25,7 @@ from ..machine.statements import (
     least,
     negated,
     value,
+    within,
 )
 from ..rules.cells import Cells, Loop
 from ..rules.language import Constant, Position, Ref, Word
@@ -66,7 +67,7 @@ class Elements:
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         index: Expression = value(0)
         for x in range(w.num_axes):
-            index = index * Name("pitch", "int") + Name(f"at.axis{x}", "int")
+            index = index * Name("pitch", "int") + within(Name(f"at.axis{x}", "int"), 0, Name("pitch", "int"))
         return Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.turns[w][0]
 
     def all_regions(self, family: Sequence[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..machine.statements import Array, Code, Expression, Name, value
+from ..machine.statements import Array, Code, Expression, Name, value, within
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, renamed
 from ..rules.domains import constraints
@@ -208,21 +208,21 @@ class Tables:
 
     def cell(self, ref: Ref, side: Side | None = None, adjoint: bool = False) -> Expression:
         """The number of an item's cell, or of a weight's."""
-        prefix = "d" if adjoint else ""
+        prefix, pitch = "d" if adjoint else "", Name("pitch", "int")
         if not ref.is_item:
             index: Expression = value(0)
             for x in axes(ref):
-                index = index * Name("pitch", "int") + self.at(x)
+                index = index * pitch + within(self.at(x), 0, pitch)
             w = weight_cells(ref)
             return Name(f"{prefix}{w.name}", "int") + index * self.turns[w][0]
         side = side or self.side(ref)
         start = Name(f"{prefix}{ref.table}.{side}", "int")
         if len(ref.positions) == 1:
-            return start + self.at(ref.positions[0])
-        a, b = map(self.at, ref.positions)
-        if side == "column":
-            a, b = b, a
-        return start + (a * Name("pitch", "int") + b)
+            return start + within(self.at(ref.positions[0]), 0, pitch)
+        low, high = map(self.at, ref.positions)
+        i = within(low, 0, pitch)
+        j = within(high, low, pitch)  # a table by rows and one by columns share a square
+        return start + (j * pitch + i if side == "column" else i * pitch + j)
 
     def side(self, ref: Ref) -> Side:
         """Where a factor is read, and its adjoint written."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..calling.layout import Layout
 from ..machine.statements import Code, Expression, Name, equal, greatest, least
 from ..rules.cells import CellClass, Head, Term
-from ..rules.language import Bound, Entry, Position, Ref, Variable
+from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
 
 HERE = "here"  # the prefix of variables that hold the symbols of an item at hand
 
@@ -92,6 +92,8 @@ class Enumeration:
         is then that of the row.
         """
         with ExitStack() as stack:
+            for x in head.ref.symbols:
+                self._enter_word(stack, x)
             for x in dict.fromkeys(x for x in head.ref.symbols if isinstance(x, Variable)):
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield head.ref
@@ -143,6 +145,7 @@ class Enumeration:
             bound: set[Variable] = set()
             for a, x in enumerate(head.ref.symbols):
                 here = Name(f"{HERE}.{a}", "int")
+                self._enter_word(stack, x)
                 if isinstance(x, Variable) and x not in bound:
                     bound.add(x)
                     self.code.set(f"sym.{x.name}", here)
@@ -152,6 +155,12 @@ class Enumeration:
                     stack.enter_context(self.code.loop(f"sym.{x.row.name}", 0, self.layout.size(x.row.size)))
                 stack.enter_context(self.code.when(equal(self.layout.symbol(x), here)))
             yield
+
+    def _enter_word(self, stack: ExitStack, x: object) -> None:
+        """Where a head's symbol is a word, there is a head only where there is a word: no fence post 0 has one."""
+        if isinstance(x, Word):
+            at = self.layout.position(x.position)
+            stack.enter_context(self.code.when((at >= 1) & (at <= Name("n", "int"))))
 
     def item_here(self, ref: Ref) -> Ref:
         """The reference with the symbols of the item at hand."""

@@ -61,13 +61,14 @@ _WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-def assembly(functions: Sequence[Function], dtype: str, lanes: int) -> str:
+def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: bool = False) -> str:
     """The text of a module.
 
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
+    :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
     """
-    module = _Module(dtype, lanes)
+    module = _Module(dtype, lanes, checked)
     bodies = [text for f in functions for text in module.function(f)]
     return "\n".join([*bodies, *sorted(module.declared)]) + "\n"
 
@@ -76,6 +77,7 @@ def assembly(functions: Sequence[Function], dtype: str, lanes: int) -> str:
 class _Module:
     dtype: str
     lanes: int
+    checked: bool
     declared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -270,6 +272,8 @@ class _Body:
         if isinstance(x, Element):
             return self._load(x)
         assert isinstance(x, Call)
+        if x.op == "within":
+            return self._within(x)
         if x.op == "take":
             place = x.args[0]
             assert isinstance(place, Element)
@@ -277,6 +281,20 @@ class _Body:
         if x.op == "fill" and isinstance(x.args[0], Number):
             return f"<{', '.join([f'{self.m.element} {self._float(x.args[0].number, self.m.bits)}'] * self.m.lanes)}>"
         return self._call(x, [self._value(a) for a in x.args])
+
+    def _within(self, x: Call) -> str:
+        """An index; where bounds are checked, a trap if it is out of them."""
+        if not self.m.checked:
+            return self._value(x.args[0])
+        found, low, high = map(self._value, x.args)
+        fits, fails = self._labels("fits", "fails")
+        above, below = self._new(f"icmp sge i64 {found}, {low}"), self._new(f"icmp slt i64 {found}, {high}")
+        self._branch(self._new(f"and i1 {above}, {below}"), fits, fails)
+        self._label(fails)
+        self.m.declared.add("declare void @llvm.trap()")
+        self.out += ["  call void @llvm.trap()", "  unreachable"]
+        self._label(fits)
+        return found
 
     def _call(self, x: Call, args: list[str]) -> str:
         kind, op = x.args[0].type, x.op

@@ -142,6 +142,8 @@ class Call(Expression):
     type: Type
 
     def __str__(self) -> str:
+        if self.op == "within":
+            return str(self.args[0])
         sign = _SIGNS.get(self.op)
         if sign and len(self.args) == 2:
             return f"({self.args[0]} {sign} {self.args[1]})"
@@ -427,6 +429,11 @@ def power_of_two(x: Expression) -> Expression:
 def exponent_of(x: Expression) -> Expression:
     """floor(log2(x)) in every lane, for normal positive numbers; zero for zero."""
     return Call("exponent_of", (x,), "lanes")
+
+
+def within(x: Any, low: Any, high: Any) -> Expression:
+    """An index that is low <= x < high: where bounds are checked, the process ends if it is not."""
+    return Call("within", (value(x), value(low), value(high)), "int")
 
 
 def take(turns: Array) -> Expression:
