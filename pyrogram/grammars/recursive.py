@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,9 @@ from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, i
 from pyrogram.recursion.rules.cells import lower
 from pyrogram.recursion.rules.language import Recursion
 from pyrogram.recursion.rules.traces import Traces
+from pyrogram.recursion.running.on_tensors import Given
 
+from .recursive_evidence import item_counts, with_evidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
 
@@ -116,12 +119,56 @@ class RecursiveGrammar(Grammar):
 
     # ------------------------------------------------------------------ log Z and counts
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def log_partition(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """log Z, see :meth:`.Grammar.log_partition`.
+
+        :param evidence: a log bonus for each item, or each use of an event of a block, by its name: shape
+            ``(*batch, n + 1, ..., *sizes)``, positions first, those of words (``w[i]`` stands for i), then symbols.
+            0 says nothing, -inf forbids; log Z is -inf where nothing is left.
+        """
+        given, batch = self._on(log_weights, words)
+        program, given = with_evidence(self._sums, given, evidence or {}, batch)
+        return self._keep_nan(program.log_partition(given).reshape(batch), log_weights)
+
+    def item_counts(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor,
+        *names: str,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """How often items, or events of blocks, are expected at each place of each sentence: shapes as of evidence.
+
+        For an item that a derivation has once at most, as spans, these are its posterior probabilities.
+
+        :param names: of items or blocks.
+        :param evidence: see :meth:`log_partition`.
+        :raises ValueError: if there is no such item or block.
+        """
+        given, batch = self._on(log_weights, words)
+        return item_counts(self._sums, given, names, evidence or {}, batch)
+
+    def mbr(self, log_weights: Mapping[str, Tensor], words: Tensor, name: str) -> Tensor:
+        """The derivation with the greatest expected number of right items (minimum Bayes risk), ``(*batch, L)``.
+
+        Derivations of weight zero are left out.
+
+        :param name: of an item or a block, see :meth:`item_counts`.
+        """
+        given, batch = self._on(log_weights, words)
+        expected = item_counts(self._sums, given, [name], {}, batch)
+        flat = replace(given, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in given.weights.items()})
+        program, flat = with_evidence(self._sums, flat, expected, batch)
+        rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
+        return rows.to(words.device).reshape(*batch, rows.shape[-1])
+
+    def _on(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Given, torch.Size]:
+        """What programs are run on, and the batch shape."""
         words = checked_inputs(self, log_weights, words)
         batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        given = self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch))
-        log_z = self._sums.program.log_partition(given)
-        return self._keep_nan(log_z.reshape(batch), log_weights)
+        return self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch)), batch
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
