@@ -17,8 +17,8 @@ from torch import Tensor
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
-from pyrogram.recursion.rules.cells import lower
-from pyrogram.recursion.rules.language import Recursion
+from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.running.on_tensors import Given
 

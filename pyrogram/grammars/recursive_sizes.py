@@ -14,8 +14,9 @@ from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
 from pyrogram.recursion.calling.checks import Checks
 from pyrogram.recursion.calling.layout import Layout
-from pyrogram.recursion.rules.cells import lower
-from pyrogram.recursion.rules.language import Entry, Recursion, Ref, Size, Word
+from pyrogram.recursion.rules.language import Entry, Ref, Size, Word
+from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.rules.recursions import Recursion
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
-from pyrogram.recursion.rules.language import Recursion
+from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
 
 from .recursive_sizes import Fitted

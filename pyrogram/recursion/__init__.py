@@ -4,8 +4,9 @@
 
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
-from pyrogram.recursion.rules.language import InvalidRecursion, Recursion
+from pyrogram.recursion.rules.language import InvalidRecursion
 from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tensors.engine import TorchEngine
 

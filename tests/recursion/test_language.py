@@ -11,7 +11,7 @@ import pytest
 from pages import PAGES, Page, dmv, dmv_words, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.rules.cells import lower
+from pyrogram.recursion.rules.lowering import lower
 
 DECLARED = """
 i, j, k, r = p.positions("i j k r")

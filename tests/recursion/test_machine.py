@@ -17,13 +17,10 @@ import numpy as np
 import pytest
 
 from pyrogram.recursion.machine import llvm, objects
-from pyrogram.recursion.machine.random_bits import seed_stream, uniform
-from pyrogram.recursion.machine.statements import (
+from pyrogram.recursion.machine.expressions import (
     Array,
     Call,
-    Code,
     Expression,
-    Function,
     Name,
     any_lane,
     equal,
@@ -45,6 +42,8 @@ from pyrogram.recursion.machine.statements import (
     with_lane,
     within,
 )
+from pyrogram.recursion.machine.random_bits import seed_stream, uniform
+from pyrogram.recursion.machine.statements import Code, Function
 
 OUT = Array("out", "real")
 KINDS = [("float64", 8), ("float32", 16), ("float64", 4)]

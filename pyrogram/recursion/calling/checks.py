@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..rules.cells import Cells, may_read_own_cell
+from ..rules.cells import Cells
 from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word
+from ..rules.lowering import may_read_own_cell
 from .layout import Layout
 
 if TYPE_CHECKING:

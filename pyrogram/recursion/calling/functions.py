@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..machine import llvm, objects
 from ..machine.statements import Function
-from ..rules.language import Recursion
+from ..rules.recursions import Recursion
 
 
 @functools.lru_cache(maxsize=1)

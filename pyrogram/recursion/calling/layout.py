@@ -21,7 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..machine.statements import Array, Code, Element, Expression, Name, value, within
+from ..machine.expressions import Array, Element, Expression, Name, value, within
+from ..machine.statements import Code
 from ..rules.cells import Cells
 from ..rules.language import Constant, Entry, Position, Ref, Size, Variable, Word
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.statements import Array, Code, Expression, Name, value
+from ..machine.expressions import Array, Expression, Name, value
+from ..machine.statements import Code
 from ..rules.language import Ref
 from .layout import Layout
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..machine.statements import Code, Expression, Name
+from ..machine.expressions import Expression, Name
+from ..machine.statements import Code
 from ..rules.language import Position, Ref
 from .arithmetic import Arithmetic
 from .tables import MEMORY, Side, Tables, axes, weight_cells

@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..calling.traces import trace_parameters, write_weight
+from ..machine.expressions import Array, Expression, Name, equal, greatest, select, value
 from ..machine.random_bits import seed_stream, uniform
-from ..machine.statements import Array, Expression, Function, Name, equal, greatest, select, value
+from ..machine.statements import Function
 from ..rules.cells import CellClass, Cells, Head, Term, renamed
 from ..rules.language import Ref
 from .arithmetic import LOGS, REALS

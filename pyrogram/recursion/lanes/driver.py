@@ -9,22 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
-from ..machine.statements import (
-    Array,
-    Code,
-    Expression,
-    Function,
-    Name,
-    Number,
-    equal,
-    fill,
-    greatest,
-    lane,
-    least,
-    log,
-    select,
-    take,
-)
+from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
+from ..machine.statements import Code, Function
 from ..rules.cells import Cells
 from .arithmetic import REALS
 from .elements import NUMBERS, STARTS, Elements

@@ -13,20 +13,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from ..calling.layout import Layout
-from ..machine.statements import (
-    Array,
-    Code,
-    Element,
-    Expression,
-    Name,
-    equal,
-    fill,
-    greatest,
-    least,
-    negated,
-    value,
-    within,
-)
+from ..machine.expressions import Array, Element, Expression, Name, equal, fill, greatest, least, negated, value, within
+from ..machine.statements import Code
 from ..rules.cells import Cells, Loop
 from ..rules.language import Constant, Position, Ref, Word
 from .regions import Region, by_axes, regions_of

@@ -18,8 +18,8 @@ from ..calling.sentences import PARTS, Sentences, strided
 from ..calling.traces import Trace, trace_values
 from ..machine.objects import Call, Compiled
 from ..machine.threads import run_workers
-from ..rules.cells import lower
-from ..rules.language import Recursion
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 from . import descents, driver
 
 Numbers = Any  # a numpy array

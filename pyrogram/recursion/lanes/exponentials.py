@@ -13,17 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from ..machine.statements import (
-    Expression,
-    Name,
-    fill,
-    fma,
-    greatest,
-    least,
-    power_of_two,
-    rounded,
-    select,
-)
+from ..machine.expressions import Expression, Name, fill, fma, greatest, least, power_of_two, rounded, select
 from .elements import Elements
 from .regions import Region, within
 from .tables import MEMORY, WeightCells

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..machine.statements import (
+from ..machine.expressions import (
     Expression,
     Name,
     any_lane,

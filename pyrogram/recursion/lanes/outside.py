@@ -11,15 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..machine.statements import (
-    Expression,
-    Name,
-    any_lane,
-    fill,
-    greatest,
-    least,
-    value,
-)
+from ..machine.expressions import Expression, Name, any_lane, fill, greatest, least, value
 from ..rules.cells import renamed
 from ..rules.domains import ZERO
 from ..rules.language import Ref

@@ -8,13 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..machine.statements import (
-    Code,
-    Expression,
-    Name,
-    equal,
-    fill,
-)
+from ..machine.expressions import Expression, Name, equal, fill
+from ..machine.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, I, J, renamed
 from ..rules.domains import N

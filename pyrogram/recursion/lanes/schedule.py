@@ -21,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..rules.cells import CellClass, Cells, Inner, lower, renamed
+from ..rules.cells import CellClass, Cells, Inner, renamed
 from ..rules.domains import ZERO
-from ..rules.language import InvalidRecursion, Position, Recursion, Ref
+from ..rules.language import InvalidRecursion, Position, Ref
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 
 K = Position("k")
 

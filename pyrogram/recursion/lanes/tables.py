@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..machine.statements import Array, Code, Expression, Name, value, within
+from ..machine.expressions import Array, Expression, Name, value, within
+from ..machine.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, renamed
 from ..rules.domains import constraints

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 
 from ..calling.layout import Layout
 from ..calling.traces import trace_parameters, write_weight
+from ..machine.expressions import Array, Expression, Name, equal, exp, negated, value
 from ..machine.random_bits import seed_stream, uniform
-from ..machine.statements import Array, Code, Expression, Function, Name, equal, exp, negated, value
+from ..machine.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
 from .instances import HERE, Enumeration
 from .sums import (

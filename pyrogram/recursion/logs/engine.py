@@ -17,8 +17,8 @@ from ..calling.sentences import PARTS, Numbers, Sentences, strided
 from ..calling.traces import Trace, trace_values
 from ..machine import objects
 from ..machine.threads import run_workers
-from ..rules.cells import lower
-from ..rules.language import Recursion
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 from . import derivations, sums
 
 _FUNCTIONS = {"log_counts": sums.log_counts, "best": derivations.best, "draw": derivations.draw}

@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ..calling.layout import Layout
-from ..machine.statements import Code, Expression, Name, equal, greatest, least
+from ..machine.expressions import Expression, Name, equal, greatest, least
+from ..machine.statements import Code
 from ..rules.cells import CellClass, Head, Term
 from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
 

@@ -14,22 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
-from ..machine.statements import (
-    Array,
-    Code,
-    Expression,
-    For,
-    Function,
-    Name,
-    Number,
-    equal,
-    exp,
-    log,
-    negated,
-    select,
-    take,
-    value,
-)
+from ..machine.expressions import Array, Expression, Name, Number, equal, exp, log, negated, select, take, value
+from ..machine.statements import Code, For, Function
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Constant, Entry, Ref
 from .instances import Enumeration, needs_accumulation

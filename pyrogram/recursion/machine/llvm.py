@@ -17,24 +17,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .statements import (
-    Array,
-    Call,
-    Element,
-    Expression,
-    For,
-    Function,
-    If,
-    Name,
-    Number,
-    Put,
-    Return,
-    Set,
-    Statement,
-    Transpose,
-    While,
-)
-from .statements import Type as ValueType
+from .expressions import Array, Call, Element, Expression, Name, Number
+from .expressions import Type as ValueType
+from .statements import For, Function, If, Put, Return, Set, Statement, Transpose, While
 
 _BITS = {"float64": 64, "float32": 32}
 _COMPARE = {

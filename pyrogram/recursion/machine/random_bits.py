@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from .statements import Call, Code, Expression, Name, Number, real
+from .expressions import Call, Expression, Name, Number, real
+from .statements import Code
 
 
 def seed_stream(code: Code, seed: Expression, stream: Expression) -> None:

@@ -22,7 +22,8 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .language import InvalidRecursion, Recursion, Ref, Rule, Size, Symbol, Table, Word
+from .language import InvalidRecursion, Ref, Rule, Size, Symbol, Word
+from .recursions import Recursion, Table
 
 
 def bonus_name(table: str) -> str:

@@ -12,17 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .bounds import UNBOUNDED, Bounds
-from .language import (
-    Bound,
-    Constant,
-    InvalidRecursion,
-    Position,
-    Recursion,
-    Ref,
-    Rule,
-    Size,
-    Word,
-)
+from .language import Bound, Constant, InvalidRecursion, Position, Ref, Rule, Size, Word
+from .recursions import Recursion
 
 ZERO = Position("")
 N = Position("n")

@@ -15,16 +15,8 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
-from .language import (
-    Constant,
-    Entry,
-    InvalidRecursion,
-    Recursion,
-    Ref,
-    Rule,
-    Variable,
-    Word,
-)
+from .language import Constant, Entry, InvalidRecursion, Ref, Rule, Variable, Word
+from .recursions import Recursion
 
 Value = TypeVar("Value")
 Key = tuple[str, tuple[int, ...]]  # a table and the indices of an element

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from .bounds import Bounds
 from .domains import Domain, constraints, derive, specialized
-from .language import Bound, Entry, Position, Recursion, Ref, Rule, Word
+from .language import Bound, Entry, Position, Ref, Rule, Word
+from .recursions import Recursion
 
 
 def latex(recursion: Recursion) -> str:

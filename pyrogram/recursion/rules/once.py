@@ -12,7 +12,8 @@ from collections import Counter
 from typing import Any
 
 from .interpreter import Grounded, Key, Semiring
-from .language import Entry, InvalidRecursion, Recursion, Word
+from .language import Entry, InvalidRecursion, Word
+from .recursions import Recursion
 
 _SYMBOLS = 2  # of each size that has a name
 

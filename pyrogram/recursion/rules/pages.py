@@ -8,10 +8,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from .cells import lower
-from .language import Recursion
 from .latex import latex
+from .lowering import lower
 from .once import check_once
+from .recursions import Recursion
 
 
 @overload

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..calling.sentences import Sentences
 from ..calling.traces import Trace
-from ..rules.language import Recursion
+from ..rules.recursions import Recursion
 from ..tensors.engine import TorchEngine
 from ..tensors.tracing import is_traced
 from .program import Program

@@ -22,8 +22,8 @@ from ..calling.traces import Trace
 from ..lanes.engine import LEAST, LanesEngine
 from ..lanes.schedule import fits_lanes
 from ..logs.engine import ScalarEngine
-from ..rules.cells import lower
-from ..rules.language import Recursion
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 
 Numbers = Any  # a numpy array
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..rules.cells import lower
-from ..rules.language import Recursion
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 from . import numbers
 from .chart import Chart
 from .fill import fill, fill_point_by_point

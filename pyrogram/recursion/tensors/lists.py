@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..rules.cells import CellClass, Cells, Head, Inner, Term, may_be_here
+from ..rules.cells import CellClass, Cells, Head, Inner, Term
 from ..rules.language import Entry, InvalidRecursion, Ref, Variable
+from ..rules.lowering import may_be_here
 
 
 def in_stages(cells: Cells, cell: CellClass, lists: Mapping[str, list[int]]) -> tuple[list[Head], dict[str, list[int]]]:

@@ -1,0 +1,335 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Typed values: the expressions of which :mod:`.statements` are made.
+
+There are six types:
+
+* ``int``: 64 bits, signed;
+* ``real``: float64;
+* ``bool``;
+* ``lanes``: W numbers of the kernel's element type, one for each sentence of a block, in vector registers;
+* ``mask``: W bools;
+* ``none``: of statements.
+
+W and the element type, float32 or float64, are chosen when a function is compiled, not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Type = Literal["int", "real", "bool", "lanes", "mask", "none"]
+Elements = Literal["int", "int32", "byte", "real", "element", "lanes"]
+
+# What a load gives: a number of the kernel's element type is widened to a real.
+_LOADED: dict[str, Type] = {
+    "int": "int",
+    "int32": "int",
+    "byte": "int",
+    "real": "real",
+    "element": "real",
+    "lanes": "lanes",
+}
+
+
+class Expression:
+    """A value; operators make greater ones."""
+
+    type: Type
+
+    def __add__(self, other: Any) -> Expression:
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other: Any) -> Expression:
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return _arithmetic("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return _arithmetic("sub", other, self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return _arithmetic("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return _arithmetic("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return _arithmetic("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return _arithmetic("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Expression:
+        """Of integers that are not negative."""
+        return _arithmetic("quotient", self, other)
+
+    def __mod__(self, other: Any) -> Expression:
+        return _arithmetic("remainder", self, other)
+
+    def __xor__(self, other: Any) -> Expression:
+        return _arithmetic("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Expression:
+        return _arithmetic("shl", self, other)
+
+    def __rshift__(self, other: Any) -> Expression:
+        """Of the bits: zeros come from the left."""
+        return _arithmetic("shr", self, other)
+
+    def __lt__(self, other: Any) -> Expression:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Expression:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Expression:
+        return _compare("gt", self, other)
+
+    def __ge__(self, other: Any) -> Expression:
+        return _compare("ge", self, other)
+
+    def __and__(self, other: Any) -> Expression:
+        return Call("and", (self, value(other)), self.type)
+
+    def __or__(self, other: Any) -> Expression:
+        return Call("or", (self, value(other)), self.type)
+
+    def __neg__(self) -> Expression:
+        return _arithmetic("sub", 0 if self.type == "int" else 0.0, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} has no truth value before it is compiled")
+
+
+@dataclass(frozen=True)
+class Number(Expression):
+    """A constant."""
+
+    number: float
+    type: Type
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+@dataclass(frozen=True)
+class Name(Expression):
+    """A variable or a parameter."""
+
+    name: str
+    type: Type
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """An operation; :mod:`.llvm` has the table of all."""
+
+    op: str
+    args: tuple[Expression, ...]
+    type: Type
+
+    def __str__(self) -> str:
+        if self.op == "within":
+            return str(self.args[0])
+        sign = _SIGNS.get(self.op)
+        if sign and len(self.args) == 2:
+            return f"({self.args[0]} {sign} {self.args[1]})"
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Element(Expression):
+    """An element of an array. Arrays of lanes are indexed in cells of W numbers."""
+
+    array: Array
+    index: Expression
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return _LOADED[self.array.elements]
+
+    def __str__(self) -> str:
+        return f"{self.array.name}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class Array:
+    """A parameter that points to numbers; no two overlap.
+
+    :param elements: what they are; ``element`` is the kernel's element type, one by one.
+    """
+
+    name: str
+    elements: Elements
+
+    def __getitem__(self, index: Any) -> Element:
+        return Element(self, value(index))
+
+
+# ---------------------------------------------------------------------- operations
+
+
+def value(x: Any) -> Expression:
+    """A Python number as a value; values stay."""
+    if isinstance(x, Expression):
+        return x
+    if isinstance(x, bool):
+        return Number(int(x), "bool")
+    if isinstance(x, int):
+        return Number(x, "int")
+    if isinstance(x, float):
+        return Number(x, "real")
+    raise TypeError(f"{x!r} is no value")
+
+
+def fill(x: Any) -> Expression:
+    """A real in every lane."""
+    return Call("fill", (value(x),), "lanes")
+
+
+def fma(a: Expression, b: Expression, c: Expression) -> Expression:
+    """a * b + c, rounded once."""
+    return Call("fma", (a, b, c), a.type)
+
+
+def select(test: Expression, a: Any, b: Any) -> Expression:
+    """a where the test holds, else b; both are computed."""
+    return Call("select", (test, value(a), value(b)), value(a).type)
+
+
+def equal(a: Any, b: Any) -> Expression:
+    """Whether two numbers are equal."""
+    return _compare("eq", a, b)
+
+
+def negated(test: Expression) -> Expression:
+    """Whether a test does not hold."""
+    return Call("not", (test,), "bool")
+
+
+def least(a: Any, b: Any) -> Expression:
+    """The lesser of two."""
+    return _arithmetic("min", a, b)
+
+
+def greatest(a: Any, b: Any) -> Expression:
+    """The greater of two."""
+    return _arithmetic("max", a, b)
+
+
+def real(x: Any) -> Expression:
+    """An integer as a real."""
+    x = value(x)
+    return x if x.type == "real" else Call("real", (x,), "real")
+
+
+def exp(x: Any) -> Expression:
+    """Of a real."""
+    return Call("exp", (value(x),), "real")
+
+
+def log(x: Any) -> Expression:
+    """Of a real."""
+    return Call("log", (value(x),), "real")
+
+
+def lane(x: Expression, i: Any) -> Expression:
+    """The number in lane i, as a real."""
+    return Call("lane", (x, value(i)), "real")
+
+
+def with_lane(x: Expression, i: Any, number: Any) -> Expression:
+    """The lanes with another number in lane i."""
+    return Call("with_lane", (x, value(i), value(number)), "lanes")
+
+
+def any_lane(x: Expression) -> Expression:
+    """Whether a lane is not zero; NaN is not."""
+    return Call("any_lane", (x,), "bool")
+
+
+def rounded(x: Expression) -> Expression:
+    """To whole numbers, half to even."""
+    return Call("rounded", (x,), x.type)
+
+
+def power_of_two(x: Expression) -> Expression:
+    """2 ** x in every lane, for whole numbers x within the range of exponents."""
+    return Call("power_of_two", (x,), "lanes")
+
+
+def exponent_of(x: Expression) -> Expression:
+    """floor(log2(x)) in every lane, for normal positive numbers; zero for zero."""
+    return Call("exponent_of", (x,), "lanes")
+
+
+def within(x: Any, low: Any, high: Any) -> Expression:
+    """An index that is low <= x < high: where bounds are checked, the process ends if it is not."""
+    return Call("within", (value(x), value(low), value(high)), "int")
+
+
+def take(turns: Array) -> Expression:
+    """The next turn, from 0; no two threads get the same."""
+    return Call("take", (Element(turns, value(0)),), "int")
+
+
+_SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "quotient": "//",
+    "remainder": "%",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+    "and": "and",
+    "or": "or",
+}
+
+
+def _arithmetic(op: str, x: Any, y: Any) -> Expression:
+    a, b = _alike(value(x), value(y))
+    if isinstance(a, Number) and isinstance(b, Number) and a.type == "int" and op in ("add", "sub", "mul"):
+        m, n = int(a.number), int(b.number)
+        return Number({"add": m + n, "sub": m - n, "mul": m * n}[op], "int")
+    if a.type == "int":  # keeps what is printed readable; LLVM would find it, too
+        if op in ("add", "sub") and isinstance(b, Number) and b.number == 0:
+            return a
+        if op == "add" and isinstance(a, Number) and a.number == 0:
+            return b
+        if op == "mul" and isinstance(b, Number) and b.number == 1:
+            return a
+    return Call(op, (a, b), a.type)
+
+
+def _compare(op: str, a: Any, b: Any) -> Expression:
+    a, b = _alike(value(a), value(b))
+    return Call(op, (a, b), "mask" if a.type == "lanes" else "bool")
+
+
+def _alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+    """Numbers take the type of what they meet."""
+    if a.type != b.type:
+        if isinstance(a, Number) and b.type == "real":
+            a = Number(float(a.number), "real")
+        elif isinstance(b, Number) and a.type == "real":
+            b = Number(float(b.number), "real")
+        elif isinstance(a, Number) and b.type == "lanes":
+            a = fill(float(a.number))
+        elif isinstance(b, Number) and a.type == "lanes":
+            b = fill(float(b.number))
+        else:
+            raise TypeError(f"{a} is {a.type}, and {b} is {b.type}")
+    return a, b

@@ -1,0 +1,281 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""From rules to :mod:`.cells`: domains, ranges of sums, and an order of evaluation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from .bounds import Bounds
+from .cells import _KINDS, CellClass, Cells, Head, I, Inner, J, Kind, Loop, Term, names_in, renamed, symbols_in
+from .domains import ZERO, Domain, N, check_arity, constraints, derive, specialized
+from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol
+from .recursions import Recursion
+
+
+def lower(recursion: Recursion, widen: bool = False) -> Cells:
+    """Find domains, ranges of summed positions and an order of evaluation.
+
+    :param widen: give items that begin at a greater width zeros below it, so that all sums of a cell have one range.
+    :raises InvalidRecursion: if the recursion cannot be evaluated.
+    """
+    rules, sizes = specialized(recursion)
+    goals = {rule.head.table for rule in recursion.rules if not rule.head.positions and not rule.head.symbols}
+    if len(goals) != 1:
+        found = f"has {len(goals)}, {' and '.join(sorted(goals))}" if goals else "has none"
+        raise InvalidRecursion(f"a recursion has one item without indices, its goal, and {recursion.name} {found}")
+    check_arity(recursion.rules)
+    arity = check_arity(rules)
+    domains = derive(rules, recursion.first)
+    rules = [
+        replace(_canonical(rule, recursion.first), written=written)
+        for rule, written in zip(rules, recursion.rules, strict=True)
+    ]
+    classes = []
+    for count in (2, 1, 0):
+        chosen = [rule for rule in rules if len(rule.head.positions) == count]
+        classes += _classes(_KINDS[count], chosen, recursion.first, domains, widen)
+    for cell in classes:
+        _sort(cell, recursion.first, domains)
+    return Cells(recursion, classes, domains, arity, sizes)
+
+
+def _canonical(rule: Rule, first: int) -> Rule:
+    """The rule with (i, j) or (j) for the positions of its head, and with the bounds of what they stand for."""
+    names: dict[str, Position] = {}
+    extra: list[Bound] = []
+    for here, x in zip((I, J)[2 - len(rule.head.positions) :], rule.head.positions, strict=True):
+        if x.name in ("", "n"):
+            extra += [*(here <= x).bounds, *(x <= here).bounds]
+        elif x.name in names:  # the same variable twice: RC[i, i]
+            other = names[x.name] + x.offset
+            extra += [*(here <= other).bounds, *(other <= here).bounds]
+        else:
+            old = names[x.name] = here - x.offset
+            extra += [*(Position("", first) <= old).bounds, *(old <= N).bounds]
+    for name in rule.positions:
+        if name not in names and name in ("i", "j"):
+            names[name] = Position(name + "_")
+    bounds = []
+    for b in rule.bounds:
+        at, other = (names.get(z, Position(z)) for z in (b.x, b.y))
+        bounds.append(Bound(at.name, other.name, b.most - at.offset + other.offset))
+    positions = (I, J)[2 - len(rule.head.positions) :]
+    head = replace(renamed(rule.head, names), positions=positions)
+    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra), rule.is_case)
+
+
+def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domain], widen: bool) -> list[CellClass]:
+    if kind == "goal":
+        made = [CellClass(kind, 0, 0)]
+    else:
+        widths = []
+        for rule in rules:
+            bounds = _bounds(rule, first, domains)
+            if bounds.possible:
+                widths.append(_width(kind, bounds))
+        if not widths:
+            return []
+        least = min(low for low, _ in widths)
+        fixed = max((low for low, high in widths if low == high), default=least - 1)
+        made = [CellClass(kind, w, w) for w in range(least, fixed + 1)]
+        if any(high > fixed for _, high in widths):
+            made.append(CellClass(kind, None, fixed + 1))
+        if widen:
+            for rule in rules:
+                name = rule.head.table
+                domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
+    other = I if kind == "span" else ZERO
+    for cell in made:
+        limits: tuple[Bound, ...] = ()
+        if kind != "goal":
+            limits = (other + cell.least <= J).bounds
+            if cell.width is not None:
+                limits += (other + cell.width >= J).bounds
+        here = _of_cell(cell, first, limits)
+        for rule in rules:
+            narrowed = replace(rule, bounds=rule.bounds + limits)
+            bounds = _bounds(narrowed, first, domains)
+            if bounds.possible:
+                _place(cell, narrowed, bounds, here)
+        _fill_gaps(cell, rules, domains)
+    return [cell for cell in made if cell.heads]
+
+
+def _of_cell(cell: CellClass, first: int, limits: tuple[Bound, ...]) -> list[Bound]:
+    """All that holds for the positions of a class of cells."""
+    found = [*limits, *(Position("", 1) <= N).bounds]
+    for x in cell.positions:
+        found += [*(Position("", first) <= x).bounds, *(x <= N).bounds]
+    return found
+
+
+def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:
+    """Give zero to items that are never proved in these cells and yet lie between their least and greatest width."""
+    found = {h.ref.table for h in cell.heads}
+    for rule in rules:
+        head = rule.head
+        if head.table not in found and cell.kind != "goal" and cell.least in domains[head.table]:
+            found.add(head.table)
+            cell.heads.append(Head(head))
+
+
+def _bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds:
+    given = constraints(rule, first, domains)
+    assert given is not None  # all items have a proof
+    return Bounds([*rule.positions, "i", "j"], given)
+
+
+def _width(kind: Kind, bounds: Bounds) -> tuple[int, int]:
+    other = I if kind == "span" else ZERO
+    return bounds.least(J, other), bounds.most(J, other)
+
+
+def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound]) -> None:
+    """Make the rule a term of its head: ranges of its sums, and what stands inside of them."""
+    _check_order(cell, rule, bounds)
+    known = [x.name for x in cell.positions] + ["n", ""]
+    loops = []
+    for x in rule.positions:
+        if x in known:
+            continue
+        low, high = bounds.limits(x, known)
+        if len(low) == len(high) == 1 and bounds.equal(low[0], high[0]):
+            rule = replace(rule, factors=tuple(renamed(f, {x: low[0]}) for f in rule.factors))
+            continue
+        loops.append(Loop(x, low, high))
+        known.append(x)
+    summed = {loop.name for loop in loops}
+    symbols = [x for x in symbols_in(rule.factors) if x not in symbols_in([rule.head])]
+    inside = [f for f in rule.factors if names_in(f) & summed]
+    if not loops:  # a sum over symbols alone: of an HMM, say
+        inside = [f for f in rule.factors if set(symbols_in([f])) & set(symbols)]
+    outside = [f for f in rule.factors if f not in inside]
+    only_inside = tuple(x for x in symbols if x not in symbols_in(outside))
+    inner = None
+    if loops or only_inside:
+        free = tuple(x for x in symbols_in(inside) if x not in only_inside)
+        inner = Inner(tuple(loops), only_inside, tuple(inside), free)
+    else:
+        outside = list(rule.factors)
+    guard = _guard(cell, bounds, here, loops)
+    term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule, guard)
+    head = next((h for h in cell.heads if h.ref == rule.head), None)
+    if head is None:
+        cell.heads.append(head := Head(rule.head))
+    head.terms.append(term)
+
+
+def _guard(cell: CellClass, bounds: Bounds, here: Sequence[Bound], loops: Sequence[Loop]) -> tuple[Bound, ...]:
+    """What a rule demands of the cell's positions, beyond what all cells of the class and not empty sums have."""
+    known = [*here]
+    for loop in loops:
+        x = Position(loop.name)
+        known += [b for low in loop.low for b in (low <= x).bounds]
+        known += [b for high in loop.high for b in (x <= high).bounds]
+    names = ["", "n", *(x.name for x in cell.positions)]
+    every = [*names, *(loop.name for loop in loops)]
+    pairs = [(Position(a), Position(b)) for a, b in itertools.permutations(names, 2)]
+    guard = [Bound(a.name, b.name, bounds.most(a, b)) for a, b in pairs]
+    for bound in list(guard):  # the others may say as much
+        rest = [b for b in guard if b is not bound]
+        if bound.most >= Bounds(every, [*known, *rest]).most(Position(bound.x), Position(bound.y)):
+            guard = rest
+    return tuple(guard)
+
+
+def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
+    """
+    :raises InvalidRecursion: if a factor may lie in a cell that is filled later.
+    """
+    written = rule.written or rule
+    for f, as_written in zip(rule.items, written.items, strict=True):
+        if not f.positions:
+            fits = cell.kind == "goal"
+        elif cell.kind == "goal":
+            fits = True
+        elif cell.kind == "point":
+            fits = bounds.least(J, f.positions[-1]) >= 0
+        elif len(f.positions) == 1:
+            fits = bounds.least(J, f.positions[0]) > 0
+        else:
+            fits = bounds.least(J, f.positions[1]) >= 0 and bounds.least(f.positions[0], I) >= 0
+        if not fits:
+            raise InvalidRecursion(
+                f"{written} reads {as_written}, which need not lie within {written.head}, "
+                "so there is no order of filling"
+            )
+
+
+def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
+    """Put heads after all that they read of their own cell.
+
+    :raises InvalidRecursion: if there is no such order.
+    """
+    tables = [h.ref.table for h in cell.heads]
+    needs: dict[str, set[str]] = {table: set() for table in tables}
+    for head in cell.heads:
+        for term in head.terms:
+            for f in term.rule.items:
+                if (
+                    f.table in needs
+                    and may_be_here(cell, term.rule, f, first, domains)
+                    and not _follows_list(term.rule, f)
+                ):
+                    needs[head.ref.table].add(f.table)
+    done: dict[str, None] = {}
+
+    def visit(table: str, path: tuple[str, ...]) -> None:
+        if table in path:
+            way = " and ".join(path[path.index(table) + 1 :])
+            raise InvalidRecursion(
+                f"{table} at a cell needs itself at the same cell{', by way of ' + way if way else ''}"
+            )
+        if table not in done:
+            for other in sorted(needs[table]):
+                visit(other, (*path, table))
+            done[table] = None
+
+    for table in tables:
+        visit(table, ())
+    order = list(done)
+    lists = {id(h): _reads_own_list(cell, h, first, domains) for h in cell.heads}
+    cell.heads.sort(key=lambda h: (order.index(h.ref.table), lists[id(h)]))
+    last = [h.ref for h in cell.heads if lists[id(h)]]
+    for a, b in itertools.combinations(last, 2):
+        if a.table == b.table:
+            raise InvalidRecursion(f"{a} and {b} both read {a.table} at their own cell: make one list of the two")
+
+
+def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[str, Domain]) -> bool:
+    """Whether the rows of a list read what earlier rows have added to at the same cell."""
+    pairs = [(term.rule, f) for term in head.terms for f in term.rule.items if f.table == head.ref.table]
+    return any(may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
+
+
+def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
+    """The symbols of heads that a list names, those of the items that they read at their own cell, and the rules."""
+    for cell in cells.classes:
+        for head in cell.heads:
+            for term in head.terms:
+                for f in term.rule.items:
+                    if _follows_list(term.rule, f) and may_be_here(cell, term.rule, f, cells.first, cells.domains):
+                        yield head.ref.symbols, f.symbols, term.rule.written or term.rule
+
+
+def may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:
+    """Whether a factor can be in the cell of the rule's head."""
+    if len(f.positions) != len(cell.positions):
+        return False
+    equal = [b for x, y in zip(f.positions, cell.positions, strict=True) for b in (*(x <= y).bounds, *(y <= x).bounds)]
+    return _bounds(replace(rule, bounds=(*rule.bounds, *equal)), first, domains).possible
+
+
+def _follows_list(rule: Rule, f: Ref) -> bool:
+    """Whether the rows of a list give the order: X[i, j, A[r]] += unary[r] * X[i, j, B[r]], children first."""
+    if f.table != rule.head.table:
+        return False
+    pairs = zip(rule.head.symbols, f.symbols, strict=True)
+    return any(isinstance(x, Entry) and isinstance(y, Entry) and x.row == y.row for x, y in pairs)

@@ -1,0 +1,259 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Rules and the tables that they speak of, as a page writes them: declarations, claims, ``+=``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .language import (
+    Bound,
+    Bracket,
+    Column,
+    Constant,
+    Entry,
+    InvalidRecursion,
+    Pending,
+    Position,
+    Product,
+    Ref,
+    Rule,
+    Size,
+    Unindexed,
+    Variable,
+    Word,
+    Words,
+    _position,
+    _positions,
+)
+
+
+class Table(Unindexed):
+    """A family of items or of weights; its elements are written ``table[positions, symbols]``."""
+
+    __iter__ = None
+
+    def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
+        self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
+        self.once: tuple[int, tuple[int, ...]] | None = None
+        """The number of a claim (:meth:`Recursion.once`), and the axes that say to which group a weight belongs."""
+
+    def __getitem__(self, index: Any) -> Ref:
+        index = index if isinstance(index, tuple) else (index,)
+        count = len(index) - len(self.sizes)
+        written = f"{self.name}[{', '.join(repr(x) if isinstance(x, str) else str(x) for x in index) or '()'}]"
+        if count < 0:
+            raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
+        for x in index[:count]:
+            if not isinstance(x, (Position, int)) or isinstance(x, bool):
+                raise InvalidRecursion(f"{written}: {x!s} stands where {self.name} has a position")
+        symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
+        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols, self._page)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, Pending):
+            raise InvalidRecursion(f"a rule for {self[index]} is written with +=, not with =")
+        self._page._add(value)
+
+
+# ---------------------------------------------------------------------- recursions
+
+
+@dataclass
+class Recursion:
+    """Rules, and the tables that they speak of. Made by a function under :func:`.recursion`.
+
+    :param name: what messages call it.
+    :param first: the first position: 1 for words, 0 for fence posts.
+    """
+
+    name: str
+    first: int = 1
+    rules: list[Rule] = field(default_factory=list, init=False)
+    tables: dict[str, Table] = field(default_factory=dict, init=False)
+    formulas: Callable[[], str] | None = field(default=None, init=False)
+    _names: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _pending: list[Pending] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.first not in (0, 1):
+            raise InvalidRecursion(
+                f"the first position of {self.name} is 1, of words, or 0, of fence posts, not {self.first!r}"
+            )
+
+    @property
+    def n(self) -> Position:
+        """The length of the sentence: the last position."""
+        return Position("n")
+
+    def positions(self, names: str) -> Any:
+        """Position variables, by names that blanks separate."""
+        return self._declare(names, "position", Position)
+
+    def symbols(self, names: str, size: Size) -> Any:
+        """Symbol variables that run over ``size`` values, a number or the name of one."""
+        return self._declare(names, "symbol", lambda name: Variable(name, _size(name, size)))
+
+    def items(self, names: str, *sizes: Size) -> Any:
+        """Items over at most two positions, and over symbols of these sizes. The one without any index is the goal."""
+        return self._declare(names, "item", lambda name: self._table(name, True, sizes))
+
+    def weights(self, names: str, *sizes: Size) -> Any:
+        """Weights over any positions, and over symbols of these sizes."""
+        return self._declare(names, "weight", lambda name: self._table(name, False, sizes))
+
+    def once(self, **axes: int | Sequence[int]) -> None:
+        """Claim that every derivation has exactly one of these weights for each value of the axes.
+
+        Every word has one head, so ``p.once(arc=1)`` for weights arc[head, dependent]. Compiled code divides each such
+        group by the greatest of its weights, so that long sentences stay within the range of numbers.
+
+        :param axes: by name of a table of weights, an axis or several; () for one weight in all.
+        """
+        claims = {t.once[0] for t in self.tables.values() if t.once is not None}
+        for name, given in axes.items():
+            table = self.tables.get(name)
+            if table is None or table.is_item:
+                raise InvalidRecursion(f"once speaks of weights, and {name} is none")
+            if table.once is not None:
+                raise InvalidRecursion(f"once speaks of {name} a second time")
+            table.once = len(claims), (given,) if isinstance(given, int) else tuple(given)
+
+    def columns(self, names: str, rows: Size) -> Any:
+        """Columns of a list of rules with ``rows`` rows: ``A[r]`` is the symbol that row r has in column A."""
+        return self._declare(names, "column", lambda name: Column(name, _size(name, rows)))
+
+    def words(self, name: str) -> Words:
+        """The words of the sentence as symbols: ``w[i]`` is the word at position i."""
+        words: Words = self._declare(name, "words", Words)
+        return words
+
+    def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
+        if not isinstance(names, str) or not names.split():
+            raise InvalidRecursion(f"names ({kind}) are one string, separated by blanks, and not {names!r}")
+        found = []
+        for name in names.split():
+            if not name.isidentifier() or name == "n":
+                raise InvalidRecursion(f"{name!r} cannot be the name of a {kind}")
+            if name in self._names:
+                raise InvalidRecursion(f"{name} is declared twice, as {self._names[name]} and as {kind}")
+            self._names[name] = kind
+            found.append(make(name))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...]) -> Table:
+        self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes))
+        return self.tables[name]
+
+    def _add(self, pending: Pending) -> None:
+        self._pending = [x for x in self._pending if x is not pending]
+        head = pending.head
+        if not head.is_item:
+            raise InvalidRecursion(f"{head.table} is a weight, so no rule may add to it")
+        for product in pending.body.products:
+            for factors, bounds, is_case in _without_brackets(head, product):
+                rule = Rule(factors[0], factors[1:], bounds, is_case)
+                self._check_names(rule)
+                self._check_positions(rule)
+                self.rules.append(rule)
+
+    def _check_names(self, rule: Rule) -> None:
+        """
+        :raises InvalidRecursion: if an index or a table comes from another recursion.
+        """
+        refs = (rule.head, *rule.factors)
+        symbols = [x for f in refs for x in f.symbols]
+        kinds = {**dict.fromkeys(rule.positions, "position"), **{v.name: "symbol" for v in rule.variables}}
+        kinds |= {x.column: "column" for x in symbols if isinstance(x, Entry)}
+        kinds |= {x.words: "words" for x in symbols if isinstance(x, Word)}
+        for name, kind in kinds.items():
+            if self._names.get(name) != kind:
+                raise InvalidRecursion(f"{rule}: {name} is not declared as {kind} of {self.name}")
+        for ref in refs:
+            if ref.page is not self:
+                raise InvalidRecursion(f"{rule}: {ref.table} belongs to another recursion than {self.name}")
+
+    def _check_positions(self, rule: Rule) -> None:
+        """
+        :raises InvalidRecursion: if a constant lies before the first position, or one counted from n after the last.
+        """
+        for ref in (rule.head, *rule.factors):
+            first = self.first if ref.is_item else 0
+            for x in ref.positions:
+                if not x.name and x.offset < first:
+                    hint = "; fence posts, which begin with 0, are first=0" if x.offset == 0 else ""
+                    raise InvalidRecursion(f"{rule}: position {x} of {ref} is before the first one, {first}{hint}")
+            for x in _positions(ref):
+                if x.name == "n" and x.offset > 0:
+                    raise InvalidRecursion(f"{rule}: position {x} of {ref} is after the last one, n")
+            for word in ref.symbols:
+                if ref is rule.head and isinstance(word, Word):
+                    if word.position.name not in {"", "n", *(x.name for x in ref.positions)}:
+                        raise InvalidRecursion(f"{rule}: the position of {word} is none of the positions of {ref}")
+                if isinstance(word, Word) and not word.position.name and word.position.offset < 1:
+                    raise InvalidRecursion(f"{rule}: there is no word {word}, for words are numbered from 1")
+
+    def check_finished(self) -> None:
+        """
+        :raises InvalidRecursion: if a += did not reach its table.
+        """
+        for x in self._pending:
+            raise InvalidRecursion(f"{x} was added to a variable and is lost: += stands directly after the item")
+
+    @property
+    def goal(self) -> str:
+        """The item without indices."""
+        return next(rule.head.table for rule in self.rules if not rule.head.positions and not rule.head.symbols)
+
+    def key(self) -> str:
+        """All that decides which numbers the recursion gives: equal keys, equal recursions."""
+        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else f'weight{t.once}'}" for t in self.tables.values())
+        return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
+
+    def __str__(self) -> str:
+        """The rules, one a line."""
+        return "\n".join(map(str, self.rules))
+
+    def _repr_latex_(self) -> str | None:
+        return None if self.formulas is None else self.formulas()
+
+
+def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...], bool]]:
+    """A bracket as an index, ``stop[i, i < j]``, stands for a rule where it is one and another where it is zero.
+
+    :returns: the head and the factors, the bounds, and whether there were brackets.
+    """
+    refs = (head, *product.factors)
+    places = [(f, a) for f, ref in enumerate(refs) for a, x in enumerate(ref.symbols) if isinstance(x, Bracket)]
+    for values in itertools.product((1, 0), repeat=len(places)):
+        found, cases = list(refs), []
+        for (f, a), value in zip(places, values, strict=True):
+            symbols = list(found[f].symbols)
+            bracket, symbols[a] = symbols[a], Constant(value)
+            found[f] = replace(found[f], symbols=tuple(symbols))
+            cases.append(bracket.bounds if value else tuple(b.negated() for b in bracket.bounds))
+        yield tuple(found), product.bounds + tuple(b for bounds in cases for b in bounds), bool(places)
+
+
+def _symbol(x: Any, size: Size, written: str) -> Any:
+    if isinstance(x, bool) or not isinstance(x, (int, Variable, Entry, Word, Bracket)):
+        raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
+    if isinstance(x, int):
+        if x < 0 or (isinstance(size, int) and x >= size):
+            last = size - 1 if isinstance(size, int) else f"{size} - 1"
+            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {last}")
+        return Constant(x)
+    if isinstance(x, Variable) and x.size != size:
+        raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
+    if isinstance(x, Bracket) and (size != 2 or len(x.bounds) != 1):
+        raise InvalidRecursion(f"{written}: a comparison is an index of an axis of size 2, and a single one")
+    return x
+
+
+def _size(name: str, size: Size) -> Size:
+    if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
+        raise InvalidRecursion(f"a size of {name} must be a positive number or the name of one, not {size!r}")
+    return size
