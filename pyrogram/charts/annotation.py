@@ -4,7 +4,7 @@
 
 Everywhere ``log_weights`` are W grammars, shape ``(W, R)``, packed as :class:`.AnnotationRules` says; ``trees`` are B
 rows of base rules, linked; ``own`` is the grammar of each tree, shape ``(B,)``. First derivatives on the CPU in float32
-and float64 are numba's, everything else is torch's.
+and float64 are compiled code's, everything else is torch's.
 """
 
 from typing import Any

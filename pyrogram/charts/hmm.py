@@ -76,7 +76,7 @@ def expected_counts(
     tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
     words = _checked(tables, words)
     check_sentence_weights(sentence_weights, len(words))
-    if _choose(tables, words, engine) == "numba":
+    if _choose(tables, words, engine) == "compiled":
         log_z, *counts = hmm_numba.expected_counts(*tables, words, sentence_weights)
         return _keep_nan(log_z, tables), counts[0], counts[1], counts[2]
     log_z, moves, states = hmm_torch.posteriors(*tables, words)
@@ -163,7 +163,7 @@ def _checked(tables: tuple[Tensor, ...], words: Tensor) -> Tensor:
 
 def _choose(tables: tuple[Tensor, ...], words: Tensor, engine: Engine | None) -> Engine:
     engines = {choose_engine(t, engine) for t in tables}
-    return "torch" if is_traced(words) or "torch" in engines else "numba"
+    return "torch" if is_traced(words) or "torch" in engines else "compiled"
 
 
 def _needs_grad(*tables: Tensor) -> bool:
@@ -171,7 +171,7 @@ def _needs_grad(*tables: Tensor) -> bool:
 
 
 class _LogPartition(torch.autograd.Function):
-    """numba's log Z; its gradient is numba's, higher derivatives are torch's."""
+    """Log Z of compiled code, and its gradient; higher derivatives are torch's."""
 
     @staticmethod
     def forward(ctx: Any, initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor) -> Tensor:

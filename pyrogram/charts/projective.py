@@ -27,7 +27,7 @@ from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_com
 
 from .checks import check_size, is_traced
 
-Engine = Literal["numba", "torch"]
+Engine = Literal["compiled", "torch"]
 
 
 @recursion
@@ -256,10 +256,10 @@ def broadcast(*shapes: torch.Size) -> torch.Size:
 
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
-    """numba on the CPU in float32 and float64, torch for all else and under torch's transforms."""
-    if engine not in (None, "numba", "torch"):
-        raise ValueError(f"engine must be 'numba', 'torch' or None, not {engine!r}")
+    """Compiled code on the CPU in float32 and float64, torch for all else and under torch's transforms."""
+    if engine not in (None, "compiled", "torch"):
+        raise ValueError(f"engine must be 'compiled', 'torch' or None, not {engine!r}")
     fits = fits_compiled(arcs)
-    if engine == "numba" and not fits:
-        raise ValueError(f"the numba engine takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")
-    return engine or ("numba" if fits else "torch")
+    if engine == "compiled" and not fits:
+        raise ValueError(f"compiled code takes float32 or float64 on the CPU, not {arcs.dtype} on {arcs.device}")
+    return engine or ("compiled" if fits else "torch")

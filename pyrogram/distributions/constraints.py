@@ -32,7 +32,7 @@ class Scores(_Named):
 
     def holds(self, value: Tensor) -> bool:
         """Whether all scores satisfy it: for few numbers, numpy is quicker."""
-        if choose_engine(value, None) == "numba":
+        if choose_engine(value, None) == "compiled":
             return bool(value.detach().numpy().max(initial=-np.inf) < np.inf)
         return bool(self.check(value).all())
 

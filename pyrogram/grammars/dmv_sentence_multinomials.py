@@ -58,7 +58,7 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     ) -> tuple[Tensor, Weights]:
         self._check(log_weights, sentences, out)
         doubles = out is None or all(rows.dtype == torch.float64 for rows in out.values())
-        if not doubles or any(projective.choose_engine(r.detach(), None) != "numba" for r in log_weights.values()):
+        if not doubles or any(projective.choose_engine(r.detach(), None) != "compiled" for r in log_weights.values()):
             return super().expected_counts(log_weights, sentences, out)
         tables = self._tables(log_weights)
         places = self._starts, self._pairs, self.words

@@ -32,5 +32,5 @@ class TreeEngine:
         return self.chart.top_k(*scores, multiroot=multiroot, k=k)
 
 
-COMPILED, TORCH = TreeEngine(projective, "numba"), TreeEngine(projective, "torch")
-SIBLING_COMPILED, SIBLING_TORCH = TreeEngine(sibling, "numba"), TreeEngine(sibling, "torch")
+COMPILED, TORCH = TreeEngine(projective, "compiled"), TreeEngine(projective, "torch")
+SIBLING_COMPILED, SIBLING_TORCH = TreeEngine(sibling, "compiled"), TreeEngine(sibling, "torch")

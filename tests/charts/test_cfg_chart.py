@@ -13,7 +13,7 @@ from scipy.special import gammaincc
 from pyrogram.charts import cfg, cfg_numba
 from pyrogram.charts.cfg import Matches, RuleTable
 
-ENGINES = ["numba", "torch"]
+ENGINES = ["compiled", "torch"]
 
 
 def arrays(case: Case) -> tuple[RuleTable, Matches]:

@@ -13,7 +13,7 @@ from pyrogram.testing import chi_square
 
 K, V = 3, 4
 WORDS = torch.tensor([[0, 3, 1, 2, 2], [1, -1, -1, -1, -1], [3, 3, -1, -1, -1], [2, 0, 1, -1, -1]])
-ENGINES = ("numba", "torch")
+ENGINES = ("compiled", "torch")
 
 
 def tables(batch=1, scale=1.0, forbid=0.0):
@@ -121,7 +121,7 @@ def test_engines_agree_on_long_sentences(states):
     given = [5 * torch.randn(1, *shape) for shape in ((states,), (states, states + 1), (states, V))]
     given[2][..., 1] -= 600.0
     for found, expected in zip(
-        hmm.posteriors(*given, words, engine="numba"), hmm.posteriors(*given, words, engine="torch"), strict=True
+        hmm.posteriors(*given, words, engine="compiled"), hmm.posteriors(*given, words, engine="torch"), strict=True
     ):
         torch.testing.assert_close(found, expected)
     torch.testing.assert_close(hmm.log_partition(*given, words), hmm.posteriors(*given, words, engine="torch")[0])

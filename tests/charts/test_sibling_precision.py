@@ -18,7 +18,7 @@ __all__ = ["engine"]  # a fixture
 @both_dtypes
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])
 def test_large_scores(scale, dtype, multiroot):
-    """The numba engine beside torch's in float64, which works in log space alone."""
+    """Compiled code beside torch's in float64, which works in log space alone."""
     engine = SIBLING_COMPILED
     *scores, lengths = problem([23, 7, 16, 1], scale=scale, dtype=dtype, multiroot=multiroot, junk=[math.nan])
     expected = SIBLING_TORCH.marginals(*(x.double() for x in scores), lengths, multiroot)
@@ -229,7 +229,7 @@ HALF = torch.zeros(4, 4, 4).half()
         ({"lengths": torch.tensor([4])}, r"lengths must lie in 1\.\.3, not 4\.\.4"),
         ({"lengths": torch.tensor([1.0])}, "lengths must be integers, not torch.float"),
         (
-            {"arcs": torch.zeros(4, 4).half(), "siblings": torch.zeros(4, 4, 4).half(), "engine": "numba"},
+            {"arcs": torch.zeros(4, 4).half(), "siblings": torch.zeros(4, 4, 4).half(), "engine": "compiled"},
             "not torch.fl",
         ),
     ],
