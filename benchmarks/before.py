@@ -57,7 +57,7 @@ def _earlier() -> Path:
     :raises SystemExit: where the history does not have it.
     """
     if not FOLDER.exists():
-        archive = subprocess.run(["git", "archive", BEFORE, "pyrogram", "models"], cwd=ROOT, capture_output=True)
+        archive = subprocess.run(["git", "archive", BEFORE, "pyrogram"], cwd=ROOT, capture_output=True)
         if archive.returncode:
             raise SystemExit(f"commit {BEFORE} is not in this repository's history: fetch it, or leave out this table")
         FOLDER.mkdir(parents=True)

@@ -149,8 +149,9 @@ def _compile(text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_default_triple()
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
+    # Loops are written as they are to run: what a higher level finds takes longer to compile and runs no faster.
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     data: bytes = machine.emit_object(module)
