@@ -12,48 +12,13 @@ import torch
 from enumeration import expected_counts, listed, random_sentences
 from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 
+from pyrogram.charts.projective import first_order
+from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
-
-
-@recursion
-def dmv_claims(p: Any) -> None:
-    """The DMV with claims: every word has one head, and stops once on each side."""
-    i, j, k, r = p.positions("i j k r")
-    RO, LO, RC, LC, IR, IL, Z = p.items("RO LO RC LC IR IL Z")
-    arc, stop = p.weights("arc", 2), p.weights("stop", 2, 2)
-    p.once(arc=1)
-    p.once(stop=(0, 1))
-    RO[i, i] += 1
-    LO[i, i] += 1
-    IR[i, j] += arc[i, j, i < k] * RO[i, k] * LC[k + 1, j]
-    IL[i, j] += arc[j, i, k < j] * RC[i, k - 1] * LO[k, j]
-    RO[i, j] += IR[i, k] * RC[k, j]
-    LO[i, j] += LC[i, k] * IL[k, j]
-    RC[i, j] += stop[i, 1, i < j] * RO[i, j]
-    LC[i, j] += stop[j, 0, i < j] * LO[i, j]
-    Z[()] += arc[0, r, 0] * LC[1, r] * RC[r, p.n]
-
-
-@recursion
-def sibling_claims(p: Any) -> None:
-    """Second-order trees with two scores for each arc."""
-    i, j, k, r = p.positions("i j k r")
-    RC, LC, IR, IL, B, Z = p.items("RC LC IR IL B Z")
-    arc, sibling = p.weights("arc sibling")
-    p.once(arc=1)
-    p.once(sibling=1)
-    RC[i, i] += 1
-    LC[i, i] += 1
-    IR[i, j] += arc[i, j] * (sibling[i, j, i] * RC[i, i] * LC[i + 1, j] + sibling[i, j, k] * IR[i, k] * B[k, j])
-    IL[i, j] += arc[j, i] * (sibling[j, i, j] * RC[i, j - 1] * LC[j, j] + sibling[j, i, k] * B[i, k] * IL[k, j])
-    B[i, j] += RC[i, k] * LC[k + 1, j]
-    RC[i, j] += IR[i, k] * RC[k, j]
-    LC[i, j] += LC[i, k] * IL[k, j]
-    Z[()] += arc[0, r] * sibling[0, r, 0] * LC[1, r] * RC[r, p.n]
 
 
 @recursion
@@ -73,8 +38,8 @@ TREES = {
     "projective": projective,
     "several roots": several_roots,
     "siblings": siblings,
-    "siblings and claims": sibling_claims,
-    "dmv and claims": dmv_claims,
+    "siblings and claims": second_order,
+    "dmv and claims": lambda: first_order(valences=2, stops=True),
     "dmv of words": lambda: dmv_words(V=3),
 }
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
@@ -150,7 +115,7 @@ def test_whole_rows_at_once(name: str, dtype: str) -> None:
 
 
 def test_most_sentences_stay_in_lanes() -> None:
-    made = dmv_claims()
+    made = TREES["dmv and claims"]()
     given = sentences(made, [40] * 16, "float64", 5.0)
     assert not LanesEngine(made).log_counts(given, np.arange(16))[2].any()
 
@@ -227,7 +192,7 @@ def test_claims_are_checked() -> None:
 
 def test_one_sentence_with_weights_of_all_magnitudes() -> None:
     """A table of one sentence is not one that all share: its groups are shifted, and the bound knows it."""
-    made = dmv_claims()
+    made = TREES["dmv and claims"]()
     arc, stop = np.zeros((1, 3, 3, 2)), np.zeros((1, 3, 2, 2))
     arc[0, 0, 1:, 0] = 345.0, -230.0
     arc[0, 1, 2, 0] = 516.0
