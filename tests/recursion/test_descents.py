@@ -85,12 +85,12 @@ def test_draws_follow_the_distribution(page: Page) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", ["projective", "several roots", "siblings and claims", "dmv and claims"])
+@pytest.mark.parametrize("name", ["two leaves", "projective", "several roots", "siblings and claims", "dmv and claims"])
 def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str) -> None:
     """Columns are scaled, and some sentences are too much for lanes."""
     made, number = TREES[name](), 1500
     given = sentences(made, [30, 18, 30, 22, 9, 13, 14, 15, 16, 17], dtype, 2.0)
-    if name in ("projective", "several roots"):
+    if name in ("two leaves", "projective", "several roots"):
         given = below_one(given)
     given.weights["arc"][3] -= 300.0
     program, trace = Program(made), Trace(given)
@@ -99,10 +99,10 @@ def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str)
     np.testing.assert_allclose(log_z, expected_z, rtol=1e-5 if dtype == "float32" else 1e-12)
     for b in range(len(log_z)):
         drawn = np.bincount(rows[:, b][rows[:, b] >= 0], minlength=sum(t[0].size for t in given.weights.values()))
-        start = trace.starts["arc"]
-        p = counts["arc"][b].astype(float).ravel()
-        found = drawn[start : start + p.size] / number
-        assert (np.abs(found - p) <= 5.5 * np.sqrt(p * (1 - p).clip(0) / number) + 2e-3).all()
+        for table, of_all in counts.items():
+            start, p = trace.starts[table], of_all[b].astype(float).ravel()
+            found = drawn[start : start + p.size] / number
+            assert (np.abs(found - p) <= 5.5 * np.sqrt(p * (1 - p).clip(0) / number) + 2e-3).all(), table
 
 
 def test_draws_of_impossible_and_unknown_weights() -> None:

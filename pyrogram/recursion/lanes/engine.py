@@ -25,6 +25,7 @@ from . import descents, driver
 Numbers = Any  # a numpy array
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
+KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 # Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
 # positive number, times the cube of 256 words, over the rounding error.
 LEAST = {"float64": -1022.0 + 24.0 + 53.0, "float32": -126.0 + 24.0 + 24.0}
@@ -167,7 +168,7 @@ class LanesEngine:
         return prepared
 
     def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
-        """Memory of this thread, kept for the next call.
+        """Memory of this thread, kept for the next call if it is small.
 
         The first cell begins a cache line: one that straddles two takes twice as long.
         """
@@ -177,7 +178,8 @@ class LanesEngine:
             memory = np.zeros((prepared.size + 1) * numbers, self.dtype)
             skip = -memory.ctypes.data % LINE // memory.itemsize
             found = {"memory": memory[skip:], "starts": np.zeros(self.width, np.int64)}
-            self._own.memory = (name, prepared.pitch, prepared.size), found
+            if memory.nbytes <= KEPT:
+                self._own.memory = (name, prepared.pitch, prepared.size), found
         if name == "lanes":
             return found
         most = max(len(rule.items) for rule in self.recursion.rules)
