@@ -158,7 +158,10 @@ class RecursiveDerivation(ChartDistribution):
         if not bool(valid.all()):
             first = int((~valid).flatten().nonzero()[0])
             row = value.expand(*valid.shape, value.shape[-1]).reshape(-1, value.shape[-1])[first].tolist()
-            raise ValueError(f"values must be derivations of the words, but value {first}, {row}, is not")
+            raise ValueError(
+                f"values must be derivations of the words, each the only one with its events, "
+                f"but value {first}, {row}, is not"
+            )
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(y | x, w), in nats.

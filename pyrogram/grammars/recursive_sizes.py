@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
@@ -44,6 +45,13 @@ def fit(
 
     :raises ValueError: in one sentence that says what does not fit.
     """
+    if not isinstance(recursion, Recursion):
+        raise TypeError(
+            f"recursion must be what a page returns when it is called, page(), not {type(recursion).__name__}"
+        )
+    for name, block in blocks.items():
+        if not isinstance(block, Block) or not isinstance(block.shape, torch.Size):
+            raise TypeError(f"block {name!r} must be Block(torch.Size(shape)), not {block!r}")
     cells = lower(recursion)
     layout = Layout(cells)
     _check_names(recursion, layout, blocks, lists)
@@ -52,7 +60,7 @@ def fit(
         for axis, size in enumerate(w.sizes):
             if isinstance(size, str) and len(blocks[w.name].shape) == len(w.sizes):
                 found.setdefault(size, blocks[w.name].shape[axis])
-    columns: dict[str, Any] = {name: np.ascontiguousarray(lists[name], np.int64) for name in layout.lists}
+    columns: dict[str, Any] = {name: np.asarray(lists[name]) for name in layout.lists}
     for _, _, x in _symbols(recursion):
         if isinstance(x, Entry) and isinstance(x.row.size, str):
             found.setdefault(x.row.size, len(columns[x.column]))

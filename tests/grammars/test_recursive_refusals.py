@@ -12,6 +12,7 @@ from own_grammars import LISTS, blocks, chain, chomsky, dmv, listed, rules, vale
 
 from pyrogram import DMV
 from pyrogram.distributions import RecursiveDerivation, Sentence
+from pyrogram.grammar import Block
 from pyrogram.grammars import RecursiveGrammar
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 
@@ -138,3 +139,22 @@ def test_sentences_that_cannot_be_drawn() -> None:
     wrong = dmv(2, 2, sample=lambda weights, shape, n: torch.zeros(1, n).long())
     with pytest.raises(ValueError, match=r"sample must return words of shape \(5,\), not \(1, 5\)"):
         Sentence(wrong, weights, max_length=5).sample()
+
+
+def test_a_page_is_called_and_blocks_are_blocks() -> None:
+    @recursion
+    def page(p: Any) -> None:
+        i = p.positions("i")
+        X, Z = p.items("X Z")
+        a, w = p.weights("a", "V"), p.words("w")
+        X[1] += a[w[1]]
+        X[i] += X[i - 1] * a[w[i]]
+        Z[()] += X[p.n]
+
+    with pytest.raises(
+        TypeError, match=r"recursion must be what a page returns when it is called, page\(\), not function"
+    ):
+        RecursiveGrammar({"a": Block(torch.Size([2]))}, page, 2)  # type: ignore[arg-type]
+    for wrong in ((2,), Block((2,))):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"block 'a' must be Block\(torch.Size\(shape\)\), not "):
+            RecursiveGrammar({"a": wrong}, page(), 2)  # type: ignore[dict-item]

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from enumeration import random_sentences
-from pages import PAGES, RULES, pcfg_rules, projective
+from pages import PAGES, RULES, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 
@@ -102,3 +103,21 @@ def test_tables_over_positions_reach_to_the_last(engine: ScalarEngine) -> None:
         given = Sentences(np.array([3, 2]), {"arc": table}, {}, {}, {})
         with pytest.raises(InvalidRecursion, match=r"and \(1 or 2, 4 or more, 4 or more\) is wanted"):
             lanes.log_counts(given, np.array([0, 1]))
+
+
+def test_integers_are_integers_and_nothing_is_missing() -> None:
+    """Fractions would be cut off in silence."""
+    given = random_sentences(
+        next(page for page in PAGES if page.name == "hmm"), hmm(), [3, 2], np.random.default_rng(0)
+    )
+    program = Program(hmm())
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"words": {"w": given.words["w"] + 0.5}}, "words w must be integers, not float64"),
+        ({"words": {"w": given.words["w"] > 0}}, "words w must be integers, not bool"),
+        ({"words": {}}, "words w are missing"),
+        ({"weights": {k: t for k, t in given.weights.items() if k != "final"}}, "weights final are missing"),
+        ({"sizes": {"K": 3}}, "size W is missing"),
+    ]
+    for changes, message in wrong:
+        with pytest.raises(InvalidRecursion, match=message):
+            program.log_counts(dataclasses.replace(given, **changes))

@@ -47,6 +47,19 @@ def suffixes(p: Any) -> None:
 
 
 @corner
+def an_item_of_width_zero_alone(p: Any) -> None:
+    """Y is read at widths where no rule proves it."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i, i]
+    Y[i, i] += 1
+    X[i, j] += Y[i, k - 1] * X[k + 1, j]
+    X[i, j] += b[i, j] * Y[i + 1, j - 1]
+    Z[()] += X[1, p.n]
+
+
+@corner
 def widths_with_a_gap(p: Any) -> None:
     """Spans of width 0 and 3: those between have no rule, and are read."""
     i, j = p.positions("i j")

@@ -60,8 +60,17 @@ class Checks:
             axis that they are an index of.
         """
         self.check_lists(given.sizes, given.lists)
+        self.check_names(given)
         self.check_words(given)
         self._check_weights(given, dtype)
+
+    def check_names(self, given: Sentences) -> None:
+        """
+        :raises InvalidRecursion: if a table of weights is missing.
+        """
+        for w in self.layout.weights:
+            if w.name not in given.weights:
+                raise InvalidRecursion(f"weights {w.name} are missing")
 
     def check_words(self, given: Sentences) -> None:
         """
@@ -78,7 +87,8 @@ class Checks:
             is no symbol of the axis that it is an index of, or rules that read their own cell are not in topological
             order, children first.
         """
-        for name in self.layout.sizes:
+        of_weights = {s for w in self.layout.weights for s in w.sizes if isinstance(s, str)}
+        for name in sorted({*self.layout.sizes, *of_weights}):
             if sizes.get(name, 0) < 1:
                 raise InvalidRecursion(f"size {name} is missing, or not positive: {sizes.get(name)}")
         for name in self.layout.lists:
@@ -95,8 +105,6 @@ class Checks:
     def _check_weights(self, given: Sentences, dtype: Numbers) -> None:
         weights, B, positions = given.weights, len(given.lengths), given.pitch
         for w in self.layout.weights:
-            if w.name not in weights:
-                raise InvalidRecursion(f"weights {w.name} are missing")
             table, end = weights[w.name], 1 + w.num_positions
             symbols = tuple(_number(s, given.sizes) for s in w.sizes)
             shape = table.shape
@@ -115,11 +123,21 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 def _check_column(column: Sequence[int], entry: Entry, rows: int, size: int) -> None:
     if len(column) != rows:
         raise InvalidRecursion(f"column {entry.column} has {len(column)} rows, and its list {rows}")
-    numbers = np.asarray(column)
+    numbers = _whole_numbers(column, f"column {entry.column}")
     for row in np.flatnonzero((numbers < 0) | (numbers >= size)):
         raise InvalidRecursion(
             f"column {entry.column} has {numbers[row]} in row {row}, which is not in 0 .. {size - 1}"
         )
+
+
+def _whole_numbers(values: Any, place: str) -> Numbers:
+    """
+    :raises InvalidRecursion: if they are no integers: compiled code would cut them off.
+    """
+    numbers = np.asarray(values)
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise InvalidRecursion(f"{place} must be integers, not {numbers.dtype}")
+    return numbers
 
 
 def _check_order(
@@ -146,6 +164,7 @@ def _check_sentences(name: str, words: Mapping[str, Numbers], lengths: Numbers, 
     table = words[name]
     if table.ndim != 2 or len(table) != len(lengths) or table.shape[1] < lengths.max(initial=0):
         raise InvalidRecursion(f"words {name} of {len(lengths)} sentences have shape {tuple(table.shape)}")
+    _whole_numbers(table, f"words {name}")
     inside = np.arange(table.shape[1]) < lengths[:, None]
     if (inside & ((table < 0) | (table >= size))).any():
         raise InvalidRecursion(f"words {name} are not all in 0 .. {size - 1}, the symbols of {place}")

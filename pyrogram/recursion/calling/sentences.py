@@ -33,6 +33,10 @@ class Sentences:
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
 
+    def __post_init__(self) -> None:
+        self.lengths = np.asarray(self.lengths)
+        self.weights = {name: np.asarray(table) for name, table in self.weights.items()}
+
     def only(self, sentences: Numbers) -> Sentences:
         """Some of the sentences."""
         weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}

@@ -84,6 +84,7 @@ class LanesEngine:
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
         """
+        self._checks.check_names(given)
         B, n = len(given.lengths), given.pitch - 1
         blocks = -(-len(order) // self.width)
         shared = counts and any(len(table) == 1 for table in given.weights.values())

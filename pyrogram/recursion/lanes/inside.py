@@ -130,7 +130,8 @@ class Inside(Pass):
                     else:
                         one = fill(self.numbers.one)
                         result = one if result is None else self.numbers.plus(result, one)
-                assert result is not None
+                if result is None:  # an item that these cells never prove
+                    result = fill(self.numbers.zero)
                 common: list[Ref | Name] = [shifted(f, c) for f in step.common]
                 head = code.let(block.product([*common, code.let(result)]) if common else result)
                 block.store(shifted(step.ref, c), head)

@@ -41,6 +41,7 @@ class ScalarEngine:
         self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
+        self._checks.check_names(given)
         B = len(given.lengths)
         values = given.strides() | given.arrays() | self._sentences(given)
         log_z = np.empty(B)

@@ -215,7 +215,7 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
     :raises InvalidRecursion: if there is no such order.
     """
     tables = [h.ref.table for h in cell.heads]
-    needs: dict[str, set[str]] = {table: set() for table in tables}
+    needs: dict[str, dict[str, Rule]] = {table: {} for table in tables}
     for head in cell.heads:
         for term in head.terms:
             for f in term.rule.items:
@@ -224,14 +224,15 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
                     and may_be_here(cell, term.rule, f, first, domains)
                     and not _follows_list(term.rule, f)
                 ):
-                    needs[head.ref.table].add(f.table)
+                    needs[head.ref.table].setdefault(f.table, term.rule.written or term.rule)
     done: dict[str, None] = {}
 
     def visit(table: str, path: tuple[str, ...]) -> None:
         if table in path:
             way = " and ".join(path[path.index(table) + 1 :])
+            rule = needs[path[-1]][table]
             raise InvalidRecursion(
-                f"{table} at a cell needs itself at the same cell{', by way of ' + way if way else ''}"
+                f"{rule}: {table} at a cell needs itself at the same cell{', by way of ' + way if way else ''}"
             )
         if table not in done:
             for other in sorted(needs[table]):

@@ -137,7 +137,9 @@ class Recursion:
         found = []
         for name in names.split():
             if not name.isidentifier() or name == "n":
-                raise InvalidRecursion(f"{name!r} cannot be the name of a {kind}")
+                raise InvalidRecursion(
+                    f"{name!r} cannot be the name of a{'n' if kind[0] in 'aeiou' else ''} {kind}; blanks separate names"
+                )
             if name in self._names:
                 raise InvalidRecursion(f"{name} is declared twice, as {self._names[name]} and as {kind}")
             self._names[name] = kind

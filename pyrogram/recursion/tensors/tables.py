@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..rules.cells import Cells
-from ..rules.language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
+from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Position, Ref, Size, Variable, Word
 from .shifts import shifted
 from .tracing import keeps_tensors
 
@@ -145,6 +145,8 @@ class Tables:
 
     def word(self, x: Word, env: Env) -> Tensor:
         """The word at a position, shape ``(*grid, B)``."""
+        if x.words not in self.words:
+            raise InvalidRecursion(f"words {x.words} are missing")
         words = self.words[x.words]
         place = at(x.position, env)
         if isinstance(place, int):
