@@ -117,12 +117,16 @@ class TensorProgram:
         return log_z, dict(zip(given.weights, counts, strict=True))
 
     def log_counts(self, given: Given, scale: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        """:meth:`marginals` by compiled code, without a graph.
+        """:meth:`marginals` by compiled code, without a graph; NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         """
         by = None if scale is None else scale.detach().cpu().double().numpy()
         log_z, counts = self.program.log_counts(given.arrays(), scale=by)
+        unknown = np.isnan(log_z)
+        if unknown.any():
+            for table in (t for t in counts.values() if len(t) == len(log_z)):
+                table[unknown] = np.nan
         found = {name: torch.from_numpy(counts[name]).to(w.device, w.dtype) for name, w in given.weights.items()}
         return self._log_z(log_z, given), found
 
