@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language of recursions: items, weights, and rules that are sums of products.
 
-A recursion is a Python function that adds rules to the :class:`Recursion` it is given. They read as in a paper:
+A recursion is a Python function that adds rules to the :class:`.Recursion` it is given. They read as in a paper:
 
     IR[i, j] += arc[i, j] * RC[i, k] * LC[k + 1, j]
 
