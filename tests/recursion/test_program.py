@@ -222,3 +222,20 @@ def test_shifts_of_long_sentences_are_summed_exactly() -> None:
     found, expected = LanesEngine(made, "float32").log_counts(given, np.arange(3)), in_logs(made, given)
     assert not found[2].any() and expected[0].min() > 40_000
     np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_call_leaves_nothing_to_the_next_one(name: str) -> None:
+    """Lanes without a sentence, and sentences that fail, in memory that a thread keeps."""
+    made = TREES[name]()
+    engine, order = LanesEngine(made), np.arange(3)
+    given = sentences(made, [9, 9, 8], "float64", 1.0)
+    spoilt = sentences(made, [9, 9, 8], "float64", 1.0)
+    for table in spoilt.weights.values():
+        table[:] = np.nan
+    first = engine.log_counts(given, order)
+    assert not first[2].any()
+    for before in (given, spoilt):
+        engine.log_counts(before, order)
+        again = engine.log_counts(given, order)
+        assert (again[0] == first[0]).all() and not again[2].any()

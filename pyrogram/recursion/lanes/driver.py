@@ -134,6 +134,8 @@ class _LogCounts(Blocks):
             with code.when(Name("with_counts", "int") > 0):
                 code.set("whole", Name("whole", "int") * Name("plain", "int"))
                 self._drain()
+            with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
+                code.put(MEMORY, x, fill(0.0))  # weights that only empty sums are multiplied by stay zero
         parameters = [*self.elements.layout.parameters(), *BLOCKS, *_OWN]
         for w in self.elements.layout.weights:
             parameters.append(Array(f"out.{w.name}", "element"))
@@ -143,6 +145,7 @@ class _LogCounts(Blocks):
     def _judge(self, adjoints: bool) -> None:
         """Log Z of every lane after the inside pass; whether it can be trusted after both."""
         code, b = self.code, Name("b", "int")
+        code.set("spoilt", 0)
         with self.elements.each_lane() as x:
             if not adjoints:
                 log_z, trusted = self.log_z(x)
@@ -152,6 +155,7 @@ class _LogCounts(Blocks):
                 fits = code.set("fits", select(self.fits(x, Array("log_z", "real")[b]), 1, 0))
                 code.put(Array("failed", "int"), b, greatest(Array("failed", "int")[b], 1 - fits))
                 code.set("whole", Name("whole", "int") * fits)
+                code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements

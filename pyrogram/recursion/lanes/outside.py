@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..machine.expressions import Expression, Name, any_lane, fill, greatest, least, value
+from ..machine.expressions import Expression, Name, any_lane, fill, greatest, least, select, value
 from ..rules.cells import renamed
 from ..rules.domains import ZERO
 from ..rules.language import Ref
@@ -30,7 +30,7 @@ class Outside(Pass):
         self._clear()
         code.set("bound.sum", MEMORY[Name("bound", "int")])
         z = code.let(MEMORY[Name("z", "int")])
-        code.set("inverse", fill(1.0) / z)
+        code.set("inverse", select(z > fill(0.0), fill(1.0) / z, fill(0.0)))  # no NaN from lanes without a sentence
         self._open_goal()
         width = Name("width", "int")
         code.set("start", self.first + (self.n - self.first) // width * width)
