@@ -22,7 +22,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 BEFORE = "d1cc89d"  # the last commit with kernels of trees that were written by hand
-FOLDER = ROOT / ".venv-bench/before"
+FOLDER = ROOT / f".venv-bench/{BEFORE}"
 HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")

@@ -28,7 +28,7 @@ def with_evidence(
     """
     if not evidence:
         return sums.program, given
-    program = tensor_program(with_bonus(sums.recursion, tuple(evidence)))
+    program = tensor_program(with_bonus(sums.recursion, sorted(evidence)))
     axes = _axes(sums, program, given)
     weights = dict(given.weights)
     for name, bonus in evidence.items():
@@ -45,7 +45,7 @@ def item_counts(
     sums: Sums, given: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
 ) -> dict[str, Tensor]:
     """How often items are expected in a derivation, shape ``(*batch, n + 1, ..., *sizes)`` by name. Differentiable."""
-    program = tensor_program(with_bonus(sums.recursion, tuple({*names, *evidence})))
+    program = tensor_program(with_bonus(sums.recursion, sorted({*names, *evidence})))
     axes = _axes(sums, program, given)
     zero = torch.zeros((), dtype=given.dtype, device=given.lengths.device)
     no_bonus = {name: zero.expand(axes[bonus_name(name)]) for name in names}

@@ -25,6 +25,7 @@ from . import descents, driver
 Numbers = Any  # a numpy array
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
+MOST_PREPARED = 1024  # calls of different shapes that are remembered
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 # Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
 # positive number, times the cube of 256 words, over the rounding error.
@@ -153,7 +154,7 @@ class LanesEngine:
     def _prepare(self, name: str, given: Sentences, own: dict[str, Any]) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
         outs = tuple(x.shape for key, x in own.items() if key.startswith("out."))
-        key = None if given.lists else (name, outs, given.shapes())
+        key = name, outs, given.shapes()  # in lanes there are no lists of rules, whose rows are symbols
         if key in self._prepared:
             self._checks.check_words(given)
             return self._prepared[key]
@@ -165,6 +166,8 @@ class LanesEngine:
             values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
         run, later = self._function(name), {*own, *given.arrays(), *_LATER}
         size = run("size", values | given.arrays())
+        if len(self._prepared) >= MOST_PREPARED:
+            self._prepared.clear()
         self._prepared[key] = prepared = Prepared(Call(run, name, values, later), size, values["pitch"])
         return prepared
 

@@ -19,10 +19,12 @@ changes nothing, and the derivative of log Z by it is how often the item is expe
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
 from .language import InvalidRecursion, Ref, Rule, Size, Symbol, Word
+from .latex import latex
 from .recursions import Recursion, Table
 
 
@@ -51,6 +53,7 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
         if name not in sizes:
             raise InvalidRecursion(f"{name} is in no rule of {recursion.name}")
         made.tables[bonus_name(name)] = Table(made, bonus_name(name), False, sizes[name])
+    made.formulas = functools.partial(latex, made)
     return made
 
 
