@@ -27,6 +27,7 @@ HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
 DMV = ("expected counts", "log Z")
+LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
 
 def rows(lengths: Sequence[int]) -> list[list[str]]:
@@ -40,6 +41,8 @@ def rows(lengths: Sequence[int]) -> list[list[str]]:
             ("second-order trees", "float64", TREES[:4]),
             ("second-order trees", "float32", TREES[:3]),
             ("DMV, 45 tags", "float64", DMV),
+            ("DMV, 45 tags", "float64", LOOPS),
+            ("extended DMV, 45 tags", "float64", LOOPS),
         ):
             for task in tasks:
                 for n in lengths:
@@ -112,11 +115,13 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
 
     n, dtype = int(length), getattr(torch, dtype_name)
     generator = torch.Generator().manual_seed(0)
-    if kind.startswith("DMV"):
-        grammar = DMV(45)
+    if "DMV" in kind:
+        grammar = DMV(45, valence_attach=kind.startswith("extended"))
         shapes = {name: block.shape for name, block in grammar.blocks.items()}
         weights = {k: torch.randn(s, generator=generator, dtype=dtype).log_softmax(-1) for k, s in shapes.items()}
         words = torch.randint(0, 45, (BATCH, n), generator=generator)
+        if task in LOOPS:
+            return _of_loops(grammar, task, words)
         if task == "log Z":
             return lambda: grammar.log_partition(weights, words)
         return lambda: grammar.expected_counts(weights, words)
@@ -125,6 +130,25 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
         return torch.randn(BATCH, *shape, generator=generator, dtype=dtype)
 
     return _of_trees(kind, task, n, scores)
+
+
+def _of_loops(grammar: Any, task: str, words: torch.Tensor) -> Callable[[], object]:
+    """An iteration of a loop."""
+    from pyrogram.models.dirichlet import dirichlet
+
+    from pyrogram.infer import CollapsedVB, TreeHastings
+
+    if task == LOOPS[3]:
+        multinomials = grammar.sentence_multinomials(words)
+        generator = torch.Generator().manual_seed(0)
+        rows = {name: (len(multinomials.sentence[name]), b.shape[-1]) for name, b in grammar.blocks.items()}
+        logs = {k: torch.randn(s, generator=generator, dtype=torch.float64).log_softmax(-1) for k, s in rows.items()}
+        return lambda: multinomials.expected_counts(logs)
+    loop: Any = TreeHastings(dirichlet, seed=0, keep_parts=False)
+    if task != "Hastings":
+        loop = CollapsedVB(dirichlet, batch_size=1 if task.endswith(" 1") else 8)
+    loop.run(words, grammar, num_steps=2, progress=False)
+    return lambda: loop.step(words, grammar)
 
 
 def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor]) -> Callable[[], object]:

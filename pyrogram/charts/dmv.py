@@ -24,25 +24,27 @@ from pyrogram.recursion.running.on_tensors import TensorProgram
 
 
 @recursion
-def dmv(p: Any, valence_attach: bool = False) -> None:
+def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False) -> None:
     """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
 
-    A head that has no child on a side yet has valence 0, else 1.
+    A head that has no child on a side yet has valence 0, else 1. Multinomials may differ from sentence to sentence:
+    then h is the number of a word's own, a pair of a sentence and one of its distinct words.
     """
     i, j, k, r = p.positions("i j k r")
     w = p.words("w")
+    h, H = (p.words("h"), "P") if by_sentence else (w, "V")
     RO, LO, RC, LC, IR, IL, Z = p.items("RO LO RC LC IR IL Z")
     root = p.weights("root", "V")
-    attach = p.weights("attach", "V", 2, 2, "V") if valence_attach else p.weights("attach", "V", 2, "V")
-    stop = p.weights("stop", "V", 2, 2, 2)  # head, direction, valence, decision: 0 continues, 1 stops
+    attach = p.weights("attach", H, 2, 2, "V") if valence_attach else p.weights("attach", H, 2, "V")
+    stop = p.weights("stop", H, 2, 2, 2)  # head, direction, valence, decision: 0 continues, 1 stops
 
     def choose(head: Any, direction: int, valence: Any, child: Any) -> Any:
         """The head goes on, and then takes the child."""
         if valence_attach:
-            taken = attach[w[head], direction, valence, w[child]]
+            taken = attach[h[head], direction, valence, w[child]]
         else:
-            taken = attach[w[head], direction, w[child]]
-        return stop[w[head], direction, valence, 0] * taken
+            taken = attach[h[head], direction, w[child]]
+        return stop[h[head], direction, valence, 0] * taken
 
     RO[i, i] += 1
     LO[i, i] += 1
@@ -50,15 +52,15 @@ def dmv(p: Any, valence_attach: bool = False) -> None:
     IL[i, j] += choose(j, 0, k + 1 < j, i) * RC[i, k] * LO[k + 1, j]
     RO[i, j] += IR[i, k] * RC[k, j]
     LO[i, j] += LC[i, k] * IL[k, j]
-    RC[i, j] += stop[w[i], 1, i < j, 1] * RO[i, j]
-    LC[i, j] += stop[w[j], 0, i < j, 1] * LO[i, j]
+    RC[i, j] += stop[h[i], 1, i < j, 1] * RO[i, j]
+    LC[i, j] += stop[h[j], 0, i < j, 1] * LO[i, j]
     Z[()] += root[w[r]] * LC[1, r] * RC[r, p.n]
 
 
 @cache
-def program(valence_attach: bool) -> TensorProgram:
-    """The DMV under one set of weights for all sentences."""
-    return TensorProgram(dmv(valence_attach=valence_attach))
+def program(valence_attach: bool, by_sentence: bool = False) -> TensorProgram:
+    """The DMV under one set of weights for all sentences, or with multinomials of their own."""
+    return TensorProgram(dmv(valence_attach=valence_attach, by_sentence=by_sentence))
 
 
 def scores(

@@ -1,16 +1,14 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms of lanes (see :mod:`pyrogram.charts.runtime.lanes`), and lanes from anywhere in a table; float64."""
+"""Logarithms of lanes (see :mod:`pyrogram.charts.runtime.lanes`); float64."""
 
 # mypy: disable-error-code="no-untyped-def"
 import math
 
 from llvmlite import ir
-from numba import types
 from numba.extending import intrinsic
 
-from pyrogram.charts.runtime.bounds import check_elements
-from pyrogram.charts.runtime.lanes import Lanes, _address, _llvm_function
+from pyrogram.charts.runtime.lanes import _llvm_function
 
 _TINY = 2.2250738585072014e-308
 # The bits of sqrt(1/2): taking them off first puts the mantissa between sqrt(1/2) and sqrt(2).
@@ -48,24 +46,3 @@ def log(typingctx, x):
         return fma(builder.sitofp(exponent, vector), number(math.log(2.0)), builder.fmul(builder.fadd(s, s), series))
 
     return x(x), codegen
-
-
-@intrinsic
-def gather(typingctx, table, places, i):
-    """table[places[8 i]], ..., table[places[8 i + 7]]: what cell i of an array of places points at."""
-
-    def codegen(context, builder, signature, args):
-        vector = context.get_value_type(signature.return_type)
-        data = context.make_array(table)(context, builder, args[0]).data
-        integer = context.get_value_type(places.dtype)
-        source = _address(context, builder, places, args[1], args[2], ir.VectorType(integer, vector.count))
-        indices = builder.load(source, align=places.dtype.bitwidth // 8)
-        result = ir.Constant(vector, ir.Undefined)
-        for lane in range(vector.count):
-            k = ir.Constant(ir.IntType(32), lane)
-            index = builder.sext(builder.extract_element(indices, k), ir.IntType(64))
-            check_elements(context, builder, table, args[0], index, 1)
-            result = builder.insert_element(result, builder.load(builder.gep(data, [index])), k)
-        return result
-
-    return Lanes(table.dtype)(table, places, types.intp), codegen

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv_rows, projective
+from pyrogram.charts import dmv
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
-from pyrogram.grammar import SentenceMultinomials, Weights
+from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -26,13 +27,14 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     ``2 p + direction`` of ``attach``, or ``4 p + 2 direction + valence`` if the grammar has ``valence_attach``, and
     ``4 p + 2 direction + valence`` of ``stop``; sentence l has row l of ``root``.
 
-    On the CPU one compiled pass serves all sentences, in float64 whatever the dtype of the rows; what it cannot be
-    trusted with, and everything on other devices, goes through the scores of arcs. There too memory is linear in the
-    pairs. Time is O(n^3) a sentence.
+    On the CPU one compiled pass serves all sentences, in float64 whatever the dtype of the rows. Memory is linear in
+    the pairs, time O(n^3) a sentence.
 
     :param words: shape ``(N, n)``, padded with -1 on the right.
     :raises ValueError: if a sentence is not one or more tags and then padding.
     """
+
+    grammar: DMV
 
     def __init__(self, grammar: DMV, words: Tensor) -> None:
         words = checked_words(words, grammar.num_words)
@@ -47,10 +49,9 @@ class DMVSentenceMultinomials(SentenceMultinomials):
             which = torch.arange(multinomials, device=words.device)
             return sentence.repeat_interleave(multinomials), (tag[:, None] * multinomials + which).flatten()
 
-        self._valences = 2 if grammar.valence_attach else 1
-        pairs = {"root": (own, torch.zeros_like(own)), "attach": of_head(2 * self._valences), "stop": of_head(4)}
+        valences = 2 if grammar.valence_attach else 1
+        pairs = {"root": (own, torch.zeros_like(own)), "attach": of_head(2 * valences), "stop": of_head(4)}
         super().__init__(grammar, words, pairs)
-        self._starts = torch.searchsorted(sentence, torch.arange(len(words) + 1, device=words.device))
         self._pairs = torch.full_like(words, -1).masked_scatter(real, pair)
 
     def expected_counts(
@@ -58,26 +59,42 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     ) -> tuple[Tensor, Weights]:
         self._check(log_weights, sentences, out)
         doubles = out is None or all(rows.dtype == torch.float64 for rows in out.values())
-        if not doubles or any(projective.choose_engine(r.detach(), None) != "compiled" for r in log_weights.values()):
+        if not doubles or not fits_compiled(*(rows.detach() for rows in log_weights.values())):
             return super().expected_counts(log_weights, sentences, out)
-        tables = self._tables(log_weights)
-        places = self._starts, self._pairs, self.words
-        into = None if out is None else self._tables(out)
-        log_z, found, failed = dmv_rows.expected_counts(*tables, *places, sentences, into)
-        counts = {name: c.reshape(log_weights[name].shape) for name, c in zip(self.grammar.blocks, found, strict=True)}
-        if len(failed):
-            self._count({name: rows.double() for name, rows in log_weights.items()}, failed, log_z, counts)
-        log_z = log_z.to(log_weights["root"].dtype)
+        counts = {name: torch.zeros(rows.shape, dtype=torch.float64) for name, rows in log_weights.items()}
+        if out is not None:
+            counts = out
+            for name, rows in out.items():
+                rows[slice(None) if sentences is None else _ranges(self.sentence[name], sentences)] = 0
+        chosen = slice(None) if sentences is None else sentences
+        tables = self._tables({name: rows.detach().double() for name, rows in log_weights.items()})
+        into = self._tables(counts)
+        tables["root"] = tables["root"][chosen]
+        into["root"] = torch.zeros_like(tables["root"])
+        given = self._given(tables, self.words[chosen], self._pairs[chosen])
+        found, _ = self._program.program.log_counts(given.arrays(), into={name: t.numpy() for name, t in into.items()})
+        counts["root"][chosen] = into["root"]
+        first = log_weights["root"]
+        log_z = first.new_zeros(len(self.words))
+        log_z[chosen] = torch.from_numpy(found).to(first.dtype)
         return log_z, {name: c.to(log_weights[name].dtype) for name, c in counts.items()} if out is None else out
 
-    def _tables(self, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows in the shapes that the chart takes."""
-        V = self.grammar.num_words
-        return (
-            log_weights["root"],
-            log_weights["attach"].reshape(-1, 2, self._valences, V),
-            log_weights["stop"].reshape(-1, 2, 2, 2),
-        )
+    @property
+    def _program(self) -> TensorProgram:
+        return dmv.program(self.grammar.valence_attach, by_sentence=True)
+
+    def _tables(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Rows in the shapes that the chart takes: those of heads by pair, in one table for all sentences."""
+        valences = (2,) if self.grammar.valence_attach else ()
+        return {
+            "root": rows["root"],
+            "attach": rows["attach"].reshape(1, -1, 2, *valences, self.grammar.num_tags),
+            "stop": rows["stop"].reshape(1, -1, 2, 2, 2),
+        }
+
+    def _given(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> Given:
+        sizes = {"V": self.grammar.num_tags, "P": tables["stop"].shape[1]}
+        return Given(tables, lengths_of(words), {"w": words, "h": pairs}, sizes)
 
     def _numbers(self) -> int:
         return 10 * (self.words.shape[1] + 1) ** 2
@@ -85,12 +102,8 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     def _chunk_counts(
         self, log_weights: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
     ) -> tuple[Tensor, Weights]:
-        with torch.enable_grad():
-            leaves = {name: rows.clone().requires_grad_() for name, rows in log_weights.items()}
-            words = self.words[sentences]
-            wanted = index["stop"][::4] // 4  # the pairs of these sentences
-            pairs = torch.searchsorted(wanted, self._pairs[sentences])
-            arcs, stops = dmv_rows.scores(*self._tables(leaves), pairs, words)
-            log_z = projective.log_partition(arcs, stops, lengths_of(words))
-            gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()))
-        return log_z.detach(), dict(zip(leaves, gradients, strict=True))
+        wanted = index["stop"][::4] // 4  # the pairs of these sentences
+        pairs = torch.searchsorted(wanted, self._pairs[sentences])
+        given = self._given(self._tables(log_weights), self.words[sentences], pairs)
+        log_z, counts = self._program.marginals(given, by_torch=True)
+        return log_z, {name: counts[name].reshape(log_weights[name].shape) for name in log_weights}

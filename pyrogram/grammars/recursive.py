@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.recursion.rules.lowering import lower
@@ -22,6 +23,7 @@ from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.running.on_tensors import Given
 
+from .recursive_collapsed import RecursiveUpdates, fits_sweeps
 from .recursive_evidence import item_counts, with_evidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
@@ -220,6 +222,12 @@ class RecursiveGrammar(Grammar):
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     # ------------------------------------------------------------------ derivations
+
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+        words, program = checked_words(words, self.num_words), self._sums.program.program
+        if fits_sweeps(program, self.blocks, words):
+            return RecursiveUpdates(self, words, program, self._sums.fitted.sizes)
+        return CollapsedUpdates(self, words)
 
     def derivation(
         self,

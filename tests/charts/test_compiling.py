@@ -20,9 +20,9 @@ def names(path: str) -> set[str]:
 
 
 def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
-    own = names("charts/dmv_rows.py")
-    assert {"dmv_rows.py", "eisner_lanes.py", "eisner_outside.py", "eisner_scaling.py", "lanes.py"} <= own
-    assert {"dmv_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
+    own = names("charts/cfg_tiles.py")
+    assert {"cfg_tiles.py", "lanes_tiles.py", "lanes.py"} <= own
+    assert {"cfg_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
 
 
 def test_absolute_imports_count_as_well():

@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
-
-from pyrogram.charts.runtime.arrays import Array
-
-from .bounds import check_elements
 
 LINE = 64  # bytes of a cache line, and of a cell
 
@@ -24,40 +20,6 @@ def aligned(size: int, dtype: Any = np.float64) -> Any:
     memory = np.zeros(size + LINE // np.dtype(dtype).itemsize, dtype)
     skip = -memory.ctypes.data % LINE // memory.itemsize
     return memory[skip : skip + size]
-
-
-@intrinsic
-def peek(typingctx: Any, array: Any, i: Any) -> Any:
-    """Element i >= 0 of a contiguous array, flattened.
-
-    Numba's own indexing asks every time whether i counts from the end, which takes as long as the load.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        check_elements(context, builder, array, args[0], args[1], 1)
-        data = context.make_array(array)(context, builder, args[0]).data
-        return builder.load(builder.gep(data, [args[1]]))
-
-    return array.dtype(array, types.intp), codegen
-
-
-@intrinsic
-def poke(typingctx: Any, array: Any, i: Any, value: Any) -> Any:
-    """Element i, as in :func:`peek`, becomes a number of the array's dtype."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        check_elements(context, builder, array, args[0], args[1], 1)
-        data = context.make_array(array)(context, builder, args[0]).data
-        builder.store(args[2], builder.gep(data, [args[1]]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, array.dtype), codegen
-
-
-@njit(nogil=True, forceinline=True)
-def increase(array: Array, i: int, value: float) -> None:
-    """Add to element i, as in :func:`poke`."""
-    poke(array, i, peek(array, i) + value)
 
 
 @intrinsic
@@ -75,10 +37,3 @@ def prefetch(typingctx: Any, array: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen
-
-
-@njit(nogil=True, forceinline=True)
-def prefetch_between(numbers: Array, start: int, end: int) -> None:
-    """Ask for elements start .. end - 1 of a vector, at eight bytes each."""
-    for i in range(start, end, 8):
-        prefetch(numbers, i)

@@ -90,6 +90,9 @@ class Layout:
             found += [Name(f"weight.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
         return found
 
+    def enter(self, code: Code, lane: Expression) -> None:
+        """Set variables that depend on the sentence ``b``, which is in a lane; here there are none."""
+
     # ------------------------------------------------------------------ indices
 
     def position(self, x: Position) -> Expression:

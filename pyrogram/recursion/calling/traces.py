@@ -15,7 +15,7 @@ import numpy as np
 
 from ..machine.expressions import Array, Expression, Name, value
 from ..machine.statements import Code
-from ..rules.language import Ref
+from ..rules.language import Ref, Word
 from .layout import Layout
 
 Trace = Mapping[str, Sequence[int]]
@@ -38,6 +38,20 @@ def trace_values(layout: Layout, trace: Trace, shape: tuple[int, ...]) -> dict[s
         values |= {f"trace.{w.name}": numbers[0]}
         values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(numbers[1:])}
     return values
+
+
+def write_positions(layout: Layout, code: Code, ref: Ref) -> None:
+    """Append a number to the ``positions`` of the sentence ``b``: of the positions of a weight's words, from 0."""
+    number = Name(f"positions.{ref.table}", "int")
+    with code.when(number >= 0):
+        index: Expression = number
+        for axis, x in enumerate(ref.symbols):
+            if isinstance(x, Word):
+                index = index + (layout.position(x.position) - 1) * Name(f"positions.{ref.table}.{axis}", "int")
+        at = Name("positions_length", "int")
+        with code.when(at < Name("positions_width", "int")):
+            code.put(Array("positions", "int"), Name("b", "int") * Name("positions_width", "int") + at, index)
+        code.set("positions_length", at + 1)
 
 
 def write_weight(layout: Layout, code: Code, ref: Ref) -> None:

@@ -37,7 +37,7 @@ _OWN: list[Array | Name] = [Name("batch", "int"), AGENDA, MEMORY]
 
 def draw(cells: Cells, logs: bool, lanes: int, dtype: str) -> Function:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return _Draws(cells, lanes, dtype).function(logs)
+    return _IndependentDraws(cells, lanes, dtype).function(logs)
 
 
 def best(cells: Cells, lanes: int, dtype: str) -> Function:
@@ -110,11 +110,11 @@ class _Descents(Blocks):
         raise NotImplementedError
 
     def _push(self, term: Term, numbers: dict[str, int]) -> None:
-        code, layout = self.code, self.elements.layout
+        code = self.code
         factors = [*term.factors, *self._inner(term)]
         for f in factors:
             if not f.is_item:
-                write_weight(layout, code, f)
+                self.write(f)
         for f in reversed([f for f in factors if f.is_item]):
             entry = code.set("entry", Name("depth", "int") * 3)
             at = [self.elements.tables.at(x) for x in f.positions]
@@ -122,6 +122,10 @@ class _Descents(Blocks):
             code.put(AGENDA, entry + 1, at[0] if len(at) == 2 else 0)
             code.put(AGENDA, entry + 2, at[-1] if at else 0)
             code.set("depth", Name("depth", "int") + 1)
+
+    def write(self, f: Ref) -> None:
+        """Append a weight to the derivation at hand."""
+        write_weight(self.elements.layout, self.code, f)
 
     def _inner(self, term: Term) -> list[Ref]:
         """The factors of a term's sum, over k."""
@@ -179,9 +183,34 @@ class _Descents(Blocks):
     inside: Inside
 
 
-class _Draws(_Descents):
+class Draws(_Descents):
+    """Code that chooses terms in proportion to their values."""
+
     in_logs = False
 
+    def begin(self) -> None:
+        self.code.set("offers", 0)
+        self.code.set("mass", 0.0)
+
+    def offer(self, v: Expression) -> None:
+        v = self.code.let(v)
+        self.code.put(TERMS, Name("offers", "int"), v)
+        self.code.set("offers", Name("offers", "int") + 1)
+        self.code.set("mass", Name("mass", "real") + v)
+
+    def choose(self) -> None:
+        code, rest, t = self.code, Name("rest", "real"), Name("t", "int")
+        code.set("rest", Name("mass", "real") * uniform(code))
+        code.set("chosen", -1)
+        code.set("t", 0)
+        with code.loop_while((t < Name("offers", "int")) & (rest >= 0.0)):
+            with code.when(TERMS[t] > 0.0):  # rounding may leave some rest: then it is the last that is possible
+                code.set("chosen", t)
+            code.set("rest", rest - TERMS[t])
+            code.set("t", t + 1)
+
+
+class _IndependentDraws(Draws):
     def function(self, logs: bool) -> Function:
         code, b = self.code, Name("b", "int")
         with self.blocks():
@@ -208,27 +237,6 @@ class _Draws(_Descents):
             Name("most", "real"),
         ]
         return Function("draw", [*self.parameters(), *own], code.body)
-
-    def begin(self) -> None:
-        self.code.set("offers", 0)
-        self.code.set("mass", 0.0)
-
-    def offer(self, v: Expression) -> None:
-        v = self.code.let(v)
-        self.code.put(TERMS, Name("offers", "int"), v)
-        self.code.set("offers", Name("offers", "int") + 1)
-        self.code.set("mass", Name("mass", "real") + v)
-
-    def choose(self) -> None:
-        code, rest, t = self.code, Name("rest", "real"), Name("t", "int")
-        code.set("rest", Name("mass", "real") * uniform(code))
-        code.set("chosen", -1)
-        code.set("t", 0)
-        with code.loop_while((t < Name("offers", "int")) & (rest >= 0.0)):
-            with code.when(TERMS[t] > 0.0):  # rounding may leave some rest: then it is the last that is possible
-                code.set("chosen", t)
-            code.set("rest", rest - TERMS[t])
-            code.set("t", t + 1)
 
 
 class _Best(_Descents):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
@@ -18,7 +18,7 @@ from .exponentials import Exponentials
 from .inside import Inside
 from .outside import Outside
 from .passes import Options
-from .tables import MEMORY, Tables
+from .tables import MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
 BLOCKS: list[Array | Name] = [
@@ -32,11 +32,11 @@ BLOCKS: list[Array | Name] = [
 """Parameters of functions that go through blocks of sentences."""
 
 
-def size(cells: Cells) -> Function:
+def size(cells: Cells, layout: Layout | None = None) -> Function:
     """``size``: the number of cells that the functions of lanes need."""
     code = Code()
     code.give(Tables(cells).place(code))
-    return Function("size", Layout(cells).parameters(), code.body, "int")
+    return Function("size", (layout or Layout(cells)).parameters(), code.body, "int")
 
 
 def log_counts(cells: Cells, logs: bool, lanes: int, dtype: str, options: Options | None = None) -> Function:
@@ -51,10 +51,11 @@ class Blocks:
     """Code for blocks of sentences.
 
     :param dtype: of lanes, ``float64`` or ``float32``.
+    :param layout: where weights lie.
     """
 
-    def __init__(self, cells: Cells, lanes: int, dtype: str) -> None:
-        self.elements = Elements(cells, lanes)
+    def __init__(self, cells: Cells, lanes: int, dtype: str, layout: Layout | None = None) -> None:
+        self.elements = Elements(cells, lanes, layout or Layout(cells))
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     @contextmanager
@@ -89,11 +90,21 @@ class Blocks:
         with elements.each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
+        self._feed_lanes()
+
+    def _feed_lanes(self) -> None:
+        """The weights of sentences, each into its lane."""
+        elements = self.elements
         for family in elements.tables.families.values():
             with elements.rows(family, inward=True), elements.each_lane() as x:
-                for w, region in elements.all_regions(family):
-                    with elements.loops(region, None):
-                        code.put(NUMBERS, elements.place(w, region) * self.lanes + x, elements.given(region.ref))
+                self.feed_lane(x, family)
+
+    def feed_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
+        """The weights of some tables of lanes into a lane."""
+        elements = self.elements
+        for w, region in elements.all_regions(tables):
+            with elements.loops(region, None):
+                self.code.put(NUMBERS, elements.place(w, region) * self.lanes + x, elements.given(region.ref))
 
     def feed_reals(self, logs: bool) -> None:
         """Weights of a block, at most one where ``once`` says how."""

@@ -8,7 +8,7 @@ Where all sentences of a block have one length, rows are turned whole: eight nei
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,14 +29,16 @@ class Elements:
     """Code that goes through the weights of a block of sentences.
 
     :param lanes: W.
+    :param layout: where weights lie.
     """
 
     cells: Cells
     lanes: int
+    layout: Layout
     code: Code = field(default_factory=Code)
 
     def __post_init__(self) -> None:
-        self.tables, self.layout = Tables(self.cells), Layout(self.cells)
+        self.tables = Tables(self.cells)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights}
 
     @contextmanager
@@ -45,6 +47,7 @@ class Elements:
         with code.loop("lane", 0, Name("here", "int")) as x:
             b = code.set("b", Array("order", "int")[Name("begin.of", "int") + x])
             code.set("at.n", Array("lengths", "int")[b])
+            self.layout.enter(code, x)
             yield x
 
     def given(self, ref: Ref, output: bool = False) -> Element:
@@ -58,7 +61,7 @@ class Elements:
             index = index * Name("pitch", "int") + within(Name(f"at.axis{x}", "int"), 0, Name("pitch", "int"))
         return Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.turns[w][0]
 
-    def all_regions(self, family: Sequence[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:
+    def all_regions(self, family: Iterable[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:
         """The regions of tables."""
         for w in family:
             for region in self.regions[w]:

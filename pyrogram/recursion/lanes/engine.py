@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..calling.sentences import PARTS, Sentences, strided
 from ..calling.traces import Trace, trace_values
 from ..machine.objects import Call, Compiled
 from ..machine.threads import run_workers
+from ..rules.cells import Cells
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import descents, driver
@@ -76,6 +78,7 @@ class LanesEngine:
         scale: Numbers | None = None,
         least: float | None = None,
         excess: float = 0.0,
+        into: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers], Numbers]:
         """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them;
         and which sentences failed: their log Z is not to be trusted, and their counts are missing.
@@ -84,14 +87,16 @@ class LanesEngine:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
+        :param into: what counts are added to, in the shapes of the weights, contiguous: no two sentences speak of the
+            same element.
         """
         self._checks.check_names(given)
         B, n = len(given.lengths), given.pitch - 1
         blocks = -(-len(order) // self.width)
-        shared = counts and any(len(table) == 1 for table in given.weights.values())
+        shared = counts and into is None and any(len(table) == 1 for table in given.weights.values())
         parts = min(PARTS, blocks) if shared else blocks
-        outputs = {}
-        for w in self.layout.weights:
+        outputs = {} if into is None else {name: table[None] for name, table in into.items()}
+        for w in self.layout.weights if into is None else ():
             shape = given.weights[w.name].shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
             outputs[w.name] = np.zeros(shape, self.dtype)
@@ -172,25 +177,15 @@ class LanesEngine:
         return prepared
 
     def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
-        """Memory of this thread, kept for the next call if it is small.
-
-        The first cell begins a cache line: one that straddles two takes twice as long.
-        """
-        numbers = LINE // self.dtype.itemsize
+        """Memory of this thread, kept for the next call if it is small."""
         layout, found = getattr(self._own, "memory", (None, {}))
         if layout != (name, prepared.pitch, prepared.size):  # weights that only empty sums are multiplied by stay zero
-            memory = np.zeros((prepared.size + 1) * numbers, self.dtype)
-            skip = -memory.ctypes.data % LINE // memory.itemsize
-            found = {"memory": memory[skip:], "starts": np.zeros(self.width, np.int64)}
-            if memory.nbytes <= KEPT:
+            found = {"memory": lines_of(prepared.size, self.dtype), "starts": np.zeros(self.width, np.int64)}
+            if found["memory"].nbytes <= KEPT:
                 self._own.memory = (name, prepared.pitch, prepared.size), found
         if name == "lanes":
             return found
-        most = max(len(rule.items) for rule in self.recursion.rules)
-        kinds = {self.cells.arity[item] for item in self.cells.sizes} - {0}
-        agenda = (most * prepared.pitch ** max(len(kinds), 1) * len(self.cells.sizes) + 2) * 3
-        terms = len(self.recursion.rules) * (prepared.pitch + 1)
-        return found | {"agenda": np.zeros(agenda, np.int64), "terms": np.zeros(terms)}
+        return found | memory_of_descents(self.cells, prepared.pitch)
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
@@ -208,3 +203,19 @@ class LanesEngine:
                 self.width,
             )
         return self._functions[name]
+
+
+def memory_of_descents(cells: Cells, pitch: int) -> dict[str, Numbers]:
+    """Room for the items that a derivation has still to prove, and for the terms of one."""
+    most = max(len(rule.items) for rule in cells.recursion.rules)
+    kinds = {cells.arity[item] for item in cells.sizes} - {0}
+    agenda = (most * pitch ** max(len(kinds), 1) * len(cells.sizes) + 2) * 3
+    return {"agenda": np.zeros(agenda, np.int64), "terms": np.zeros(len(cells.recursion.rules) * (pitch + 1))}
+
+
+def lines_of(cells: int, dtype: Numbers) -> Numbers:
+    """Zeros for some cells of lanes. The first begins a cache line: a cell that straddles two takes twice as long."""
+    numbers = LINE // dtype.itemsize
+    memory = np.zeros((cells + 1) * numbers, dtype)
+    skip = -memory.ctypes.data % LINE // memory.itemsize
+    return memory[skip : skip + cells * numbers]

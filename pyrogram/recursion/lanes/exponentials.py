@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..machine.expressions import Expression, Name, fill, fma, greatest, least, power_of_two, rounded, select
+from ..machine.statements import Code
 from .elements import Elements
 from .regions import Region, within
 from .tables import MEMORY, WeightCells
@@ -44,7 +45,7 @@ class Exponentials:
                 for region in regions:
                     with self.elements.loops(region, Name("n", "int")):
                         place = code.let(self.elements.place(w, region))
-                        code.put(MEMORY, place, self._exp(code.let(MEMORY[place])))
+                        code.put(MEMORY, place, exp_of_lanes(code, code.let(MEMORY[place]), self.dtype))
 
     def _groups(self) -> Iterator[list[tuple[WeightCells, str | None]]]:
         """Tables of lanes that are shifted together, each with its axis that says to which group a weight belongs."""
@@ -75,7 +76,7 @@ class Exponentials:
                 for region in self.elements.regions[w]:
                     with self._of_owner(region, axis, owner):
                         place = code.let(self.elements.place(w, region))
-                        code.put(MEMORY, place, self._exp(code.let(MEMORY[place] - top)))
+                        code.put(MEMORY, place, exp_of_lanes(code, code.let(MEMORY[place] - top), self.dtype))
 
     def _count_shift(self, term: Name) -> None:
         """Add to what was taken off, and keep the part of the sum that rounding loses (Knuth's two-sum)."""
@@ -105,23 +106,23 @@ class Exponentials:
             stack.enter_context(self.elements.loops(within(region, [axis]), n))
             yield
 
-    def _exp(self, x: Expression) -> Expression:
-        """exp in every lane, to about a unit in the last place; zero below the normal range, NaN stays NaN.
 
-        exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term
-        is below half a unit in the last place.
-        """
-        code = self.elements.code
-        double = self.dtype == "float64"
-        high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)
-        lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
-        k = code.let(rounded(x * fill(1 / math.log(2))))
-        inside = code.let(least(greatest(k, fill(-1022.0 if double else -126.0)), fill(1023.0 if double else 127.0)))
-        r = code.let(fma(k, fill(-high), x))
-        r = code.let(fma(k, fill(-low), r))
-        degree = 13 if double else 7
-        total: Expression = fill(1 / math.factorial(degree))
-        for d in range(degree - 1, -1, -1):
-            total = fma(total, r, fill(1 / math.factorial(d)))
-        found = code.let(total * power_of_two(inside))
-        return select(x < fill(lowest), fill(0.0), select(x > fill(highest), fill(math.inf), found))
+def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
+    """exp in every lane, to about a unit in the last place; zero below the normal range, NaN stays NaN.
+
+    exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term is
+    below half a unit in the last place.
+    """
+    double = dtype == "float64"
+    high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)
+    lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
+    k = code.let(rounded(x * fill(1 / math.log(2))))
+    inside = code.let(least(greatest(k, fill(-1022.0 if double else -126.0)), fill(1023.0 if double else 127.0)))
+    r = code.let(fma(k, fill(-high), x))
+    r = code.let(fma(k, fill(-low), r))
+    degree = 13 if double else 7
+    total: Expression = fill(1 / math.factorial(degree))
+    for d in range(degree - 1, -1, -1):
+        total = fma(total, r, fill(1 / math.factorial(d)))
+    found = code.let(total * power_of_two(inside))
+    return select(x < fill(lowest), fill(0.0), select(x > fill(highest), fill(math.inf), found))

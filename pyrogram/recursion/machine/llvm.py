@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from .expressions import Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
-from .statements import For, Function, If, Put, Return, Set, Statement, Transpose, While
+from .statements import For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
 
 _BITS = {"float64": 64, "float32": 32}
 _COMPARE = {
@@ -155,6 +155,10 @@ class _Body:
                 self._if(s)
             elif isinstance(s, Transpose):
                 self._transpose(s)
+            elif isinstance(s, Prefetch):
+                self.m.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+                place = self._address(s.array, s.index)
+                self.out.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 2, i32 1)")
             elif isinstance(s, Return):
                 text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
                 self.out.append(f"  {text}")

@@ -89,7 +89,15 @@ class Transpose:
     inward: bool
 
 
-Statement = Set | Put | For | While | If | Return | Transpose
+@dataclass
+class Prefetch:
+    """Have an element of an array fetched into the nearest cache: it is needed soon."""
+
+    array: Array
+    index: Expression
+
+
+Statement = Set | Put | For | While | If | Return | Transpose | Prefetch
 
 
 @dataclass
@@ -135,6 +143,10 @@ class Code:
     def turn(self, cells: Array, first: Any, numbers: Array, starts: Array, start: Any, inward: bool) -> None:
         """See :class:`Transpose`."""
         self.body.append(Transpose(cells, value(first), numbers, starts, value(start), inward))
+
+    def prefetch(self, array: Array, index: Any) -> None:
+        """See :class:`Prefetch`."""
+        self.body.append(Prefetch(array, value(index)))
 
     def give(self, expression: Any = None) -> None:
         """Return."""
@@ -195,5 +207,7 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
         elif isinstance(s, Transpose):
             cells, numbers = f"{s.cells.name}[{s.first} ...]", f"{s.numbers.name}[{s.starts.name} + {s.start} ...]"
             yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
+        elif isinstance(s, Prefetch):
+            yield f"{indent}prefetch {s.array.name}[{s.index}]"
         else:
             yield f"{indent}return {'' if s.value is None else s.value}"

@@ -49,12 +49,19 @@ class Program:
         self._most_weights = max(len(rule.weights) for rule in recursion.rules)
 
     def log_counts(
-        self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
+        self,
+        given: Sentences,
+        *,
+        counts: bool = True,
+        scale: Numbers | None = None,
+        into: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
 
         :param given: log weights, all of them float64 or all float32.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :param into: what counts are added to instead, in the shapes of the weights, contiguous, where no two sentences
+            speak of the same element of a shared table.
         """
         dtype, n = _dtype(given), given.pitch - 1
         log_z = np.zeros(len(given.lengths))
@@ -68,21 +75,23 @@ class Program:
             if len(todo) == 0:
                 break
             engine, few = self._ready(given, of_lanes)
-            least = None if adjoints else self._least(of_lanes, given)
-            values, found, failed = engine.log_counts(few, todo, counts=counts, scale=scale, least=least, excess=excess)
+            least = None if adjoints else self.least(of_lanes, n, given.sizes, given.lists)
+            values, found, failed = engine.log_counts(
+                few, todo, counts=counts, scale=scale, least=least, excess=excess, into=into
+            )
             if len(todo) == len(log_z):
                 log_z = values
             else:
                 log_z[todo] = values[todo]
-            for name, table in found.items():  # those that failed have counted nothing
+            for name, table in found.items() if into is None else ():  # those that failed have counted nothing
                 own = table.astype(dtype, copy=False)
                 total[name] = total[name] + own if name in total else own
             todo = todo[failed[todo] != 0] if failed.any() else todo[:0]
         if len(todo):
             few, own = given.only(todo), None if scale is None else scale[todo]
             log_z[todo], found = self._scalar(dtype).log_counts(few, counts=counts, scale=own)
-            _add(total, found, todo, given)
-        elif counts and not total:
+            _add(total if into is None else dict(into), found, todo, given)
+        elif counts and not total and into is None:
             total = {name: np.zeros_like(table) for name, table in given.weights.items()}
         return log_z, total
 
@@ -92,18 +101,19 @@ class Program:
         Weights of groups (``once``) are at most one when they have been shifted.
         """
         names = given.weights if self._is_shared(given) else self._unclaimed
-        tables = (given.weights[name] for name in names if name in given.weights)
-        logs = (float(np.max(table, initial=-np.inf, where=np.isfinite(table))) for table in tables)
+        logs = [_greatest(given.weights[name]) for name in names if name in given.weights]
         return max(0.0, *logs, 0.0) * self._most_weights
 
-    def _least(self, dtype: str, given: Sentences) -> float:
-        """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations."""
-        n = given.pitch - 1
-        key = n, *sorted(given.sizes.items())
+    def least(self, dtype: str, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> float:
+        """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations.
+
+        :param n: words of the longest sentence.
+        """
+        key = n, *sorted(sizes.items())
         if key not in self._numbers:
-            ones = {w.name: _ones(w, n, given.sizes) for w in self.tables}
+            ones = {w.name: _ones(w, n, sizes) for w in self.tables}
             words = {name: np.zeros((1, n), np.int64) for name in self._words}
-            one = Sentences(np.array([n]), ones, words, given.sizes, given.lists)
+            one = Sentences(np.array([n]), ones, words, sizes, lists)
             self._numbers[key] = float(self.log_counts(one)[0][0])
         return math.log(2.0) * LEAST[dtype] + self._numbers[key]
 
@@ -133,7 +143,9 @@ class Program:
         wide = dtype if n <= _FEW_WORDS else "float64"
         order = longest_first(given.lengths)
         engine, few = self._ready(given, wide)
-        log_z, rows, failed = engine.draw(few, order, (number, width), seed, trace, self._least(wide, given))
+        log_z, rows, failed = engine.draw(
+            few, order, (number, width), seed, trace, self.least(wide, n, given.sizes, given.lists)
+        )
         todo = np.flatnonzero(failed)
         if len(todo):
             log_z[todo], rows[:, todo] = self._scalar(dtype).draw(given.only(todo), number, seed + 1, trace, width)
@@ -153,6 +165,12 @@ class Program:
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 weights = {name: np.exp(table) for name, table in weights.items()}
         return self._lanes(dtype, not shared), replace(given, weights=weights)
+
+
+def _greatest(table: Numbers) -> float:
+    """The greatest number that is finite."""
+    found = float(np.max(table, initial=-np.inf))
+    return found if found <= 0 else float(np.max(table, initial=-np.inf, where=np.isfinite(table)))
 
 
 def longest_first(lengths: Numbers) -> Numbers:

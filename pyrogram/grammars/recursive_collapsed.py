@@ -1,0 +1,184 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Collapsed inference for grammars that are recursions: compiled sweeps on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
+from pyrogram.grammar import Block, Grammar
+from pyrogram.recursion.calling.sentence_events import CELL
+from pyrogram.recursion.lanes.sweep_engine import SweepEngine
+from pyrogram.recursion.running.program import Program
+
+from .compiled_collapsed import CompiledUpdates
+
+_FAR = 1e300  # below zero, for counts that shall not count
+
+
+def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
+    """Whether the sweeps of a recursion are compiled: on the CPU, without symbols in items, without packed blocks."""
+    return program.in_lanes and not words.is_cuda and all(type(block) is Block for block in blocks.values())
+
+
+class RecursiveUpdates(CompiledUpdates):
+    """Sweeps of a grammar that is a recursion, eight sentences at a time in lanes; words must lie on the CPU.
+
+    Sentence counts are the ``values`` of all events that can occur in each sentence, see
+    :mod:`~pyrogram.recursion.calling.sentence_events`. A sentence for which numbers leave the range in which real space
+    can be trusted is done in plain torch, at the end of the sweep. Derivations are rows of events.
+
+    :param program: of the grammar's recursion.
+    :param sizes: numbers of symbols, by the names of sizes.
+    """
+
+    def __init__(self, grammar: Grammar, words: Tensor, program: Program, sizes: Mapping[str, int]) -> None:
+        super().__init__(grammar, words)
+        shapes = {name: tuple(block.shape) for name, block in self.blocks.items()}
+        self._program, self._sizes = program, sizes
+        self._engine = SweepEngine(program.recursion, shapes, self.words.numpy())
+        self._events = self._engine.events
+        self.num_own = len(self._events.places)
+        ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes.values()])
+        self._ends = ends[:-1].tolist()  # where the multinomials of a block end
+        self._most_weights = max(len(rule.weights) for rule in program.recursion.rules)
+
+    # ------------------------------------------------------------------ expected counts
+
+    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
+        check_weights(weights, self.blocks)
+        zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
+        own = torch.zeros(len(self._events.places), dtype=torch.float64)
+        fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
+        return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), CELL)
+
+    def _sweep(
+        self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+    ) -> tuple[Tensor, Tensor, SentenceCounts]:
+        log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
+        if not self._is_compiled(corpus):
+            self._plain(corpus, own, out, order, batch_size, log_z, entropies)
+            return log_z, entropies, {"values": out}
+        counts, alpha = self._shared(corpus)
+        arrays = own.numpy(), out.numpy(), order.numpy()
+        found = self._engine.collapsed_vb(counts, alpha, *arrays, batch_size, self._excess(corpus))
+        log_z, entropies, failed = (torch.from_numpy(x) for x in found)
+        self._write(counts, corpus)
+        if corpus.weights:
+            new = self.total({"values": out})
+            for name in corpus.weights:
+                corpus.counts[name].copy_(new[name])
+        if failed.any():
+            self._plain(corpus, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
+        return log_z, entropies, {"values": out}
+
+    def _excess(self, corpus: CorpusCounts) -> float:
+        """The log of the greatest product of weights in a rule, if that is greater than one."""
+        greatest = max((float(w.max()) for w in corpus.weights.values()), default=1.0)
+        return math.log(max(greatest, 1.0)) * self._most_weights
+
+    def total(self, sentence_counts: SentenceCounts) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        table = self._events.total(sentence_counts["values"].numpy())
+        return self._by_block(torch.from_numpy(table[: self._size]))
+
+    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
+        self._check_sentence_counts(sentence_counts)
+        check_sentences("sentences", sentences, len(self.words))
+        values = sentence_counts["values"]
+        tables = values.new_zeros(len(sentences), self._events.num_numbers)
+        for k, i in enumerate(sentences.tolist()):
+            tables[k, self._places(i)] = values[self._own(i)]
+        return self._by_block(tables[:, : self._size])
+
+    def _own(self, sentence: int) -> slice:
+        start = int(self._events.starts[sentence])
+        return slice(start, start + int(self._events.sizes[sentence]))
+
+    def _places(self, sentence: int) -> Tensor:
+        return torch.from_numpy(self._events.places[self._own(sentence)]).long()
+
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        check_sentence_counts(sentence_counts, len(self._events.places))
+
+    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
+        table = self._table({name: c[k] for name, c in counts.items()})
+        return torch.from_numpy(table)[self._places(sentence)]
+
+    def _is_compiled(self, corpus: CorpusCounts) -> bool:
+        return all(len(group) == 1 for group in corpus.groups())  # sweeps take blocks for independent
+
+    # ------------------------------------------------------------------ derivations
+
+    def _rows(self, trees: Tensor) -> Any:
+        """Derivations as rows of events, shape ``(N, L)``, int64, padded with -1; an array to write into."""
+        return trees.numpy()
+
+    def _positions(self) -> dict[str, tuple[int, ...]]:
+        """Numbers of the positions of weights that :meth:`_move` needs; see :meth:`.SweepEngine.hastings`."""
+        return {}
+
+    def _move(self, trees: Tensor, positions: Any, accepted: Any) -> None:
+        """Replace the derivations that were accepted, where they are not the rows."""
+
+    def counts(self, trees: Tensor) -> Weights:
+        self._check_trees(trees)
+        rows = self._rows(trees)
+        flat = np.bincount(rows[rows >= 0], minlength=self._size).astype(np.float64)
+        return self._by_block(torch.from_numpy(flat))
+
+    def _check_trees(self, trees: Tensor) -> None:
+        shape = (len(self.words), trees.shape[-1] if trees.dim() == 2 else 0)
+        check_trees(trees, shape)
+        if bool(((trees < -1) | (trees >= self._size)).any()):
+            raise ValueError(f"trees must be rows of events, 0 to {self._size - 1}, padded with -1, but some are not")
+
+    def _run_hastings(
+        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
+    ) -> tuple[Any, Any]:
+        counts, alpha = self._shared(corpus)
+        n = int(self._events.lengths.max(initial=1))
+        least = self._program.least("float64", n, self._sizes, {})
+        accepted, failed, positions = self._engine.hastings(
+            counts, alpha, self._rows(trees), order.numpy(), batch_size, seed, temperature, least, self._positions()
+        )
+        self._move(trees, positions, accepted)
+        self._write(counts, corpus)
+        if corpus.weights:
+            new = self.counts(trees)
+            for name in corpus.weights:
+                corpus.counts[name].copy_(new[name])
+        return accepted, failed
+
+    # ------------------------------------------------------------------ tables
+
+    def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
+        """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
+        counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
+        sums = np.split(alpha[self._size : -1], self._ends)
+        alpha[-1] = 1.0  # the padding
+        for name, events, of_counts, of_alpha in zip(
+            self.blocks, self._slices.values(), np.split(counts[self._size : -1], self._ends), sums, strict=True
+        ):
+            if name in corpus.weights:
+                counts[events], of_counts[:], of_alpha[:] = -_FAR, -_FAR, 1.0
+        return counts, alpha
+
+    def _write(self, counts: Any, corpus: CorpusCounts) -> None:
+        for name, found in self._by_block(torch.from_numpy(counts[: self._size])).items():
+            if name in corpus.concentration:
+                corpus.counts[name].copy_(found.clamp_min(0))
+
+    def _table(self, values: Mapping[str, Tensor]) -> Any:
+        """Values of all events, their sums by multinomial, and a zero."""
+        blocks = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
+        parts = [b.reshape(-1) for b in blocks] + [b.sum(-1).reshape(-1) for b in blocks]
+        return torch.cat([*parts, torch.zeros(1, dtype=torch.float64)]).numpy()

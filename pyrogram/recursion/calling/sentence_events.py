@@ -1,0 +1,222 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The events that can occur in each sentence: where sentence counts lie, and weights that differ by sentence.
+
+Some axes of a weight are words in all rules, two of ``attach[w[i], 0, w[j]]``. A sentence has u distinct words, so its
+part of the table has the shape (u, 2, u). The parts of all tables follow one another; then come the multinomials, one
+number for each, which are sums over the last axes. Events and multinomials are each padded to whole cells of lanes:
+
+    root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)  padding  |  root ()  attach (u, 2)  stop (u, 2, 2)  padding
+
+The *corpus* has one vector like it, with all V words and one number at its end that all padding belongs to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..machine.expressions import Array, Element, Expression, Name, value, within
+from ..machine.statements import Code
+from ..rules.cells import Cells
+from ..rules.language import Ref, Word
+from .layout import Layout, WeightTable
+
+Numbers = Any  # a numpy array
+
+CELL = 8  # numbers
+
+
+def word_axes(cells: Cells) -> dict[str, tuple[bool, ...]]:
+    """Which axes of each weight are words wherever a rule speaks of it."""
+    found: dict[str, tuple[bool, ...]] = {}
+    for rule in cells.recursion.rules:
+        for f in rule.weights:
+            here = tuple(isinstance(x, Word) for x in f.symbols)
+            found[f.table] = tuple(a and b for a, b in zip(found.get(f.table, here), here, strict=True))
+    return found
+
+
+@dataclass(frozen=True)
+class SentenceEvents:
+    """Where the numbers of each sentence lie.
+
+    :param words: shape ``(N, n)``, padded with -1.
+    :param local: the number of each word among the distinct ones of its sentence, shape ``(N, n)``.
+    :param distinct: u of each sentence, shape ``(N,)``.
+    :param starts: where the numbers of each sentence begin; sentences of equal length lie side by side.
+    :param sizes: how many they are, padding included.
+    :param places: to which number of the corpus each belongs, of all sentences, int32.
+    :param multinomials: of each event of the corpus, the number of its multinomial there, int32.
+    :param num_numbers: of the corpus.
+    """
+
+    words: Numbers
+    lengths: Numbers
+    local: Numbers
+    distinct: Numbers
+    starts: Numbers
+    sizes: Numbers
+    places: Numbers
+    multinomials: Numbers
+    num_numbers: int
+
+    @staticmethod
+    def of(cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> SentenceEvents:
+        """
+        :param shapes: of the weights, in the order that they have in the corpus.
+        :raises ValueError: if the corpus has more numbers than 32 bits can count.
+        """
+        by_word, tables = word_axes(cells), [w.name for w in Layout(cells).weights]
+        num_events = sum(math.prod(s) for s in shapes.values())
+        num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 1
+        if num_numbers >= 2**31:
+            raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
+        real = words >= 0
+        local, distinct, kinds = _local_words(words, real)
+        parts = {name: _parts(shapes[name], by_word[name]) for name in tables}
+        sizes = np.zeros(len(words), np.int64)
+        for u in np.unique(distinct):
+            events = sum(math.prod(part(int(u))) for part in parts.values())
+            sums = sum(math.prod(part(int(u))[:-1]) for part in parts.values())
+            sizes[distinct == u] = -(-events // CELL) * CELL + -(-sums // CELL) * CELL
+        lengths = real.sum(1)
+        order = np.argsort(lengths, kind="stable")
+        starts = np.zeros(len(words), np.int64)
+        starts[order] = np.cumsum(sizes[order]) - sizes[order]
+        places = np.full(int(sizes.sum()), num_numbers - 1, np.int32)
+        first_event, first_sum = _firsts(shapes, num_events)
+        for u in np.unique(distinct):
+            these = np.flatnonzero(distinct == u)
+            at, sums_at = starts[these], 0
+            events = sum(math.prod(part(int(u))) for part in parts.values())
+            sums_at = at + -(-events // CELL) * CELL
+            for name in tables:
+                index = first_event[name] + _index(shapes[name], by_word[name], kinds[these, : int(u)])
+                places[at[:, None] + np.arange(index.shape[1])] = index
+                at = at + index.shape[1]
+                index = first_sum[name] + _index(shapes[name][:-1], by_word[name][:-1], kinds[these, : int(u)])
+                places[sums_at[:, None] + np.arange(index.shape[1])] = index
+                sums_at = sums_at + index.shape[1]
+        multinomials = np.concatenate(
+            [first_sum[n] + np.arange(math.prod(s), dtype=np.int32) // s[-1] for n, s in shapes.items()]
+        ).astype(np.int32)
+        words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
+        return SentenceEvents(words, lengths, local, distinct, starts, sizes, places, multinomials, num_numbers)
+
+    @property
+    def num_events(self) -> int:
+        """Of the corpus."""
+        return len(self.multinomials)
+
+    def total(self, numbers: Numbers) -> Numbers:
+        """The numbers of all sentences, summed: of the corpus, the last of which is that of padding."""
+        return np.bincount(self.places, numbers, self.num_numbers)
+
+
+def _local_words(words: Numbers, real: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Numbers of words among the distinct ones of their sentences; how many these are; and the words themselves."""
+    N, n = words.shape
+    in_order = np.sort(np.where(real, words, -1), 1)
+    first = np.ones((N, n), np.bool_)
+    first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
+    first &= in_order >= 0
+    distinct = first.sum(1)
+    kinds = np.full((N, n), np.iinfo(np.int64).max)
+    sentence, _ = np.nonzero(first)
+    rank = np.cumsum(first, 1)[first] - 1
+    kinds[sentence, rank] = in_order[first]
+    local = np.zeros((N, n), np.int64)
+    for x in range(n):  # how many distinct words are less than each
+        local += words > kinds[:, x, None]
+    local[~real] = 0
+    return local, distinct, kinds
+
+
+def _parts(shape: tuple[int, ...], by_word: tuple[bool, ...]) -> Any:
+    """The shape of a sentence's part of a table, as a function of u."""
+    return lambda u: tuple(u if w else size for size, w in zip(shape, by_word, strict=True))
+
+
+def _firsts(shapes: Mapping[str, tuple[int, ...]], num_events: int) -> tuple[dict[str, int], dict[str, int]]:
+    """By table, the first of its events and of its multinomials in the corpus."""
+    events, sums, found = 0, num_events, ({}, {})  # type: ignore[var-annotated]
+    for name, shape in shapes.items():
+        found[0][name], found[1][name] = events, sums
+        events, sums = events + math.prod(shape), sums + math.prod(shape[:-1])
+    return found
+
+
+def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) -> Numbers:
+    """The numbers of the elements of some sentences' parts of a table, shape ``(S, elements)``."""
+    index = np.zeros((len(kinds), 1), np.int64)
+    for size, w in zip(shape, by_word, strict=True):
+        along = kinds if w else np.broadcast_to(np.arange(size), (len(kinds), size))
+        index = (index[:, :, None] * size + along[:, None, :]).reshape(len(kinds), -1)
+    return index
+
+
+class SentenceLayout(Layout):
+    """Names and addresses of numbers by sentence, ``numbers`` of the lane at hand and ``out`` of the sentence.
+
+    :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
+    """
+
+    def parameters(self) -> list[Array | Name]:
+        found = [p for p in super().parameters() if not p.name.startswith("weight.")]
+        found += [self._extent(w, a) for w in self.weights for a in range(w.num_axes)]
+        return [*found, Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
+
+    @cached_property
+    def _by_word(self) -> dict[str, tuple[bool, ...]]:
+        return word_axes(self.cells)
+
+    def _extent(self, w: WeightTable, axis: int) -> Name:
+        return Name(f"extent.{w.name}.{axis}", "int")
+
+    def extents(self, w: WeightTable) -> list[Expression]:
+        """The shape of the sentence's part of a table."""
+        known = [value(s) if isinstance(s, int) else self._extent(w, a) for a, s in enumerate(w.sizes)]
+        return [Name("u", "int") if by else s for by, s in zip(self._by_word[w.name], known, strict=True)]
+
+    def enter(self, code: Code, lane: Expression) -> None:
+        """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their sums."""
+        b = Name("b", "int")
+        code.set("u", Array("distinct", "int")[b])
+        first = code.set("first", lane * Name("room", "int"))
+        code.set("sentence", Array("sentence_starts", "int")[b])
+        at: Expression = value(0)
+        for w in self.weights:
+            code.set(f"part.{w.name}", at)
+            code.set(f"trace.{w.name}", at)
+            stride: Expression = value(1)
+            for axis, extent in reversed(list(enumerate(self.extents(w)))):
+                code.set(f"trace.{w.name}.{axis}", stride)
+                stride = code.let(stride * extent)
+            at = code.let(at + stride)
+        code.set("event_cells", (at + (CELL - 1)) // CELL)
+        at = code.let(Name("event_cells", "int") * CELL)
+        for w in self.weights:
+            code.set(f"sums.{w.name}", at)
+            count: Expression = value(1)
+            for extent in self.extents(w)[:-1]:
+                count = count * extent
+            code.set(f"count.{w.name}", count)
+            at = code.let(at + Name(f"count.{w.name}", "int"))
+        code.set("cells_of", (at + (CELL - 1)) // CELL)
+        code.set("first_cell", first // CELL)
+
+    def weight(self, ref: Ref, table: str | None = None) -> Element:
+        w = next(w for w in self.weights if w.name == ref.table)
+        index: Expression = value(0)
+        for x, extent in zip(ref.symbols, self.extents(w), strict=True):
+            index = index * extent + within(self.symbol(x), 0, extent)
+        index = Name(f"part.{w.name}", "int") + index
+        if table is not None:
+            return Array("out", "element")[Name("sentence", "int") + index]
+        return Array("numbers", "element")[Name("first", "int") + index]

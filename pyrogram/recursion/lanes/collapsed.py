@@ -1,0 +1,104 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep of collapsed variational Bayes (Wang and Blunsom 2013, Figure 3), for any recursion.
+
+for the sentences i of a batch, in lanes:
+weights = (f - f[i] + α) / sum (f - f[i] + α)
+inside, outside
+for each of them:
+out[i] = posteriors;  f += out[i] - f[i];  entropy[i] = log Z - sum(out[i] * log(weights))
+"""
+
+from __future__ import annotations
+
+from ..calling.sentence_events import CELL
+from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
+from ..machine.statements import Function
+from ..rules.cells import Cells
+from .arithmetic import REALS
+from .elements import NUMBERS as LANES
+from .inside import Inside
+from .logarithms import log_of_lanes
+from .outside import Outside
+from .passes import Options
+from .sweeps import COUNTS, LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
+
+SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
+OWN, OUT = Array("own", "real"), Array("out", "real")
+ENTROPIES = Array("entropies", "real")
+
+
+def collapsed_vb(cells: Cells) -> Function:
+    """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
+    return _CollapsedVB(cells).function()
+
+
+class _CollapsedVB(Sweeps):
+    def function(self) -> Function:
+        code, tables = self.code, self.elements.tables
+        tables.place(code)
+        for low, high in self.batches():
+            for _ in self.blocks_of(low, high):
+                self.weigh(SEEN, OWN)
+                self.announce([OWN, OUT, PLACES])
+                self.feed_reals(logs=False)
+                Inside(tables, code, Options(), REALS).run()
+                with self.elements.each_lane() as x:
+                    code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
+                Outside(tables, code, Options(), REALS).run()
+                code.set("spoilt", 0)
+                with self.elements.each_lane() as x:
+                    fits = self.judge(x)
+                    with code.when(fits > 0):
+                        self._drain(x)
+                        self._replace()
+                        self._score()
+                    with code.otherwise():
+                        self._keep()
+                self.clear()
+            with code.loop("x", 0, SEEN) as x:
+                code.put(COUNTS, SEEN + x, COUNTS[x])
+        own: list[Array | Name] = [SEEN, OWN, OUT, ENTROPIES]
+        return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *own], code.body)
+
+    def _drain(self, x: Expression) -> None:
+        """The posteriors of a lane to the counts of its sentence, and their sums."""
+        code, elements, first = self.code, self.elements, Name("sentence", "int")
+        with code.loop("cell", 0, Name("cells_of", "int")) as cell:
+            code.put(Array("out", "lanes"), first // CELL + cell, fill(0.0))
+        for w, regions in elements.regions.items():
+            for region in regions:
+                with elements.loops(region, None):
+                    target = elements.given(region.ref, output=True)
+                    place = elements.place(w, region, adjoint=True) * self.lanes + x
+                    code.add(target.array, target.index, LANES[place])
+        for name, row, at, length in self.multinomials():
+            total = code.set("multinomial.sum", 0.0)
+            for e in self.each(length):
+                code.set("multinomial.sum", total + OUT[first + at + e])
+            code.put(OUT, first + Name(f"sums.{name}", "int") + row, total)
+
+    def _replace(self) -> None:
+        """The sentence's counts in those of the corpus."""
+        code, first = self.code, Name("sentence", "int")
+        with code.loop("number", first, first + Name("cells_of", "int") * CELL) as i:
+            # What rounding leaves of nothing may be below it; whoever reads it sees to that.
+            code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
+
+    def _score(self) -> None:
+        """Entropy: log Z minus the expected log weight, eight events at a time."""
+        code, b = self.code, Name("b", "int")
+        score = code.set("score", fill(0.0))
+        with code.loop("cell", 0, Name("event_cells", "int")) as cell:
+            weights = log_of_lanes(code, NUMBER_CELLS[Name("first_cell", "int") + cell])
+            expected = Array("out", "lanes")[Name("sentence", "int") // CELL + cell]
+            code.set("score", fma(expected, weights, score))
+        total: Expression = value(0.0)
+        for x in range(self.lanes):
+            total = total + lane(score, x)
+        code.put(ENTROPIES, b, LOG_Z[b] - total)
+
+    def _keep(self) -> None:
+        code, first = self.code, Name("sentence", "int")
+        with code.loop("number", first, first + Name("cells_of", "int") * CELL) as i:
+            code.put(OUT, i, OWN[i])

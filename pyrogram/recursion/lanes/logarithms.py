@@ -1,0 +1,47 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Logarithms of lanes of float64, and lanes from anywhere in an array."""
+
+from __future__ import annotations
+
+import math
+
+from ..machine.expressions import (
+    Array,
+    Expression,
+    exponent_of,
+    fill,
+    fma,
+    greatest,
+    power_of_two,
+    select,
+    with_lane,
+)
+from ..machine.statements import Code
+
+_TINY = 2.2250738585072014e-308
+# log m = 2 artanh(s), s = (m - 1) / (m + 1), |s| <= 0.1716: the first dropped term is 0.0295**11 / 23 = 6e-19.
+_TERMS = 11
+
+
+def log_of_lanes(code: Code, x: Expression) -> Expression:
+    """log(x) of 0 <= x < 2**1022, to about one unit in the last place; below the normal range x counts as tiny."""
+    x = code.let(greatest(fill(_TINY), x))
+    exponent = code.let(exponent_of(x))
+    mantissa = code.let(x * power_of_two(fill(0.0) - exponent))
+    above = code.let(select(mantissa > fill(math.sqrt(2)), fill(1.0), fill(0.0)))
+    mantissa = code.let(mantissa * (fill(1.0) - fill(0.5) * above))
+    s = code.let((mantissa - fill(1.0)) / (mantissa + fill(1.0)))
+    square = code.let(s * s)
+    series: Expression = fill(1 / (2 * _TERMS - 1))
+    for k in range(_TERMS - 2, -1, -1):
+        series = fma(series, square, fill(1 / (2 * k + 1)))
+    return fma(exponent + above, fill(math.log(2.0)), (s + s) * series)
+
+
+def gather(numbers: Array, begin: Expression, places: Array, first: Expression, lanes: int) -> Expression:
+    """``numbers[begin + places[first]], ..., numbers[begin + places[first + W - 1]]``."""
+    found: Expression = fill(0.0)
+    for lane in range(lanes):
+        found = with_lane(found, lane, numbers[begin + places[first + lane]])
+    return found

@@ -1,0 +1,157 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps over a corpus that run: compiled functions, and the memory that they work in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..calling.functions import compiled
+from ..calling.sentence_events import CELL, SentenceEvents, SentenceLayout
+from ..machine.objects import Compiled
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
+from . import collapsed, driver, hastings
+from .engine import MOST, lines_of, memory_of_descents
+
+Numbers = Any  # a numpy array
+
+_DOUBLE = np.dtype(np.float64)
+
+
+class SweepEngine:
+    """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
+
+    :param recursion: the rules.
+    :param shapes: of the weights, in the order that their events have in the corpus.
+    :param words: shape ``(N, n)``, padded with -1.
+    """
+
+    def __init__(self, recursion: Recursion, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> None:
+        self.recursion, self._cells = recursion, lower(recursion, widen=True)
+        self.events = SentenceEvents.of(self._cells, shapes, words)
+        self._layout = SentenceLayout(self._cells)
+        self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
+
+    def collapsed_vb(
+        self,
+        counts: Numbers,
+        alpha: Numbers,
+        own: Numbers,
+        out: Numbers,
+        order: Numbers,
+        batch_size: int,
+        excess: float = 0.0,
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """One sweep: log Z and entropy of each sentence, and which failed: their counts stay as they are.
+
+        :param counts: of the corpus, changed. Where they are far below zero, ``alpha`` alone is the weight.
+        :param alpha: one for padding.
+        :param own: sentence counts.
+        :param out: the new ones.
+        :param order: a permutation of the sentences, int64.
+        :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
+        """
+        N = len(self.events.words)
+        copies = batch_size > CELL
+        seen = np.concatenate([counts, counts]) if copies else counts
+        values = self._values(seen, alpha, order, batch_size, excess)
+        values |= {"seen": len(counts) if copies else 0, "own": own, "out": out, "entropies": np.zeros(N)}
+        self._function("collapsed_vb")("collapsed_vb", values)
+        if copies:
+            counts[:] = seen[: len(counts)]
+        return values["log_z"], values["entropies"], values["failed"].astype(np.bool_)
+
+    def hastings(
+        self,
+        counts: Numbers,
+        alpha: Numbers,
+        rows: Numbers,
+        order: Numbers,
+        batch_size: int,
+        seed: int,
+        temperature: float,
+        least: float,
+        positions: Mapping[str, tuple[int, ...]],
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """One sweep: which proposals were accepted, which sentences failed, and the positions of those proposed.
+
+        :param counts: of the events of all derivations, changed. Where they are far below zero, ``alpha`` alone is the
+            weight.
+        :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
+        :param least: the least log Z that is trusted.
+        :param positions: numbers of the positions of weights by table: the first one, and strides by axis.
+        """
+        N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
+        values = self._values(counts, alpha, order, size, 0.0)
+        width = max(1, self.events.words.shape[1]) if positions else 0
+        values |= {
+            "rows": rows,
+            "trace": np.full((size, rows.shape[1]), -1, np.int64),
+            "trace_width": rows.shape[1],
+            "multinomials": self.events.multinomials,
+            "accepted": np.zeros(N, np.int64),
+            "log_q": np.zeros(size),
+            "log_u": np.zeros(size),
+            "power": 1 / temperature,
+            "seed": seed,
+            "least": least,
+            "positions": np.full((N, width), -1, np.int64),
+            "positions_width": width,
+        }
+        for w in self._layout.weights:
+            first, *strides = positions.get(w.name, (-1, *(0,) * w.num_axes))
+            values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
+        values |= memory_of_descents(self._cells, values["pitch"])
+        self._function("hastings")("hastings", values)
+        accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
+        return accepted, failed, values["positions"]
+
+    def _values(
+        self, counts: Numbers, alpha: Numbers, order: Numbers, batch_size: int, excess: float
+    ) -> dict[str, Any]:
+        """The parameters that both sweeps have."""
+        events = self.events
+        N, n = len(events.words), int(events.lengths.max(initial=1))
+        room = max(CELL, int(events.sizes.max(initial=0)))
+        values: dict[str, Any] = {"pitch": (n + 1) | 1}  # odd: so rows do not fall into the same cache sets
+        for name in self._layout.words:
+            values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
+        for name, shape in self._shapes.items():
+            values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
+        values |= {
+            "distinct": events.distinct,
+            "sentence_starts": events.starts,
+            "room": room,
+            "lengths": events.lengths,
+            "order": np.ascontiguousarray(order, np.int64),
+            "count": len(order),
+            "batch_size": batch_size,
+            "numbers": lines_of(room, _DOUBLE),
+            "counts": counts,
+            "alpha": alpha,
+            "places": events.places,
+            "sentence_sizes": events.sizes,
+            "log_z": np.zeros(N),
+            "failed": np.zeros(N, np.int64),
+            "most": MOST["float64"] * math.exp(-min(excess, 700.0)),
+            "least": -math.inf,
+        }
+        values["memory"] = lines_of(self._function("collapsed_vb")("size", values), _DOUBLE)
+        return values
+
+    def _function(self, name: str) -> Compiled:
+        if name not in self._functions:
+            make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
+            self._functions[name] = compiled(
+                self.recursion,
+                f"sweeps: {name}",
+                lambda: [make(cells := lower(self.recursion, widen=True)), driver.size(cells, SentenceLayout(cells))],
+                "float64",
+                CELL,
+            )
+        return self._functions[name]

@@ -1,0 +1,165 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps of collapsed inference: one batch after another, each from the counts of all other sentences.
+
+A batch's sentences see each other as they were before it. A block of its sentences is done in lanes: the weights of a
+sentence are ratios of counts without its own, made once for every event that can occur in it
+(:mod:`~pyrogram.recursion.calling.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
+or a division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..calling.sentence_events import CELL, SentenceLayout
+from ..machine.expressions import Array, Expression, Name, Number, fill, greatest, least, select, value
+from ..machine.statements import Code
+from ..rules.cells import Cells
+from .driver import Blocks
+from .logarithms import gather
+
+NUMBERS, NUMBER_CELLS = Array("numbers", "element"), Array("numbers", "lanes")
+COUNTS, ALPHA, PLACES = Array("counts", "real"), Array("alpha", "real"), Array("places", "int32")
+LOG_Z, FAILED = Array("log_z", "real"), Array("failed", "int")
+SWEEP: list[Array | Name] = [
+    Array("lengths", "int"),
+    Array("order", "int"),
+    Name("count", "int"),
+    Name("batch_size", "int"),
+    NUMBERS,
+    COUNTS,
+    ALPHA,
+    PLACES,
+    Array("sentence_sizes", "int"),
+    LOG_Z,
+    FAILED,
+    Name("most", "real"),
+    Name("least", "real"),
+    Array("memory", "lanes"),
+]
+"""Parameters of all sweeps."""
+LINE = 64  # bytes of a line of the cache
+_BYTES = {"real": 8, "int32": 4}
+
+
+class Sweeps(Blocks):
+    """Code that goes through batches of sentences, in float64."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.layout = SentenceLayout(cells)
+        super().__init__(cells, CELL, "float64", self.layout)
+
+    def batches(self) -> Iterator[tuple[Expression, Expression]]:
+        """Every batch, as the places in ``order`` from which and up to which it goes."""
+        code, count, size = self.code, Name("count", "int"), Name("batch_size", "int")
+        batch = code.set("batch", 0)
+        with code.loop_while(batch < count):
+            end = code.set("batch.end", least(batch + size, count))
+            yield batch, end
+            code.set("batch", batch + size)
+
+    def blocks_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
+        """The blocks of a batch, each as the place of its first sentence in ``order``."""
+        code, order = self.code, Array("order", "int")
+        begin = code.set("begin.of", low)
+        with code.loop_while(begin < high):
+            here = code.set("here", least(self.lanes, high - begin))
+            n = code.set("n", 0)
+            shortest = code.set("shortest", 2**62)
+            with code.loop("lane", 0, here) as x:
+                length = code.let(Array("lengths", "int")[order[begin + x]])
+                code.set("n", greatest(n, length))
+                code.set("shortest", least(shortest, length))
+            code.set("ragged", greatest(flag(code, here < self.lanes), flag(code, shortest < n)))
+            code.set("whole", 0)
+            yield begin
+            code.set("begin.of", begin + self.lanes)
+
+    def weigh(self, begin: Expression, own: Array | None) -> None:
+        """Weights of the events of the sentences of a block: their counts plus α, over the sums of these.
+
+        :param begin: where the counts begin.
+        :param own: sentence counts, which are taken out of them.
+        """
+        code, zero = self.code, fill(0.0)
+        with self.elements.each_lane():
+            start, first = Name("sentence", "int"), Name("first_cell", "int")
+            events = Name("event_cells", "int")
+
+            def pseudo(cell: Expression) -> Expression:
+                at = code.let(start + cell * CELL)
+                found = gather(COUNTS, begin, PLACES, at, CELL)
+                if own is not None:
+                    found = found - Array(own.name, "lanes")[code.let(at // CELL)]
+                return code.let(greatest(zero, found) + gather(ALPHA, value(0), PLACES, at, CELL))
+
+            with code.loop("cell", 0, events) as cell:
+                code.put(NUMBER_CELLS, first + cell, pseudo(cell))
+            with code.loop("cell", events, Name("cells_of", "int")) as cell:
+                code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
+            self._normalise()
+
+    def _feed_lanes(self) -> None:
+        with self.elements.each_lane() as x:
+            self.feed_lane(x, self.elements.regions)
+
+    def announce(self, arrays: Sequence[Array]) -> None:
+        """Have the numbers of the next block's sentences fetched during the chart of this one."""
+        code, begin = self.code, Name("begin.of", "int") + self.lanes
+        with code.loop("turn", begin, least(begin + self.lanes, Name("count", "int"))) as x:
+            b = code.let(Array("order", "int")[x])
+            start = code.let(Array("sentence_starts", "int")[b])
+            end = code.let(start + Array("sentence_sizes", "int")[b])
+            for array in arrays:
+                step = LINE // _BYTES[array.elements]
+                with code.loop("number", start, end, step) as i:
+                    code.prefetch(array, i)
+
+    def _normalise(self) -> None:
+        """Divide the numbers of a lane by their sums."""
+        code, first = self.code, Name("first", "int")
+        for name, row, at, length in self.multinomials():
+            inverse = code.let(NUMBERS[first + Name(f"sums.{name}", "int") + row])
+            for x in self.each(length):
+                place = code.let(first + at + x)
+                code.put(NUMBERS, place, NUMBERS[place] * inverse)
+
+    def multinomials(self) -> Iterator[tuple[str, Expression, Expression, Expression]]:
+        """Those of the sentence at hand: table, number among its own, where its events begin, and how many they are."""
+        for w in self.layout.weights:
+            length = self.layout.extents(w)[-1]
+            with self.code.loop("multinomial", 0, Name(f"count.{w.name}", "int")) as row:
+                at = self.code.let(Name(f"part.{w.name}", "int") + row * length)
+                yield w.name, row, at, length
+
+    def each(self, length: Expression) -> Iterator[Expression]:
+        """The events of a multinomial: a loop, or one after the other if their number is known."""
+        if isinstance(length, Number):
+            yield from map(value, range(int(length.number)))
+            return
+        with self.code.loop("event", 0, length) as x:
+            yield x
+
+    def judge(self, x: Expression, trusted: Expression | None = None) -> Expression:
+        """Whether the numbers of a lane can be trusted, once its log Z is known.
+
+        :param trusted: what else has to hold.
+        """
+        code, b = self.code, Name("b", "int")
+        fits = self.fits(x, LOG_Z[b])
+        found = code.set("fits", flag(code, fits if trusted is None else fits & trusted))
+        code.put(FAILED, b, 1 - found)
+        code.set("spoilt", greatest(Name("spoilt", "int"), 1 - found))
+        return found
+
+    def clear(self) -> None:
+        """Forget what a sentence has left that failed: weights that only empty sums are multiplied by stay zero."""
+        code = self.code
+        with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
+            code.put(Array("memory", "lanes"), x, fill(0.0))
+
+
+def flag(code: Code, test: Expression) -> Name:
+    """1 if the test holds, else 0."""
+    return code.let(select(test, 1, 0))

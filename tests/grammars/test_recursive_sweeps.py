@@ -1,0 +1,215 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled sweeps of grammars that are recursions against the same in plain torch."""
+
+import numpy as np
+import pytest
+import torch
+from own_grammars import dmv
+
+from pyrogram import DMV
+from pyrogram.charts import dmv as chart
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.recursion.calling.sentence_events import SentenceEvents
+from pyrogram.recursion.rules.lowering import lower
+
+# DMVs by their number of tags: the library's, and one of three valences, whose derivations are rows.
+GRAMMARS = {
+    "DMV": DMV,
+    "extended DMV": lambda tags: DMV(tags, valence_attach=True),
+    "three valences": lambda tags: dmv(3, tags),
+}
+all_grammars = pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
+
+
+def random_words(num_tags, count, longest):
+    words = torch.full((count, longest), -1)
+    for i in range(count):
+        n = int(torch.randint(1, longest + 1, ()))
+        words[i, :n] = torch.randint(0, num_tags, (n,))
+    return words
+
+
+def pair(grammar, words, fixed=()):
+    """Compiled and plain sweeps, own counts and fields that start alike."""
+    start = grammar.initial_weights(words, "random", seed=1)
+    alpha = {n: torch.rand(b.shape) + 0.1 for n, b in grammar.blocks.items() if n not in fixed}
+    found = []
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        assert isinstance(sweeps, RecursiveUpdates) == (not found)
+        log_z, entropies, own = sweeps.expected_counts(start)
+        field = CorpusCounts(sweeps.total(own), alpha, {n: start[n] for n in fixed})
+        found.append((sweeps, field, own, log_z, entropies))
+    return found
+
+
+def agree(a, b, atol=1e-11):
+    torch.testing.assert_close(a, b, rtol=1e-10, atol=atol)
+
+
+@all_grammars
+@pytest.mark.parametrize("fixed", [(), ("attach",), ("root", "stop")])
+@pytest.mark.parametrize("longest", [1, 7, 18])
+def test_sweeps_agree_with_plain_torch(make, fixed, longest):
+    grammar = make(3)
+    words = random_words(3, 21, longest)
+    (fast, fast_field, fast_own, *first), (plain, plain_field, plain_own, *second) = pair(grammar, words, fixed)
+    for a, b in zip(first, second, strict=True):
+        agree(a, b)
+    for batch_size in (1, 3, 8, 12):
+        order = torch.randperm(21)
+        entropies, fast_own = fast.collapsed_vb(fast_field, fast_own, order, batch_size)
+        expected, plain_own = plain.collapsed_vb(plain_field, plain_own, order, batch_size)
+        agree(entropies, expected)
+        everyone = torch.arange(21)
+        for name in grammar.blocks:
+            agree(fast_field.counts[name], plain_field.counts[name])
+            agree(fast.dense_counts(fast_own, everyone)[name], plain.dense_counts(plain_own, everyone)[name])
+            agree(fast.total(fast_own)[name], fast_field.counts[name])
+
+
+def test_a_sweep_writes_into_memory_that_is_given():
+    grammar, words = DMV(3), random_words(3, 9, 5)
+    (fast, field, own, *_), _ = pair(grammar, words)
+    before = own["values"].clone()
+    buffer = {"values": torch.full_like(before, torch.nan)}
+    _, new = fast.collapsed_vb(field, own, torch.arange(9), 8, buffer=buffer)
+    assert new["values"].data_ptr() == buffer["values"].data_ptr()
+    assert torch.equal(own["values"], before) and bool(new["values"].isfinite().all())
+
+
+def test_what_real_space_cannot_hold_is_done_in_logarithms():
+    """Products of weights far below the range of real space."""
+    grammar = DMV(2)
+    words = random_words(2, 10, 12)
+    start = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
+    start["attach"] = torch.full((2, 2, 2), 1e-60)
+    fast, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
+    results = []
+    for sweeps in (fast, plain):
+        log_z, entropies, own = sweeps.expected_counts(start)
+        assert float(log_z.min()) < -750
+        field = CorpusCounts(sweeps.total(own), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
+        for _ in range(2):
+            own_entropies, own = sweeps.collapsed_vb(field, own, torch.arange(10), 1)
+        results.append((log_z, entropies, field.counts, sweeps.total(own)))
+    agree(results[0][0], results[1][0])
+    agree(results[0][1], results[1][1], atol=1e-9)
+    # Hastings goes on in plain torch, too.
+    trees = fast.draw({n: w.log() for n, w in start.items()}, torch.Generator().manual_seed(0))
+    field = CorpusCounts(fast.counts(trees), {n: start[n] for n in ("root", "stop")}, {"attach": start["attach"]})
+    accepted = fast.hastings(field, trees, torch.arange(10), 8, generator=torch.Generator().manual_seed(0))
+    assert float(accepted.double().mean()) > 0.5
+    for name, counts in fast.counts(trees).items():
+        agree(field.counts[name], counts)
+
+
+@all_grammars
+@pytest.mark.parametrize("batch_size", [1, 5, 20])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_a_hastings_sweep_counts_its_derivations(make, batch_size, temperature):
+    """By the plain code: counts before and after, and that they move."""
+    grammar, words = make(3), random_words(3, 30, 9)
+    fast, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
+    uniform = {n: b.uniform(torch.ones(())).log() for n, b in grammar.blocks.items()}
+    trees = fast.draw(uniform)
+    before = trees.clone()
+    alpha = {n: torch.rand(b.shape, dtype=torch.float64) + 0.1 for n, b in grammar.blocks.items() if n != "stop"}
+    fixed = {"stop": grammar.blocks["stop"].uniform(torch.ones(()))}
+    corpus = CorpusCounts(fast.counts(trees), alpha, fixed)
+    generator = torch.Generator().manual_seed(0)
+    for name, counts in plain.counts(trees).items():
+        agree(corpus.counts[name], counts)
+    accepted = fast.hastings(
+        corpus, trees, torch.randperm(30), batch_size, generator=generator, temperature=temperature
+    )
+    moved = (trees != before).any(1)
+    assert 5 < moved.sum() <= accepted.sum() and not bool((moved & ~accepted).any())
+    assert bool((grammar.derivation(None, words, log_weights=uniform).log_prob(trees) > -torch.inf).all())
+    for name, counts in plain.counts(trees).items():
+        agree(corpus.counts[name], counts)
+
+
+def test_parts_of_trees():
+    grammar, words = DMV(3), random_words(3, 30, 9)
+    sweeps = grammar.collapsed_updates(words)
+    trees = sweeps.draw({n: b.uniform(torch.ones(())).log() for n, b in grammar.blocks.items()})
+    assert torch.equal(sweeps.add_parts(None, trees)[:, :, 1:].sum(1) > 0, words >= 0)
+
+
+@all_grammars
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
+    """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
+    grammar, words = make(2), torch.tensor([[0, 1, 0], [1, 0, -1]])
+    uniform = {n: b.uniform(torch.ones((), dtype=torch.float64)) for n, b in grammar.blocks.items()}
+    supports = [grammar.derivation(uniform, row[row >= 0]).enumerate_support() for row in words]
+    width = grammar.collapsed_updates(words).draw({n: w.log() for n, w in uniform.items()}).shape[1]
+    supports = [torch.nn.functional.pad(s, (0, width - s.shape[1]), value=-1) for s in supports]
+    pairs = [torch.stack([a, b]) for a in supports[0] for b in supports[1]]
+    plain = CollapsedUpdates(grammar, words)
+    log_joint = []
+    # Concentrations that differ, or else proposals would all have one probability.
+    drawn = torch.Generator().manual_seed(2)
+    alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn, dtype=torch.float64) for n, b in grammar.blocks.items()}
+    for pair in pairs:  # log of prod B(f + alpha) / B(alpha)
+        pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
+        log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
+    exact = (torch.stack(log_joint) / temperature).softmax(0)
+    copies = 4000
+    starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
+    seen = torch.zeros(len(pairs), dtype=torch.float64)
+    sweeps, generator = grammar.collapsed_updates(words), torch.Generator().manual_seed(1)
+    for start in starts.tolist():
+        trees = pairs[start].clone()
+        corpus = CorpusCounts(sweeps.counts(trees), alpha)
+        order = torch.randperm(2, generator=generator)
+        sweeps.hastings(corpus, trees, order, 2, generator=generator, temperature=temperature)
+        seen[next(x for x, pair in enumerate(pairs) if torch.equal(pair, trees))] += 1
+    expected = exact * copies
+    rare = expected < 5
+    chi = ((seen - expected) ** 2 / expected)[~rare].sum() + (seen[rare].sum() - expected[rare].sum()) ** 2 / max(
+        1e-9, expected[rare].sum()
+    )
+    cells = int((~rare).sum()) + int(rare.any()) - 1
+    assert cells > 4 and chi < cells + 5 * (2 * cells) ** 0.5
+    assert (exact - 1 / len(pairs)).abs().max() * copies > 100
+
+
+def test_two_blocks_of_the_same_weights():
+    """The plain code knows what to do: their counts are counted together."""
+    grammar = DMV(2, valence_attach=True)  # attachments and stops have the same shape
+    words = random_words(2, 6, 4)
+    shared = torch.zeros(2, 2, 2, 2)
+    alpha = torch.rand(2, 2, 2, 2) + 0.1
+    results = []
+    for sweeps in (grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)):
+        _, _, own = sweeps.expected_counts(grammar.initial_weights(words, "uniform"))
+        total = sweeps.total(own)
+        shared = total["attach"] + total["stop"]
+        field = CorpusCounts(
+            {"root": total["root"], "attach": shared, "stop": shared},
+            {"root": torch.ones(2), "attach": alpha, "stop": alpha},
+        )
+        entropies, own = sweeps.collapsed_vb(field, own, torch.arange(6), 2)
+        results.append((entropies, shared))
+        total = sweeps.total(own)
+        agree(shared, total["attach"] + total["stop"])
+    agree(results[0][0], results[1][0])
+    agree(results[0][1], results[1][1])
+
+
+def test_sentences_have_the_events_of_their_words():
+    words = np.array([[5, 2, 5], [7, -1, -1]])
+    shapes = {name: tuple(block.shape) for name, block in DMV(100).blocks.items()}
+    events = SentenceEvents.of(lower(chart.dmv(), widen=True), shapes, words)
+    assert events.distinct.tolist() == [2, 1] and events.local[0].tolist() == [1, 0, 1]
+    assert events.sizes.tolist() == [32 + 16, 16 + 8]
+    assert events.starts.tolist() == [24, 0]
+    assert events.places.max() == events.num_numbers - 1 == events.num_events + 1 + 200 + 400
+    here = events.places[24:72]
+    assert here[:4].tolist() == [2, 5, 100 + 2 * 200 + 2, 100 + 2 * 200 + 5]  # root; attach [2, 0, 2], [2, 0, 5]
+    assert here[26:32].tolist() == [events.num_numbers - 1] * 6  # two times nine and eight events
+    assert events.multinomials[here[3]] == events.num_events + 1 + 4 and here[33] == events.num_events + 1 + 4
+    assert events.total(np.ones(72))[100 + 7 * 200 + 7] == 1
