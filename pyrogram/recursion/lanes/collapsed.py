@@ -14,9 +14,8 @@ from __future__ import annotations
 from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
 from ..machine.statements import Function
-from ..rules.cells import Cells
+from ..rules.recursions import Recursion
 from .arithmetic import REALS
-from .elements import NUMBERS as LANES
 from .inside import Inside
 from .logarithms import log_of_lanes
 from .outside import Outside
@@ -28,9 +27,9 @@ OWN, OUT = Array("own", "real"), Array("out", "real")
 ENTROPIES = Array("entropies", "real")
 
 
-def collapsed_vb(cells: Cells) -> Function:
+def collapsed_vb(recursion: Recursion) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _CollapsedVB(cells).function()
+    return _CollapsedVB(recursion).function()
 
 
 class _CollapsedVB(Sweeps):
@@ -68,10 +67,7 @@ class _CollapsedVB(Sweeps):
             code.put(Array("out", "lanes"), first // CELL + cell, fill(0.0))
         for w, regions in elements.regions.items():
             for region in regions:
-                with elements.loops(region, None):
-                    target = elements.given(region.ref, output=True)
-                    place = elements.place(w, region, adjoint=True) * self.lanes + x
-                    code.add(target.array, target.index, LANES[place])
+                elements.drain(w, region, x, None, part=False)
         for name, row, at, length in self.multinomials():
             total = code.set("multinomial.sum", 0.0)
             for e in self.each(length):

@@ -21,8 +21,9 @@ from ..calling.traces import trace_parameters, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, greatest, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
-from ..rules.cells import CellClass, Cells, Head, Term, renamed
+from ..rules.cells import CellClass, Head, Term, renamed
 from ..rules.language import Ref
+from ..rules.recursions import Recursion
 from .arithmetic import LOGS, REALS
 from .driver import BLOCKS, INF, Blocks
 from .elements import NUMBERS
@@ -35,14 +36,14 @@ AGENDA, TERMS = Array("agenda", "int"), Array("terms", "real")
 _OWN: list[Array | Name] = [Name("batch", "int"), AGENDA, MEMORY]
 
 
-def draw(cells: Cells, logs: bool, lanes: int, dtype: str) -> Function:
+def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return _IndependentDraws(cells, lanes, dtype).function(logs)
+    return _IndependentDraws(recursion, lanes, dtype).function(logs)
 
 
-def best(cells: Cells, lanes: int, dtype: str) -> Function:
+def best(recursion: Recursion, lanes: int, dtype: str) -> Function:
     """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
-    return _Best(cells, lanes, dtype).function()
+    return _Best(recursion, lanes, dtype).function()
 
 
 class _Descents(Blocks):
@@ -113,8 +114,8 @@ class _Descents(Blocks):
         code = self.code
         factors = [*term.factors, *self._inner(term)]
         for f in factors:
-            if not f.is_item:
-                self.write(f)
+            for weight in () if f.is_item else self.elements.products.of(f):
+                self.write(weight)
         for f in reversed([f for f in factors if f.is_item]):
             entry = code.set("entry", Name("depth", "int") * 3)
             at = [self.elements.tables.at(x) for x in f.positions]

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from ..calling.layout import Layout
 from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
 from ..machine.statements import Code, Function
-from ..rules.cells import Cells
+from ..rules.lowering import lower
+from ..rules.products import with_products
+from ..rules.recursions import Recursion
 from .arithmetic import REALS
 from .elements import NUMBERS, STARTS, Elements
 from .exponentials import Exponentials
@@ -32,19 +34,19 @@ BLOCKS: list[Array | Name] = [
 """Parameters of functions that go through blocks of sentences."""
 
 
-def size(cells: Cells, layout: Layout | None = None) -> Function:
+def size(recursion: Recursion, layout: Layout | None = None) -> Function:
     """``size``: the number of cells that the functions of lanes need."""
     code = Code()
-    code.give(Tables(cells).place(code))
-    return Function("size", (layout or Layout(cells)).parameters(), code.body, "int")
+    code.give(Tables(lower(with_products(recursion).recursion, widen=True)).place(code))
+    return Function("size", (layout or Layout(lower(recursion))).parameters(), code.body, "int")
 
 
-def log_counts(cells: Cells, logs: bool, lanes: int, dtype: str, options: Options | None = None) -> Function:
+def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str, options: Options | None = None) -> Function:
     """``lanes``: log Z and, if they are wanted, posteriors of weights, for sentences of which the longest come first.
 
     :param logs: whether weights are logarithms.
     """
-    return _LogCounts(cells, lanes, logs, dtype, options or Options()).function()
+    return _LogCounts(recursion, lanes, logs, dtype, options or Options()).function()
 
 
 class Blocks:
@@ -54,8 +56,8 @@ class Blocks:
     :param layout: where weights lie.
     """
 
-    def __init__(self, cells: Cells, lanes: int, dtype: str, layout: Layout | None = None) -> None:
-        self.elements = Elements(cells, lanes, layout or Layout(cells))
+    def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
+        self.elements = Elements(with_products(recursion), lanes, layout or Layout(lower(recursion)))
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     @contextmanager
@@ -90,21 +92,22 @@ class Blocks:
         with elements.each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
-        self._feed_lanes()
+        self._feed_lanes(in_logs=nothing != 0.0)
 
-    def _feed_lanes(self) -> None:
+    def _feed_lanes(self, in_logs: bool) -> None:
         """The weights of sentences, each into its lane."""
         elements = self.elements
         for family in elements.tables.families.values():
             with elements.rows(family, inward=True), elements.each_lane() as x:
-                self.feed_lane(x, family)
+                self.feed_lane(x, family, in_logs)
 
-    def feed_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
+    def feed_lane(self, x: Expression, tables: Iterable[WeightCells], in_logs: bool) -> None:
         """The weights of some tables of lanes into a lane."""
         elements = self.elements
         for w, region in elements.all_regions(tables):
             with elements.loops(region, None):
-                self.code.put(NUMBERS, elements.place(w, region) * self.lanes + x, elements.given(region.ref))
+                place = elements.place(w, region) * self.lanes + x
+                self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
 
     def feed_reals(self, logs: bool) -> None:
         """Weights of a block, at most one where ``once`` says how."""
@@ -129,8 +132,8 @@ class Blocks:
 
 
 class _LogCounts(Blocks):
-    def __init__(self, cells: Cells, lanes: int, logs: bool, dtype: str, options: Options) -> None:
-        super().__init__(cells, lanes, dtype)
+    def __init__(self, recursion: Recursion, lanes: int, logs: bool, dtype: str, options: Options) -> None:
+        super().__init__(recursion, lanes, dtype)
         self.logs, self.options = logs, options
 
     def function(self) -> Function:
@@ -176,11 +179,7 @@ class _LogCounts(Blocks):
                 with code.when(equal(Array("failed", "int")[b], 0)):
                     scale = code.set("scale.of", Array("scale", "real")[b])
                     for w, region in elements.all_regions(family):
-                        with elements.loops(region, None):
-                            place = elements.place(w, region, adjoint=True) * self.lanes + x
-                            target = elements.given(region.ref, output=True)
-                            index = target.index + Name("part", "int") * Name(f"out.{w.table}.part", "int")
-                            code.add(target.array, index, NUMBERS[place] * scale)
+                        elements.drain(w, region, x, scale, part=True)
 
 
 _OWN: list[Array | Name] = [

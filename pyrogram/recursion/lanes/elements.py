@@ -13,10 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from ..calling.layout import Layout
-from ..machine.expressions import Array, Element, Expression, Name, equal, fill, greatest, least, negated, value, within
+from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value, within
 from ..machine.statements import Code
 from ..rules.cells import Cells, Loop
-from ..rules.language import Constant, Position, Ref, Word
+from ..rules.language import Constant, Position, Ref, Word, _positions
+from ..rules.lowering import lower
+from ..rules.products import Products
 from .regions import Region, by_axes, regions_of
 from .tables import MEMORY, Tables, WeightCells
 
@@ -28,16 +30,18 @@ STARTS = Array("starts", "int")
 class Elements:
     """Code that goes through the weights of a block of sentences.
 
+    :param products: the recursion, in which some weights are products of those that are given.
     :param lanes: W.
     :param layout: where weights lie.
     """
 
-    cells: Cells
+    products: Products
     lanes: int
     layout: Layout
     code: Code = field(default_factory=Code)
 
     def __post_init__(self) -> None:
+        self.cells: Cells = lower(self.products.recursion, widen=True)
         self.tables = Tables(self.cells)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights}
 
@@ -50,10 +54,42 @@ class Elements:
             self.layout.enter(code, x)
             yield x
 
-    def given(self, ref: Ref, output: bool = False) -> Element:
-        """An element of a table of weights, or of the output, where its axes are in variables."""
-        named = by_axes(ref)
-        return self.layout.weight(named, f"out.{ref.table}" if output else None)
+    def given(self, ref: Ref, in_logs: bool) -> Expression:
+        """An element of a table of weights, where its axes are in variables; or a product of several."""
+        first, *others = (self.layout.weight(f) for f in self.products.of(by_axes(ref)))
+        found: Expression = first
+        for x in others:
+            found = found + x if in_logs else found * x
+        return found
+
+    def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
+        """Add the posteriors of a region, in a lane, to the output, times a scale.
+
+        :param part: whether the output has a table for each part of the sentences.
+        """
+        code = self.code
+        parts = self.products.of(by_axes(region.ref))
+        *outer, last = region.loops or (None,)
+        inner = [f for f in parts if last is None or Position(last.name) in _positions(f)]
+        with ExitStack() as stack:
+            stack.enter_context(self.loops(replace(region, loops=tuple(x for x in outer if x is not None)), None))
+            totals = [code.set(f"drained.{x}", 0.0) for x, f in enumerate(parts) if f not in inner]
+            with ExitStack() as innermost:
+                if last is not None:
+                    innermost.enter_context(self.loops(replace(region, loops=(last,)), None))
+                found: Expression = code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
+                found = found if scale is None else code.let(found * scale)
+                for f in inner:
+                    self._add(f, found, part)
+                for total in totals:
+                    code.set(total.name, total + found)
+            for f, total in zip((f for f in parts if f not in inner), totals, strict=True):
+                self._add(f, total, part)
+
+    def _add(self, f: Ref, number: Expression, part: bool) -> None:
+        target = self.layout.weight(f, f"out.{f.table}")
+        index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
+        self.code.add(target.array, index, number)
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         index: Expression = value(0)
@@ -87,7 +123,7 @@ class Elements:
         hull = self._hull(family)
         steady = [*hull.loops[-1].low, *hull.loops[-1].high] if hull.loops else [Position("axis")]
         arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
-        words = any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols)
+        words = any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols) or w.table in self.products.factors
         if words or w.indices[:arity][-1:] != (None,) or any(x.name not in ("", "n") for x in steady):
             yield
             return
@@ -111,7 +147,7 @@ class Elements:
                     self._clear_rest(family, hull, last)
                 code.set(f"at.{last.name}", 0)
                 first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
-                element = self.given(first, output=not inward)
+                element = self.layout.weight(by_axes(first), None if inward else f"out.{first.table}")
                 place = self.place(w, hull, adjoint=not inward) - self.tables.turns[w][1]
                 with code.loop("t", low * count, (high + 1) * count, 8) as t:
                     at = code.let(least(t, (high + 1) * count - 8))

@@ -191,14 +191,14 @@ class LanesEngine:
         if name not in self._functions:
             kind = f"{name} in lanes of {'logs' if self.logs else 'reals'}"
             make = {
-                "lanes": lambda cells: driver.log_counts(cells, self.logs, self.width, self._name),
-                "draw": lambda cells: descents.draw(cells, self.logs, self.width, self._name),
-                "best": lambda cells: descents.best(cells, self.width, self._name),
+                "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
+                "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
+                "best": lambda recursion: descents.best(recursion, self.width, self._name),
             }[name]
             self._functions[name] = compiled(
                 self.recursion,
                 kind,
-                lambda: [f(lower(self.recursion, widen=True)) for f in (make, driver.size)],
+                lambda: [f(self.recursion) for f in (make, driver.size)],
                 self._name,
                 self.width,
             )

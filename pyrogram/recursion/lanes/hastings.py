@@ -22,8 +22,8 @@ from ..calling.traces import write_positions, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
-from ..rules.cells import Cells
 from ..rules.language import Ref
+from ..rules.recursions import Recursion
 from .arithmetic import REALS
 from .descents import AGENDA, TERMS, Draws
 from .exponentials import exp_of_lanes
@@ -39,9 +39,9 @@ WIDTH, POWER = Name("trace_width", "int"), Name("power", "real")
 _SMALL = 1e-200  # products are taken on as logarithms below it
 
 
-def hastings(cells: Cells) -> Function:
+def hastings(recursion: Recursion) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _Hastings(cells).function()
+    return _Hastings(recursion).function()
 
 
 class _Hastings(Sweeps, Draws):

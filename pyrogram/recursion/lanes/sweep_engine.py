@@ -32,7 +32,7 @@ class SweepEngine:
     """
 
     def __init__(self, recursion: Recursion, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> None:
-        self.recursion, self._cells = recursion, lower(recursion, widen=True)
+        self.recursion, self._cells = recursion, lower(recursion)
         self.events = SentenceEvents.of(self._cells, shapes, words)
         self._layout = SentenceLayout(self._cells)
         self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
@@ -150,7 +150,7 @@ class SweepEngine:
             self._functions[name] = compiled(
                 self.recursion,
                 f"sweeps: {name}",
-                lambda: [make(cells := lower(self.recursion, widen=True)), driver.size(cells, SentenceLayout(cells))],
+                lambda: [make(self.recursion), driver.size(self.recursion, self._layout)],
                 "float64",
                 CELL,
             )

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from ..calling.sentence_events import CELL, SentenceLayout
 from ..machine.expressions import Array, Expression, Name, Number, fill, greatest, least, select, value
 from ..machine.statements import Code
-from ..rules.cells import Cells
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
 from .driver import Blocks
 from .logarithms import gather
 
@@ -46,9 +47,9 @@ _BYTES = {"real": 8, "int32": 4}
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64."""
 
-    def __init__(self, cells: Cells) -> None:
-        self.layout = SentenceLayout(cells)
-        super().__init__(cells, CELL, "float64", self.layout)
+    def __init__(self, recursion: Recursion) -> None:
+        self.layout = SentenceLayout(lower(recursion))
+        super().__init__(recursion, CELL, "float64", self.layout)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""
@@ -100,9 +101,9 @@ class Sweeps(Blocks):
                 code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
             self._normalise()
 
-    def _feed_lanes(self) -> None:
+    def _feed_lanes(self, in_logs: bool) -> None:
         with self.elements.each_lane() as x:
-            self.feed_lane(x, self.elements.regions)
+            self.feed_lane(x, self.elements.regions, in_logs)
 
     def announce(self, arrays: Sequence[Array]) -> None:
         """Have the numbers of the next block's sentences fetched during the chart of this one."""
