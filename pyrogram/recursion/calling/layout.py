@@ -128,6 +128,10 @@ class Layout:
             index = index + x * Name(f"{name}.{axis}", "int")
         return Array(name, "element")[index]
 
+    def value(self, ref: Ref) -> Expression:
+        """A weight."""
+        return self.weight(ref)
+
     # ------------------------------------------------------------------ items
 
     def place_items(self, code: Code) -> Expression:

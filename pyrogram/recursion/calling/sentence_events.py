@@ -14,7 +14,7 @@ The *corpus* has one vector like it, with all V words and one number at its end 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 from ..machine.expressions import Array, Element, Expression, Name, value, within
 from ..machine.statements import Code
 from ..rules.cells import Cells
-from ..rules.language import Ref, Word
+from ..rules.language import Ref, Symbol, Word
 from .layout import Layout, WeightTable
 
 Numbers = Any  # a numpy array
@@ -211,12 +211,20 @@ class SentenceLayout(Layout):
         code.set("cells_of", (at + (CELL - 1)) // CELL)
         code.set("first_cell", first // CELL)
 
-    def weight(self, ref: Ref, table: str | None = None) -> Element:
-        w = next(w for w in self.weights if w.name == ref.table)
+    def value(self, ref: Ref) -> Expression:
+        """The number of an event times that of its multinomial."""
+        row = Name(f"sums.{ref.table}", "int") + self._index(ref, ref.symbols[:-1])
+        return self.weight(ref) * Array("numbers", "element")[Name("first", "int") + row]
+
+    def _index(self, ref: Ref, symbols: Sequence[Symbol]) -> Expression:
+        extents = self.extents(next(w for w in self.weights if w.name == ref.table))
         index: Expression = value(0)
-        for x, extent in zip(ref.symbols, self.extents(w), strict=True):
+        for x, extent in zip(symbols, extents, strict=False):
             index = index * extent + within(self.symbol(x), 0, extent)
-        index = Name(f"part.{w.name}", "int") + index
+        return index
+
+    def weight(self, ref: Ref, table: str | None = None) -> Element:
+        index = Name(f"part.{ref.table}", "int") + self._index(ref, ref.symbols)
         if table is not None:
             return Array("out", "element")[Name("sentence", "int") + index]
         return Array("numbers", "element")[Name("first", "int") + index]

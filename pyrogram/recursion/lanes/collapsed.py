@@ -82,10 +82,10 @@ class _CollapsedVB(Sweeps):
             code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
 
     def _score(self) -> None:
-        """Entropy: log Z minus the expected log weight, eight events at a time."""
+        """Entropy: log Z minus the expected log weight, eight events or multinomials at a time."""
         code, b = self.code, Name("b", "int")
         score = code.set("score", fill(0.0))
-        with code.loop("cell", 0, Name("event_cells", "int")) as cell:
+        with code.loop("cell", 0, Name("cells_of", "int")) as cell:
             weights = log_of_lanes(code, NUMBER_CELLS[Name("first_cell", "int") + cell])
             expected = Array("out", "lanes")[Name("sentence", "int") // CELL + cell]
             code.set("score", fma(expected, weights, score))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from ..calling.layout import Layout
 from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value, within
 from ..machine.statements import Code
-from ..rules.cells import Cells, Loop
-from ..rules.language import Constant, Position, Ref, Word, _positions
+from ..rules.cells import Cells, Loop, names_in
+from ..rules.language import Constant, Position, Ref, Word
 from ..rules.lowering import lower
 from ..rules.products import Products
 from .regions import Region, by_axes, regions_of
@@ -56,8 +56,7 @@ class Elements:
 
     def given(self, ref: Ref, in_logs: bool) -> Expression:
         """An element of a table of weights, where its axes are in variables; or a product of several."""
-        first, *others = (self.layout.weight(f) for f in self.products.of(by_axes(ref)))
-        found: Expression = first
+        found, *others = (self.layout.value(f) for f in self.products.of(by_axes(ref)))
         for x in others:
             found = found + x if in_logs else found * x
         return found
@@ -70,7 +69,7 @@ class Elements:
         code = self.code
         parts = self.products.of(by_axes(region.ref))
         *outer, last = region.loops or (None,)
-        inner = [f for f in parts if last is None or Position(last.name) in _positions(f)]
+        inner = [f for f in parts if last is None or last.name in names_in(f)]
         with ExitStack() as stack:
             stack.enter_context(self.loops(replace(region, loops=tuple(x for x in outer if x is not None)), None))
             totals = [code.set(f"drained.{x}", 0.0) for x, f in enumerate(parts) if f not in inner]

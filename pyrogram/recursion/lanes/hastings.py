@@ -30,7 +30,7 @@ from .exponentials import exp_of_lanes
 from .inside import Inside
 from .logarithms import log_of_lanes
 from .passes import Options
-from .sweeps import ALPHA, COUNTS, FAILED, LOG_Z, NUMBER_CELLS, NUMBERS, PLACES, SWEEP, Sweeps, flag
+from .sweeps import ALPHA, COUNTS, FAILED, LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, flag
 
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
 MULTINOMIALS, ACCEPTED = Array("multinomials", "int32"), Array("accepted", "int")
@@ -104,7 +104,7 @@ class _Hastings(Sweeps, Draws):
         with (
             code.when(negated(equal(POWER, 1.0))),
             self.elements.each_lane(),
-            code.loop("cell", first, first + Name("event_cells", "int")) as cell,
+            code.loop("cell", first, first + Name("cells_of", "int")) as cell,
         ):
             x = code.let(NUMBER_CELLS[cell])
             raised = exp_of_lanes(code, code.let(fill(POWER) * log_of_lanes(code, x)), "float64")
@@ -119,15 +119,14 @@ class _Hastings(Sweeps, Draws):
         self._start("q")
         with code.loop("x", 0, Name("length", "int")) as x:
             place = code.let(k * WIDTH + x)
-            number = code.let(PROPOSED[place])
-            self._multiply("q", NUMBERS[Name("first", "int") + number])
-            code.put(PROPOSED, place, PLACES[Name("sentence", "int") + number])
+            drawn = code.let(PLACES[Name("sentence", "int") + PROPOSED[place]])
+            self._multiply("q", self._share(drawn, code.let(MULTINOMIALS[drawn])))
+            code.put(PROPOSED, place, drawn)
         new = code.let(self._log("q"))
         self._start("q")
         with self._events(ROWS, b) as e:
-            m = code.let(MULTINOMIALS[e])
-            self._multiply("q", self._share(e, m))
-        return code.let(new - POWER * self._log("q"))
+            self._multiply("q", self._share(e, code.let(MULTINOMIALS[e])))
+        return code.let(POWER * (new - self._log("q")))
 
     def _decide(self, b: Expression, k: Expression) -> None:
         """Replace the derivation by the proposed one, or leave it."""

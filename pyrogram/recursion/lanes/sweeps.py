@@ -78,7 +78,7 @@ class Sweeps(Blocks):
             code.set("begin.of", begin + self.lanes)
 
     def weigh(self, begin: Expression, own: Array | None) -> None:
-        """Weights of the events of the sentences of a block: their counts plus α, over the sums of these.
+        """Numbers of sentences of a block: of events their counts plus α, of multinomials one over the sums of these.
 
         :param begin: where the counts begin.
         :param own: sentence counts, which are taken out of them.
@@ -99,7 +99,6 @@ class Sweeps(Blocks):
                 code.put(NUMBER_CELLS, first + cell, pseudo(cell))
             with code.loop("cell", events, Name("cells_of", "int")) as cell:
                 code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
-            self._normalise()
 
     def _feed_lanes(self, in_logs: bool) -> None:
         with self.elements.each_lane() as x:
@@ -116,15 +115,6 @@ class Sweeps(Blocks):
                 step = LINE // _BYTES[array.elements]
                 with code.loop("number", start, end, step) as i:
                     code.prefetch(array, i)
-
-    def _normalise(self) -> None:
-        """Divide the numbers of a lane by their sums."""
-        code, first = self.code, Name("first", "int")
-        for name, row, at, length in self.multinomials():
-            inverse = code.let(NUMBERS[first + Name(f"sums.{name}", "int") + row])
-            for x in self.each(length):
-                place = code.let(first + at + x)
-                code.put(NUMBERS, place, NUMBERS[place] * inverse)
 
     def multinomials(self) -> Iterator[tuple[str, Expression, Expression, Expression]]:
         """Those of the sentence at hand: table, number among its own, where its events begin, and how many they are."""
