@@ -106,3 +106,24 @@ LISTS = {"parent": [0, 0, 1], "left": [0, 1, 0], "right": [1, 1, 0]}
 
 def listed() -> RecursiveGrammar:
     return RecursiveGrammar(blocks(rule=(3,), word=(2, 2)), rules(first=0), 2, lists=LISTS)
+
+
+@recursion
+def one_table(p: Any) -> None:
+    """Trees whose arcs are events of one table, in which the wall is tag 1: a constant stands where words do."""
+    i, j, k, r = p.positions("i j k r")
+    RC, LC, IR, IL, Z = p.items("RC LC IR IL Z")
+    w = p.words("w")
+    arc = p.weights("arc", "V", "V")
+    RC[i, i] += 1
+    LC[i, i] += 1
+    IR[i, j] += arc[w[i], w[j]] * RC[i, k] * LC[k + 1, j]
+    IL[i, j] += arc[w[j], w[i]] * RC[i, k] * LC[k + 1, j]
+    RC[i, j] += IR[i, k] * RC[k, j]
+    LC[i, j] += LC[i, k] * IL[k, j]
+    Z[()] += arc[1, w[r]] * LC[1, r] * RC[r, p.n]
+
+
+def one_table_grammar(V: int) -> RecursiveGrammar:
+    """The grammar of :func:`one_table`."""
+    return RecursiveGrammar({"arc": Block(torch.Size([V, V]))}, one_table(), V)

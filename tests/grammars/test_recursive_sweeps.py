@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 import torch
-from own_grammars import dmv
+from own_grammars import dmv, one_table_grammar
 
 from pyrogram import DMV
 from pyrogram.charts import dmv as chart
@@ -48,11 +48,13 @@ def agree(a, b, atol=1e-11):
     torch.testing.assert_close(a, b, rtol=1e-10, atol=atol)
 
 
-@all_grammars
+@pytest.mark.parametrize("make", [*GRAMMARS.values(), one_table_grammar], ids=[*GRAMMARS, "one table"])
 @pytest.mark.parametrize("fixed", [(), ("attach",), ("root", "stop")])
 @pytest.mark.parametrize("longest", [1, 7, 18])
 def test_sweeps_agree_with_plain_torch(make, fixed, longest):
     grammar = make(3)
+    if not grammar.blocks.keys() >= set(fixed):
+        pytest.skip("it has no such block")
     words = random_words(3, 21, longest)
     (fast, fast_field, fast_own, *first), (plain, plain_field, plain_own, *second) = pair(grammar, words, fixed)
     for a, b in zip(first, second, strict=True):
@@ -116,7 +118,7 @@ def test_a_hastings_sweep_counts_its_derivations(make, batch_size, temperature):
     trees = fast.draw(uniform)
     before = trees.clone()
     alpha = {n: torch.rand(b.shape, dtype=torch.float64) + 0.1 for n, b in grammar.blocks.items() if n != "stop"}
-    fixed = {"stop": grammar.blocks["stop"].uniform(torch.ones(()))}
+    fixed = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items() if n == "stop"}
     corpus = CorpusCounts(fast.counts(trees), alpha, fixed)
     generator = torch.Generator().manual_seed(0)
     for name, counts in plain.counts(trees).items():

@@ -244,6 +244,28 @@ def numbers_in_terms(p: Any) -> None:
     Z[()] += X[1, p.n]
 
 
+@corner
+def one_weight_in_an_axiom_and_beside_an_empty_sum(p: Any) -> None:
+    """In a cell of width zero both rules speak of one element, and one of them adds nothing to it."""
+    i, j, k = p.positions("i j k")
+    B, Z = p.items("B Z")
+    a = p.weights("a")
+    B[i, j] += B[i, k] * B[k + 1, j] * a[j, i]
+    B[i, j] += a[i, j] * (i <= j)
+    Z[()] += B[1, p.n]
+
+
+@corner
+def a_constant_where_words_stand(p: Any) -> None:
+    i, j, k = p.positions("i j k")
+    B, Z = p.items("B Z")
+    w = p.words("w")
+    a = p.weights("a", "U", "U")
+    B[i, i] += a[1, w[i]]
+    B[i, j] += B[i, k] * B[k + 1, j] * a[w[j], w[i]]
+    Z[()] += B[1, p.n] * a[0, 1]
+
+
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:
     made = recursion(page)()

@@ -115,6 +115,10 @@ class Layout:
         place = within(self.position(x.position) - 1, 0, width)
         return Array(f"words.{x.words}", "int")[Name("b", "int") * width + place]
 
+    def axis_values(self, ref: Ref) -> list[Expression]:
+        """The indices of a weight, axis by axis."""
+        return [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
+
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """An element of a table of weights, or of another one with its axes."""
         name = table or f"weight.{ref.table}"

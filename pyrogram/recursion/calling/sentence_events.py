@@ -3,8 +3,10 @@
 """The events that can occur in each sentence: where sentence counts lie, and weights that differ by sentence.
 
 Some axes of a weight are words in all rules, two of ``attach[w[i], 0, w[j]]``. A sentence has u distinct words, so its
-part of the table has the shape (u, 2, u). The parts of all tables follow one another; then come the multinomials, one
-number for each, which are sums over the last axes. Events and multinomials are each padded to whole cells of lanes:
+part of the table has the shape (u, 2, u). A constant that stands in such an axis, as in ``attach[0, 1, w[j]]``, counts
+as a word that all sentences have: these come first. The parts of all tables follow one another; then come the
+multinomials, one number for each, which are sums over the last axes. Events and multinomials are each padded to whole
+cells of lanes:
 
     root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)  padding  |  root ()  attach (u, 2)  stop (u, 2, 2)  padding
 
@@ -24,7 +26,7 @@ import numpy as np
 from ..machine.expressions import Array, Element, Expression, Name, value, within
 from ..machine.statements import Code
 from ..rules.cells import Cells
-from ..rules.language import Ref, Symbol, Word
+from ..rules.language import Constant, Ref, Word
 from .layout import Layout, WeightTable
 
 Numbers = Any  # a numpy array
@@ -32,14 +34,38 @@ Numbers = Any  # a numpy array
 CELL = 8  # numbers
 
 
-def word_axes(cells: Cells) -> dict[str, tuple[bool, ...]]:
-    """Which axes of each weight are words wherever a rule speaks of it."""
-    found: dict[str, tuple[bool, ...]] = {}
-    for rule in cells.recursion.rules:
-        for f in rule.weights:
-            here = tuple(isinstance(x, Word) for x in f.symbols)
-            found[f.table] = tuple(a and b for a, b in zip(found.get(f.table, here), here, strict=True))
-    return found
+@dataclass(frozen=True)
+class WordAxes:
+    """Which axes of each weight are words, or constants beside words, wherever a rule speaks of it.
+
+    :param axes: by table.
+    :param constants: that stand in them, increasing.
+    """
+
+    axes: dict[str, tuple[bool, ...]]
+    constants: tuple[int, ...]
+
+    @staticmethod
+    def of(cells: Cells) -> WordAxes:
+        """Those of a recursion."""
+        seen: dict[str, list[list[object]]] = {}
+        for f in (f for rule in cells.recursion.rules for f in rule.weights):
+            columns = seen.setdefault(f.table, [[] for _ in f.symbols])
+            for column, x in zip(columns, f.symbols, strict=True):
+                column.append(x)
+
+        def is_word(column: list[object]) -> bool:
+            return any(isinstance(x, Word) for x in column) and all(isinstance(x, (Word, Constant)) for x in column)
+
+        found = {name: tuple(map(is_word, columns)) for name, columns in seen.items()}
+        values = {
+            x.value
+            for name, columns in seen.items()
+            for column, by_word in zip(columns, found[name], strict=True)
+            for x in column
+            if by_word and isinstance(x, Constant)
+        }
+        return WordAxes(found, tuple(sorted(values)))
 
 
 @dataclass(frozen=True)
@@ -48,6 +74,7 @@ class SentenceEvents:
 
     :param words: shape ``(N, n)``, padded with -1.
     :param local: the number of each word among the distinct ones of its sentence, shape ``(N, n)``.
+    :param kinds: the distinct words of each sentence in the order of these numbers, shape ``(N, u or more)``.
     :param distinct: u of each sentence, shape ``(N,)``.
     :param starts: where the numbers of each sentence begin; sentences of equal length lie side by side.
     :param sizes: how many they are, padding included.
@@ -59,6 +86,7 @@ class SentenceEvents:
     words: Numbers
     lengths: Numbers
     local: Numbers
+    kinds: Numbers
     distinct: Numbers
     starts: Numbers
     sizes: Numbers
@@ -67,18 +95,22 @@ class SentenceEvents:
     num_numbers: int
 
     @staticmethod
-    def of(cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> SentenceEvents:
+    def of(
+        cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers, word_axes: WordAxes | None = None
+    ) -> SentenceEvents:
         """
         :param shapes: of the weights, in the order that they have in the corpus.
+        :param word_axes: as few of them as one likes; None: all.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
-        by_word, tables = word_axes(cells), [w.name for w in Layout(cells).weights]
+        word_axes = word_axes or WordAxes.of(cells)
+        by_word, tables = word_axes.axes, [w.name for w in Layout(cells).weights]
         num_events = sum(math.prod(s) for s in shapes.values())
         num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 1
         if num_numbers >= 2**31:
             raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
         real = words >= 0
-        local, distinct, kinds = _local_words(words, real)
+        local, distinct, kinds = _local_words(words, real, word_axes.constants)
         parts = {name: _parts(shapes[name], by_word[name]) for name in tables}
         sizes = np.zeros(len(words), np.int64)
         for u in np.unique(distinct):
@@ -107,7 +139,7 @@ class SentenceEvents:
             [first_sum[n] + np.arange(math.prod(s), dtype=np.int32) // s[-1] for n, s in shapes.items()]
         ).astype(np.int32)
         words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
-        return SentenceEvents(words, lengths, local, distinct, starts, sizes, places, multinomials, num_numbers)
+        return SentenceEvents(words, lengths, local, kinds, distinct, starts, sizes, places, multinomials, num_numbers)
 
     @property
     def num_events(self) -> int:
@@ -119,23 +151,29 @@ class SentenceEvents:
         return np.bincount(self.places, numbers, self.num_numbers)
 
 
-def _local_words(words: Numbers, real: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Numbers of words among the distinct ones of their sentences; how many these are; and the words themselves."""
+def _local_words(words: Numbers, real: Numbers, constants: Sequence[int]) -> tuple[Numbers, Numbers, Numbers]:
+    """Numbers of words among the distinct ones of their sentences; how many these are; and the words themselves.
+
+    :param constants: come first in every sentence.
+    """
     N, n = words.shape
-    in_order = np.sort(np.where(real, words, -1), 1)
+    C = len(constants)
+    others = np.where(real & ~np.isin(words, constants), words, -1)
+    in_order = np.sort(others, 1)
     first = np.ones((N, n), np.bool_)
     first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
     first &= in_order >= 0
-    distinct = first.sum(1)
-    kinds = np.full((N, n), np.iinfo(np.int64).max)
+    kinds = np.full((N, C + n), np.iinfo(np.int64).max)
+    kinds[:, :C] = constants
     sentence, _ = np.nonzero(first)
-    rank = np.cumsum(first, 1)[first] - 1
-    kinds[sentence, rank] = in_order[first]
-    local = np.zeros((N, n), np.int64)
-    for x in range(n):  # how many distinct words are less than each
-        local += words > kinds[:, x, None]
+    kinds[sentence, C + np.cumsum(first, 1)[first] - 1] = in_order[first]
+    local = np.full((N, n), C)
+    for x in range(n):  # how many of the other distinct words are less than each
+        local += words > kinds[:, C + x, None]
+    for x, constant in enumerate(constants):
+        local[words == constant] = x
     local[~real] = 0
-    return local, distinct, kinds
+    return local, C + first.sum(1), kinds
 
 
 def _parts(shape: tuple[int, ...], by_word: tuple[bool, ...]) -> Any:
@@ -173,8 +211,8 @@ class SentenceLayout(Layout):
         return [*found, Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
 
     @cached_property
-    def _by_word(self) -> dict[str, tuple[bool, ...]]:
-        return word_axes(self.cells)
+    def _word_axes(self) -> WordAxes:
+        return WordAxes.of(self.cells)
 
     def _extent(self, w: WeightTable, axis: int) -> Name:
         return Name(f"extent.{w.name}.{axis}", "int")
@@ -182,7 +220,7 @@ class SentenceLayout(Layout):
     def extents(self, w: WeightTable) -> list[Expression]:
         """The shape of the sentence's part of a table."""
         known = [value(s) if isinstance(s, int) else self._extent(w, a) for a, s in enumerate(w.sizes)]
-        return [Name("u", "int") if by else s for by, s in zip(self._by_word[w.name], known, strict=True)]
+        return [Name("u", "int") if by else s for by, s in zip(self._word_axes.axes[w.name], known, strict=True)]
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their sums."""
@@ -213,18 +251,26 @@ class SentenceLayout(Layout):
 
     def value(self, ref: Ref) -> Expression:
         """The number of an event times that of its multinomial."""
-        row = Name(f"sums.{ref.table}", "int") + self._index(ref, ref.symbols[:-1])
+        row = Name(f"sums.{ref.table}", "int") + self._index(ref, slice(-1))
         return self.weight(ref) * Array("numbers", "element")[Name("first", "int") + row]
 
-    def _index(self, ref: Ref, symbols: Sequence[Symbol]) -> Expression:
+    def axis_values(self, ref: Ref) -> list[Expression]:
+        found = super().axis_values(ref)
+        for axis, by_word in enumerate(self._word_axes.axes[ref.table]):
+            x = ref.symbols[axis]
+            if by_word and isinstance(x, Constant):
+                found[axis] = value(self._word_axes.constants.index(x.value))
+        return found
+
+    def _index(self, ref: Ref, axes: slice = slice(None)) -> Expression:
         extents = self.extents(next(w for w in self.weights if w.name == ref.table))
         index: Expression = value(0)
-        for x, extent in zip(symbols, extents, strict=False):
-            index = index * extent + within(self.symbol(x), 0, extent)
+        for x, extent in list(zip(self.axis_values(ref), extents, strict=True))[axes]:
+            index = index * extent + within(x, 0, extent)
         return index
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
-        index = Name(f"part.{ref.table}", "int") + self._index(ref, ref.symbols)
+        index = Name(f"part.{ref.table}", "int") + self._index(ref)
         if table is not None:
             return Array("out", "element")[Name("sentence", "int") + index]
         return Array("numbers", "element")[Name("first", "int") + index]

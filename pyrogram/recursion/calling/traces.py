@@ -59,7 +59,7 @@ def write_weight(layout: Layout, code: Code, ref: Ref) -> None:
     number = Name(f"trace.{ref.table}", "int")
     with code.when(number >= 0):
         index: Expression = value(0)
-        for axis, x in enumerate([*map(layout.position, ref.positions), *map(layout.symbol, ref.symbols)]):
+        for axis, x in enumerate(layout.axis_values(ref)):
             index = index + x * Name(f"trace.{ref.table}.{axis}", "int")
         at = Name("length", "int")
         with code.when(at < Name("trace_width", "int")):

@@ -119,11 +119,14 @@ class Elements:
         That takes a sentence for every lane, all of one length, and rows of at least eight numbers.
         """
         code, n, w = self.code, Name("n", "int"), family[0]
+        arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
+        words = any(isinstance(x, Word) for v in family for x in self.regions[v][0].ref.symbols)
+        if words or w.table in self.products.factors or w.indices[:arity][-1:] != (None,):
+            yield
+            return
         hull = self._hull(family)
         steady = [*hull.loops[-1].low, *hull.loops[-1].high] if hull.loops else [Position("axis")]
-        arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
-        words = any(isinstance(s, Word) for s in self.regions[w][0].ref.symbols) or w.table in self.products.factors
-        if words or w.indices[:arity][-1:] != (None,) or any(x.name not in ("", "n") for x in steady):
+        if any(x.name not in ("", "n") for x in steady):
             yield
             return
         *outer, last = hull.loops

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ..machine.expressions import Expression, Name, equal, fill
 from ..machine.statements import Code
 from ..rules.bounds import Bounds
-from ..rules.cells import CellClass, Cells, I, J, renamed
-from ..rules.domains import N
-from ..rules.language import Bound, Position, Ref
+from ..rules.cells import CellClass, Cells, J, renamed
+from ..rules.language import Position, Ref
 from .arithmetic import Arithmetic
 from .blocks import Block
 from .scaling import carriers
@@ -84,11 +83,7 @@ class Pass:
 
     def block(self, s: ScheduledCell) -> Block:
         """Code for a cell of a class."""
-        limits = [Bound("", "n", -1), *(Position("", self.first) <= J).bounds, *(J <= N).bounds]
-        if s.cell.kind == "span":
-            limits += (I + s.cell.least <= J).bounds
-            if s.cell.width is not None:
-                limits += (I + s.cell.width >= J).bounds
+        limits = self.cells.limits(s.cell)
         if s.sums:
             limits += [*(s.low <= K).bounds, *(K <= s.high + 1).bounds]
 

@@ -19,7 +19,7 @@ from ..machine.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, renamed
 from ..rules.domains import constraints
-from ..rules.language import Bound, Constant, Position, Ref, Rule, Word
+from ..rules.language import Bound, Constant, Position, Ref, Word
 from .schedule import ScheduledCell, ScheduledHead, schedule
 
 MEMORY = Array("memory", "lanes")
@@ -57,6 +57,23 @@ def axes(ref: Ref) -> tuple[Position, ...]:
     """The positions that a weight is indexed by."""
     words = tuple(x.position for x in ref.symbols if isinstance(x, Word))
     return tuple(x for x in ref.positions if x.name) + words
+
+
+Instances = tuple[Ref, tuple[str, ...], list[Bound]]
+"""A weight with the names of positions, and what holds for them."""
+
+
+def _differ(one: Instances, other: Instances) -> bool:
+    """Whether no two instances speak of the same element of a weight."""
+    (f, names, given), (g, other_names, others) = one, other
+    primed = {x: Position(f"{x}'") for x in other_names}
+    given = list(given)
+    for b in others:
+        at, elsewhere = (primed.get(x, Position(x)).name for x in (b.x, b.y))
+        given.append(Bound(at, elsewhere, b.most))
+    for here, there in zip(axes(f), axes(renamed(g, primed)), strict=True):
+        given += [*(here <= there).bounds, *(there <= here).bounds]
+    return not Bounds([*names, *(x.name for x in primed.values())], given).possible
 
 
 @dataclass
@@ -99,7 +116,7 @@ class Tables:
         return count, turn
 
     def _is_unique(self, key: WeightCells) -> bool:
-        found: list[tuple[Rule, Ref, ScheduledHead | None]] = []  # with the head whose common factor it is
+        found: list[tuple[Instances, ScheduledHead | None]] = []  # with the head whose common factor it is
         for scheduled in self.scheduled:
             cell = scheduled.cell
             here = {x.name for x in cell.positions}
@@ -110,24 +127,17 @@ class Tables:
                         summed = {loop.name for loop in term.loops} if f in inner else set()
                         if cell.kind == "goal" or not here | summed <= {x.name for x in axes(f)}:
                             return False  # it is evaluated again and again
-                        found.append((term.rule, f, planned if f in planned.common else None))
-        for x, (rule, f, head_of) in enumerate(found):
-            for other, g, other_head in found[:x]:
-                if (head_of is None or head_of is not other_head) and not self._differ(rule, f, other, g):
+                        # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
+                        limits = self.cells.limits(cell)
+                        if f in inner:
+                            limits = list(constraints(term.rule, self.cells.first, self.cells.domains) or [])
+                        names = (*dict.fromkeys((*term.rule.positions, "i", "j")),)
+                        found.append(((f, names, limits), planned if f in planned.common else None))
+        for x, (instances, head_of) in enumerate(found):
+            for other, other_head in found[:x]:
+                if (head_of is None or head_of is not other_head) and not _differ(instances, other):
                     return False
         return True
-
-    def _differ(self, rule: Rule, f: Ref, other: Rule, g: Ref) -> bool:
-        """Whether no instances of two rules speak of the same element of a weight."""
-        names = {x: Position(f"{x}'") for x in (*other.positions, "i", "j")}
-        given = [*(constraints(rule, self.cells.first, self.cells.domains) or [])]
-        for b in constraints(other, self.cells.first, self.cells.domains) or []:
-            at, elsewhere = (names.get(x, Position(x)).name for x in (b.x, b.y))
-            given.append(Bound(at, elsewhere, b.most))
-        for here, there in zip(axes(f), axes(renamed(g, names)), strict=True):
-            given += [*(here <= there).bounds, *(there <= here).bounds]
-        everything = [*rule.positions, "i", "j", *(x.name for x in names.values())]
-        return not Bounds(everything, given).possible
 
     def _refs(self) -> Iterator[Ref]:
         for s in self.scheduled:

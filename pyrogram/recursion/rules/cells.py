@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .domains import Domain
+from .domains import Domain, N
 from .language import Bound, Entry, Position, Ref, Rule, Size, Variable, Word
 from .recursions import Recursion
 
@@ -146,6 +146,16 @@ class Cells:
     @property
     def goal(self) -> str:
         return self.recursion.goal
+
+    def limits(self, cell: CellClass) -> list[Bound]:
+        """What holds for the positions i and j of the cells of a class."""
+        found = [Bound("", "n", -1), *(Position("", self.first) <= J).bounds, *(J <= N).bounds]
+        low = {"span": I, "point": Position("")}.get(cell.kind)
+        if low is not None:
+            found += (low + cell.least <= J).bounds
+            if cell.width is not None:
+                found += (low + cell.width >= J).bounds
+        return found
 
     def of(self, kind: Kind) -> list[CellClass]:
         return [c for c in self.classes if c.kind == kind]
