@@ -17,6 +17,7 @@ from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, ch
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
+from pyrogram.recursion.running.batches import BatchEngine
 from pyrogram.recursion.running.program import Program
 
 from .compiled_collapsed import CompiledUpdates
@@ -24,13 +25,13 @@ from .compiled_collapsed import CompiledUpdates
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
-    """Whether the sweeps of a recursion are compiled: on the CPU, without symbols in items, without packed blocks."""
-    return program.in_lanes and not words.is_cuda and all(type(block) is Block for block in blocks.values())
+def fits_sweeps(blocks: Mapping[str, Block], words: Tensor) -> bool:
+    """Whether the sweeps of a recursion are compiled: on the CPU, without packed blocks."""
+    return not words.is_cuda and words.dim() == 2 and all(type(block) is Block for block in blocks.values())
 
 
 class RecursiveUpdates(CompiledUpdates):
-    """Sweeps of a grammar that is a recursion, eight sentences at a time in lanes; words must lie on the CPU.
+    """Sweeps of a grammar that is a recursion, in lanes if its items have no symbols; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
     :mod:`~pyrogram.recursion.calling.sentence_events`. A sentence for which numbers leave the range in which real space
@@ -38,13 +39,25 @@ class RecursiveUpdates(CompiledUpdates):
 
     :param program: of the grammar's recursion.
     :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
     """
 
-    def __init__(self, grammar: Grammar, words: Tensor, program: Program, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        words: Tensor,
+        program: Program,
+        sizes: Mapping[str, int],
+        lists: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(grammar, words)
         shapes = {name: tuple(block.shape) for name, block in self.blocks.items()}
         self._program, self._sizes = program, sizes
-        self._engine = SweepEngine(program.recursion, shapes, self.words.numpy())
+        self._engine: SweepEngine | BatchEngine
+        if program.in_lanes:
+            self._engine = SweepEngine(program.recursion, shapes, self.words.numpy())
+        else:
+            self._engine = BatchEngine(program, shapes, self.words.numpy(), sizes, lists or {})
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes.values()])
@@ -146,7 +159,7 @@ class RecursiveUpdates(CompiledUpdates):
     ) -> tuple[Any, Any]:
         counts, alpha = self._shared(corpus)
         n = int(self._events.lengths.max(initial=1))
-        least = self._program.least("float64", n, self._sizes, {})
+        least = self._program.least("float64", n, self._sizes, {}) if self._program.in_lanes else 0.0
         accepted, failed, positions = self._engine.hastings(
             counts, alpha, self._rows(trees), order.numpy(), batch_size, seed, temperature, least, self._positions()
         )

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 import torch
-from own_grammars import dmv, one_table_grammar
+from own_grammars import cnf, dmv, hmm, one_table_grammar
 
 from pyrogram import DMV
 from pyrogram.charts import dmv as chart
@@ -19,6 +19,8 @@ GRAMMARS = {
     "DMV": DMV,
     "extended DMV": lambda tags: DMV(tags, valence_attach=True),
     "three valences": lambda tags: dmv(3, tags),
+    "HMM": lambda words: hmm(2, words),  # those from here on have symbols in their items
+    "PCFG": lambda words: cnf(2, words),
 }
 all_grammars = pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
 
@@ -176,7 +178,7 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
     )
     cells = int((~rare).sum()) + int(rare.any()) - 1
     assert cells > 4 and chi < cells + 5 * (2 * cells) ** 0.5
-    assert (exact - 1 / len(pairs)).abs().max() * copies > 100
+    assert (exact - 1 / len(pairs)).abs().max() * copies > 50
 
 
 def test_two_blocks_of_the_same_weights():

@@ -11,6 +11,7 @@ out[i] = posteriors;  f += out[i] - f[i];  entropy[i] = log Z - sum(out[i] * log
 
 from __future__ import annotations
 
+from ..calling.replacements import COUNTS
 from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
 from ..machine.statements import Function
@@ -20,7 +21,7 @@ from .inside import Inside
 from .logarithms import log_of_lanes
 from .outside import Outside
 from .passes import Options
-from .sweeps import COUNTS, LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
+from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 
 SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
 OWN, OUT = Array("own", "real"), Array("out", "real")

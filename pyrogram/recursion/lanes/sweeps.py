@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..calling.replacements import ALPHA, COUNTS, FAILED
 from ..calling.sentence_events import CELL, SentenceLayout
 from ..machine.expressions import Array, Expression, Name, Number, fill, greatest, least, select, value
 from ..machine.statements import Code
@@ -21,8 +22,8 @@ from .driver import Blocks
 from .logarithms import gather
 
 NUMBERS, NUMBER_CELLS = Array("numbers", "element"), Array("numbers", "lanes")
-COUNTS, ALPHA, PLACES = Array("counts", "real"), Array("alpha", "real"), Array("places", "int32")
-LOG_Z, FAILED = Array("log_z", "real"), Array("failed", "int")
+PLACES = Array("places", "int32")
+LOG_Z = Array("log_z", "real")
 SWEEP: list[Array | Name] = [
     Array("lengths", "int"),
     Array("order", "int"),
