@@ -95,7 +95,7 @@ def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_random_recursions_in_lanes(block: int) -> None:
     found = [check_lanes(page) for page in random_recursions(range(1000 + 90 * block, 1090 + 90 * block), plain=True)]
-    assert sum(found) > 30
+    assert sum(found) > 20  # of 90 that fit lanes
 
 
 @pytest.mark.slow
