@@ -157,11 +157,15 @@ class RecursiveDerivation(ChartDistribution):
         valid = self.support.check(value)
         if not bool(valid.all()):
             first = int((~valid).flatten().nonzero()[0])
-            row = value.expand(*valid.shape, value.shape[-1]).reshape(-1, value.shape[-1])[first].tolist()
-            raise ValueError(
-                f"values must be derivations of the words, each the only one with its events, "
-                f"but value {first}, {row}, is not"
-            )
+            row = value.expand(*valid.shape, value.shape[-1]).reshape(-1, value.shape[-1])[first].long().tolist()
+            words = self.words.expand(*valid.shape, self.words.shape[-1]).reshape(-1, self.words.shape[-1])[first]
+            ways = self.grammar.traces(words[words >= 0].tolist()).ways([x for x in row if x >= 0])
+            if ways > 1:
+                raise ValueError(
+                    f"value {first}, {row}, is the row of more than one derivation of the words: give every rule that "
+                    f"tells these apart a weight, so that the recursion has an event for the choice"
+                )
+            raise ValueError(f"values must be derivations of the words, but value {first}, {row}, is none")
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(y | x, w), in nats.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_grammars import LISTS, blocks, chain, chomsky, dmv, listed, rules, valences
+from own_grammars import LISTS, blocks, chain, chomsky, dmv, listed, one_table_grammar, rules, valences
 
 from pyrogram import DMV
 from pyrogram.distributions import RecursiveDerivation, Sentence
@@ -158,3 +158,16 @@ def test_a_page_is_called_and_blocks_are_blocks() -> None:
     for wrong in ((2,), Block((2,))):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=r"block 'a' must be Block\(torch.Size\(shape\)\), not "):
             RecursiveGrammar({"a": wrong}, page(), 2)  # type: ignore[dict-item]
+
+
+def test_rows_that_are_none_and_rows_of_several_derivations() -> None:
+    grammar = one_table_grammar(2)
+    d = grammar.derivation(grammar.initial_weights(WORDS, "uniform"), torch.tensor([0, 0, 0]))
+    with pytest.raises(ValueError, match=r"^value 0, .*, is the row of more than one derivation of the words: give "):
+        d.log_prob(d.sample())
+    with pytest.raises(
+        ValueError, match=r"^values must be derivations of the words, but value 1, \[1, 1, 1\], is none$"
+    ):
+        grammar.derivation(grammar.initial_weights(WORDS, "uniform"), torch.tensor([0])).log_prob(
+            torch.tensor([[2, -1, -1], [1, 1, 1]])
+        )
