@@ -220,3 +220,31 @@ def test_a_list_of_rules_in_a_circle_is_refused() -> None:
     lists = dict(above=[0, 1], below=[1, 0])
     with pytest.raises(InvalidRecursion, match=r"X\[1, [01]\] needs itself"):
         Grounded(cyclic(), 1, sizes=dict(U=2), lists=lists)
+
+
+def test_what_is_missing_is_named() -> None:
+    @recursion
+    def page(p: Any) -> None:
+        t, x = p.positions("t"), p.symbols("x", "K")
+        w = p.words("w")
+        r = p.symbols("r", "R")
+        column = p.columns("column", "R")
+        F, Z = p.items("F", "K"), p.items("Z")
+        a, b = p.weights("a", "K"), p.weights("b", "K", "V")
+        F[1, x] += a[x]
+        F[t, column[r]] += F[t - 1, column[r]] * b[column[r], w[t]]
+        Z[()] += F[p.n, x]
+
+    made, sizes, lists = page(), {"K": 2, "R": 2}, {"column": [0, 1]}
+    with pytest.raises(InvalidRecursion, match=r"^sizes lacks 'K', over which x runs in F\[1, x\] \+= a\[x\]$"):
+        Grounded(made, 2)
+    with pytest.raises(InvalidRecursion, match=r"^lists\['column'\] needs 2 rows, for F\[t, "):
+        Grounded(made, 2, sizes=sizes)
+    with pytest.raises(InvalidRecursion, match=r"^words\['w'\] needs 2 words, for F\[t, "):
+        Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0]})
+    grounded = Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0, 2]})
+    with pytest.raises(InvalidRecursion, match=r"^weights lacks the table 'b'; it has \['a'\]$"):
+        grounded.goal(Reals(), {"a": np.ones(2)})
+    with pytest.raises(InvalidRecursion, match=r"^weights\['b'\] has no element \[0, 2\], which a rule needs$"):
+        grounded.goal(Reals(), {"a": np.ones(2), "b": np.ones((2, 2))})
+    assert grounded.goal(Reals(), {"a": np.ones(2), "b": np.ones((2, 3))}) == 2

@@ -108,6 +108,7 @@ class Grounded:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules, by name.
     :param words: the words of the sentence, 0-based in this sequence, by name.
+    :raises InvalidRecursion: if a size, a column or words are missing or too short, or if an item needs itself.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Grounded:
     ) -> None:
         self.recursion, self.n = recursion, n
         self.sizes, self.lists, self.words = dict(sizes or {}), dict(lists or {}), dict(words or {})
+        self._check()
         found = [x for rule in recursion.rules for x in self._instances(rule)]
         proved: set[Key] = set()
         while True:
@@ -144,6 +146,7 @@ class Grounded:
         """The values of all items that have a proof.
 
         :param weights: by table, a function of the indices or an array over them.
+        :raises InvalidRecursion: if a table or an element of one is missing.
         """
         return self._values(semiring, weights, self.order)
 
@@ -154,8 +157,7 @@ class Grounded:
             for x in self.instances[key]:
                 value = semiring.one
                 for name, indices in x.weights:
-                    table = weights[name]
-                    number = float(table(*indices) if callable(table) else table[indices])
+                    number = _element(weights, name, indices)
                     value = semiring.times(value, semiring.weight((name, indices), number))
                 for item in x.items:
                     value = semiring.times(value, found[item])
@@ -188,6 +190,20 @@ class Grounded:
                 weights = tuple(k for ref, k in pairs if not ref.is_item)
                 yield Instance(head, weights, tuple(k for ref, k in pairs if ref.is_item), rule)
 
+    def _check(self) -> None:
+        """
+        :raises InvalidRecursion: if something is missing or too short.
+        """
+        for rule in self.recursion.rules:
+            for v in rule.variables:
+                if isinstance(v.size, str) and v.size not in self.sizes:
+                    raise InvalidRecursion(f"sizes lacks {v.size!r}, over which {v.name} runs in {rule}")
+            for x in (x for ref in (rule.head, *rule.factors) for x in ref.symbols):
+                if isinstance(x, Entry) and len(self.lists.get(x.column, ())) < self._size(x.row):
+                    raise InvalidRecursion(f"lists[{x.column!r}] needs {self._size(x.row)} rows, for {rule}")
+                if isinstance(x, Word) and len(self.words.get(x.words, ())) < self.n:
+                    raise InvalidRecursion(f"words[{x.words!r}] needs {self.n} words, for {rule}")
+
     def _size(self, variable: Variable) -> int:
         return variable.size if isinstance(variable.size, int) else self.sizes[variable.size]
 
@@ -216,6 +232,21 @@ class Grounded:
                 assert isinstance(x, Word)
                 symbols.append(int(self.words[x.words][at[x.position.name] + x.position.offset - 1]))
         return ref.table, (*(at[x.name] + x.offset for x in ref.positions), *symbols)
+
+
+def _element(weights: Mapping[str, Any], name: str, indices: tuple[int, ...]) -> float:
+    """A weight.
+
+    :raises InvalidRecursion: if there is none.
+    """
+    if name not in weights:
+        raise InvalidRecursion(f"weights lacks the table {name!r}; it has {sorted(weights)}")
+    table = weights[name]
+    try:
+        return float(table(*indices) if callable(table) else table[indices])
+    except IndexError:
+        written = ", ".join(map(str, indices))
+        raise InvalidRecursion(f"weights[{name!r}] has no element [{written}], which a rule needs") from None
 
 
 __all__ = ["Best", "Derivations", "Entropy", "Grounded", "Instance", "Key", "Reals", "Semiring"]
