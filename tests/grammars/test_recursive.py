@@ -211,7 +211,7 @@ def test_values_that_are_no_derivations() -> None:
     others = {"other words": grammar.derivation(weights, WORDS[3]).argmax(), "a swap": value.flip(0), "none": value * 0}
     for wrong in others.values():
         assert not d.support.check(wrong)
-        with pytest.raises(ValueError, match=r"values must be derivations .* but value 0, \[.*\], is not"):
+        with pytest.raises(ValueError, match=r"values must be derivations of the words, but value 0, \[.*\], is none"):
             d.log_prob(wrong)
     with pytest.raises(ValueError, match=rf"values must be rows of events, 0\.\.{grammar.num_events - 1}"):
         d.counts(value + 1000)

@@ -10,23 +10,29 @@ from pyrogram.charts.dmv import dmv
 from pyrogram.charts.projective import first_order
 from pyrogram.recursion import recursion
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.rules.bounds import Bounds
 from pyrogram.recursion.rules.products import with_products
 from pyrogram.recursion.running.program import Program
 
 
 def test_stops_and_children_of_the_dmv_become_one() -> None:
-    for valence_attach in (False, True):
-        products = with_products(dmv(valence_attach=valence_attach))
-        assert len(products.factors) == (8 if valence_attach else 4)
-        for rule in products.recursion.rules:
-            if rule.head.table in ("IR", "IL"):
-                (product,) = rule.weights
-                stop, attach = products.of(product)
-                head, child = product.positions  # heads first, for stops have no other axis
-                assert stop.table == "stop" and stop.symbols[0].position == attach.symbols[0].position == head
-                assert attach.symbols[-1].position == child
-            else:
-                assert all(products.of(f) == (f,) for f in rule.weights)
+    products = with_products(dmv(valence_attach=True))
+    possible = 0
+    for rule in products.recursion.rules:
+        found = [f for f in rule.weights if f.table in products.factors]
+        if found and Bounds([*rule.positions, "n"], rule.bounds).possible:
+            assert rule.head.table in ("IR", "IL") and found == list(rule.weights)
+            stop, attach = products.of(found[0])
+            head, child = found[0].positions  # heads first, for stops have no other axis
+            assert stop.table == "stop" and stop.symbols[0].position == attach.symbols[0].position == head
+            assert attach.symbols[-1].position == child and attach.symbols[2] == stop.symbols[2]
+            possible += 1
+    assert possible == 4
+
+
+def test_a_weight_that_rules_share_stays_alone() -> None:
+    """Without valence the choice of a child is a factor of both valences, which is taken out of their sum."""
+    assert with_products(dmv()).factors == {}
 
 
 def test_weights_of_groups_stay_alone() -> None:

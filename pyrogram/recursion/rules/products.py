@@ -16,8 +16,10 @@ A product's posterior is that of each of its factors.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import dataclass, replace
 
+from .bounds import Bounds
 from .cells import names_in, renamed
 from .language import Constant, Position, Ref, Rule, Word, _positions
 from .recursions import Recursion, Table
@@ -42,15 +44,27 @@ class Products:
 def with_products(recursion: Recursion) -> Products:
     """The recursion in which products over two positions have taken the place of weights.
 
-    Products over one position would take more room than they save time. Weights of groups (``once``) stay alone.
+    Products over one position would take more room than they save time. Weights of groups (``once``) stay alone, and
+    those that several rules of an item share: they are taken out of its sum.
     """
     made = copy.copy(recursion)
     made.tables = dict(recursion.tables)
     factors: dict[str, tuple[Ref, ...]] = {}
-    made.rules = [_with_product(recursion, rule, factors) for rule in recursion.rules]
+    shared = _shared(recursion)
+    made.rules = [
+        rule if any((rule.head.table, f) in shared for f in rule.weights) else _with_product(recursion, rule, factors)
+        for rule in recursion.rules
+    ]
     for name in factors:
         made.tables[name] = Table(made, name, False, ())
     return Products(made, factors)
+
+
+def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
+    """Items with the weights that stand in more than one of their rules."""
+    possible = [r for r in recursion.rules if Bounds([*r.positions, "n"], r.bounds).possible]
+    found = Counter((rule.head.table, f) for rule in possible for f in set(rule.weights))
+    return {key for key, count in found.items() if count > 1}
 
 
 def _with_product(recursion: Recursion, rule: Rule, factors: dict[str, tuple[Ref, ...]]) -> Rule:
