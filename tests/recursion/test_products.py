@@ -30,9 +30,11 @@ def test_stops_and_children_of_the_dmv_become_one() -> None:
     assert possible == 4
 
 
-def test_a_weight_that_rules_share_stays_alone() -> None:
+def test_a_weight_that_rules_share_stays_alone_where_it_is_said() -> None:
     """Without valence the choice of a child is a factor of both valences, which is taken out of their sum."""
-    assert with_products(dmv()).factors == {}
+    assert with_products(dmv(), shared=False).factors == {}
+    assert len(with_products(dmv()).factors) == 4
+    assert len(with_products(dmv(valence_attach=True), shared=False).factors) == 8
 
 
 def test_weights_of_groups_stay_alone() -> None:

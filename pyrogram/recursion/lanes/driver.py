@@ -12,7 +12,7 @@ from ..calling.layout import Layout
 from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
-from ..rules.products import with_products
+from ..rules.products import Products, with_products
 from ..rules.recursions import Recursion
 from .arithmetic import REALS
 from .elements import NUMBERS, STARTS, Elements
@@ -37,8 +37,13 @@ BLOCKS: list[Array | Name] = [
 def size(recursion: Recursion, layout: Layout | None = None) -> Function:
     """``size``: the number of cells that the functions of lanes need."""
     code = Code()
-    code.give(Tables(lower(with_products(recursion).recursion, widen=True)).place(code))
+    code.give(Tables(lower(_products(recursion, layout).recursion, widen=True)).place(code))
     return Function("size", (layout or Layout(lower(recursion))).parameters(), code.body, "int")
+
+
+def _products(recursion: Recursion, layout: Layout | None) -> Products:
+    """Products of weights: of all where every sentence has its own layout, and so its own weights."""
+    return with_products(recursion, shared=layout is not None)
 
 
 def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str, options: Options | None = None) -> Function:
@@ -57,7 +62,7 @@ class Blocks:
     """
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
-        self.elements = Elements(with_products(recursion), lanes, layout or Layout(lower(recursion)))
+        self.elements = Elements(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     @contextmanager

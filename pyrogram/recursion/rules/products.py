@@ -41,18 +41,20 @@ class Products:
         return tuple(renamed(f, names) for f in self.factors.get(ref.table, ())) or (ref,)
 
 
-def with_products(recursion: Recursion) -> Products:
+def with_products(recursion: Recursion, shared: bool = True) -> Products:
     """The recursion in which products over two positions have taken the place of weights.
 
-    Products over one position would take more room than they save time. Weights of groups (``once``) stay alone, and
-    those that several rules of an item share: they are taken out of its sum.
+    Products over one position would take more room than they save time. Weights of groups (``once``) stay alone.
+
+    :param shared: whether weights that several rules of an item share are factors, too. Left alone they are taken out
+        of its sum, and fewer weights are made: worth it where sentences have the same weights.
     """
     made = copy.copy(recursion)
     made.tables = dict(recursion.tables)
     factors: dict[str, tuple[Ref, ...]] = {}
-    shared = _shared(recursion)
+    alone = set() if shared else _shared(recursion)
     made.rules = [
-        rule if any((rule.head.table, f) in shared for f in rule.weights) else _with_product(recursion, rule, factors)
+        rule if any((rule.head.table, f) in alone for f in rule.weights) else _with_product(recursion, rule, factors)
         for rule in recursion.rules
     ]
     for name in factors:
