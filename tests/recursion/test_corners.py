@@ -256,6 +256,44 @@ def one_weight_in_an_axiom_and_beside_an_empty_sum(p: Any) -> None:
 
 
 @corner
+def weights_at_the_last_word(p: Any) -> None:
+    """In sentences of several lengths side by side they are at several places."""
+    i, j, k = p.positions("i j k")
+    X, Z = p.items("X Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i]
+    X[i, j] += X[i, k] * X[k + 1, j]
+    Z[()] += X[1, p.n] * b[p.n] * b[p.n - 1] * (p.n > 1) + X[1, p.n] * a[p.n]
+
+
+@corner
+def weights_of_short_sentences(p: Any) -> None:
+    """The same weights in rules for some lengths and for all."""
+    i, j = p.positions("i j")
+    x = p.symbols("x", 3)
+    X, Z = p.items("X Z")
+    a, b = p.weights("a"), p.weights("b", 3)
+    X[i, j] += a[j] * b[x] * (i <= j)
+    Z[()] += X[1, p.n] * (p.n <= 2) * b[x] * a[1]
+    Z[()] += X[1, p.n]
+
+
+@corner
+def rows_of_two_rules_in_turn(p: Any) -> None:
+    """A row of a list reads what both rules have added to in earlier rows."""
+    i, j, k = p.positions("i j k")
+    x, u = p.symbols("x", 3), p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    X, Z = p.items("X", 3), p.items("Z")
+    a, g, h = p.weights("a", 3), p.weights("g", "U"), p.weights("h", "U")
+    X[i, i + 1, x] += a[x]
+    X[i, j, x] += X[i, k, x] * X[k, j, 0]
+    X[i, j, above[u]] += g[u] * X[i, j, below[u]]
+    X[i, i + 1, above[u]] += h[u] * X[i, i + 1, below[u]]
+    Z[()] += X[1, p.n, x]
+
+
+@corner
 def a_constant_where_words_stand(p: Any) -> None:
     i, j, k = p.positions("i j k")
     B, Z = p.items("B Z")

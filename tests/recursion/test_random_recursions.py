@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles
 
 FEW = 300  # derivations, that are listed one by one
 
@@ -89,6 +91,45 @@ def test_random_recursions_in_lanes() -> None:
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
     check_lanes(Page(page.__name__, recursion(page), SIZES, LISTS))
+
+
+def check_tiles(page: Page) -> bool:
+    """The same for pages with symbols, of weights by sentence and of weights that all sentences share."""
+    made = page.make()
+    if not fits_tiles(made):
+        return False
+    given = random_sentences(page, made, [5, 4, 3, 2, 1, 4, 5, 2, 3, 3], np.random.default_rng(0))
+    try:
+        log_z, counts, _ = summed(page, made, given)
+    except InvalidRecursion:  # the lists are not in topological order
+        return False
+    order = np.argsort(-given.lengths, kind="stable")
+    results = [TilesEngine(made).log_counts(given, order)]
+    if all(len(table) == 1 for table in given.weights.values()):
+        shared = replace(given, weights={name: np.exp(table) for name, table in given.weights.items()})
+        results.append(TilesEngine(made, logs=False).log_counts(shared, order))
+    for found, compiled, failed in results:
+        trusted = failed == 0
+        np.testing.assert_allclose(found[trusted], log_z[trusted], rtol=1e-10, atol=1e-10, err_msg=str(made))
+        for name, table in counts.items() if trusted.all() else ():
+            np.testing.assert_allclose(compiled[name], table, rtol=1e-9, atol=1e-9, err_msg=f"{name} in\n{made}")
+    return all(not failed.any() for _, _, failed in results)
+
+
+def test_random_recursions_in_tiles() -> None:
+    assert sum(check_tiles(page) for page in random_recursions(range(30))) > 3
+
+
+@pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
+def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
+    check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_random_recursions_in_tiles(block: int) -> None:
+    found = [check_tiles(page) for page in random_recursions(range(1000 + 150 * block, 1150 + 150 * block))]
+    assert sum(found) > 10  # of 150 that fit tiles, and have a derivation for every length
 
 
 @pytest.mark.slow

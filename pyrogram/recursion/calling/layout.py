@@ -18,6 +18,7 @@ Every name that a page chooses has a prefix, so that it never meets one of the c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,9 +55,11 @@ class Layout:
                 found.append(WeightTable(name, self.cells.arity[name], table.sizes))
         return found
 
+    def _refs(self) -> Iterator[Ref]:
+        return (f for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors))
+
     def _symbols(self) -> list[object]:
-        refs = (f for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors))
-        return [x for ref in refs for x in ref.symbols]
+        return [x for ref in self._refs() for x in ref.symbols]
 
     @cached_property
     def words(self) -> list[str]:
@@ -74,7 +77,15 @@ class Layout:
             row = x.row if isinstance(x, Entry) else x
             if isinstance(row, Variable) and isinstance(row.size, str):
                 found.add(row.size)
+        for ref in self._refs():  # axes that only columns are indices of
+            given = zip(ref.symbols, self.cells.recursion.tables[ref.table].sizes, strict=True)
+            found |= {s for x, s in given if isinstance(x, Entry) and isinstance(s, str)}
         return sorted(found)
+
+    def word_axes(self, name: str) -> set[int]:
+        """Which symbols of a table of weights are words in some rule."""
+        refs = [f for f in self._refs() if f.table == name]
+        return {axis for f in refs for axis, x in enumerate(f.symbols) if isinstance(x, Word)}
 
     # ------------------------------------------------------------------ parameters
 

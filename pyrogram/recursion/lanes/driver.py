@@ -51,7 +51,7 @@ def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str, options
 
     :param logs: whether weights are logarithms.
     """
-    return _LogCounts(recursion, lanes, logs, dtype, options or Options()).function()
+    return LogCounts(recursion, lanes, logs, dtype, options or Options()).function()
 
 
 class Blocks:
@@ -62,14 +62,21 @@ class Blocks:
     """
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
-        self.elements = Elements(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
+        self.elements = self._elements(recursion, lanes, layout)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
+
+    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
+        return Elements(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
+
+    def _begin(self) -> None:
+        """What is done before the first block: nothing."""
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
         """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
         code, parts, order = self.code, Name("parts", "int"), Array("order", "int")
         self.elements.tables.place(code)
+        self._begin()
         part = code.set("part", take(Array("turns", "int")))
         with code.loop_while(part < parts):
             block = code.set("block", part)
@@ -136,19 +143,28 @@ class Blocks:
         return within & (log_z < INF) & (log_z > -INF)
 
 
-class _LogCounts(Blocks):
+class LogCounts(Blocks):
+    """Code for log Z and posteriors."""
+
     def __init__(self, recursion: Recursion, lanes: int, logs: bool, dtype: str, options: Options) -> None:
         super().__init__(recursion, lanes, dtype)
         self.logs, self.options = logs, options
 
+    def _inside(self) -> None:
+        Inside(self.elements.tables, self.code, self.options, REALS).run()
+
+    def _outside(self) -> None:
+        Outside(self.elements.tables, self.code, self.options, REALS).run()
+
     def function(self) -> Function:
-        code, tables = self.code, self.elements.tables
+        """The function itself."""
+        code = self.code
         with self.blocks():
             self.feed_reals(self.logs)
-            Inside(tables, code, self.options, REALS).run()
+            self._inside()
             self._judge(adjoints=False)
             with code.when(Name("adjoints", "int") > 0):
-                Outside(tables, code, self.options, REALS).run()
+                self._outside()
             self._judge(adjoints=True)
             with code.when(Name("with_counts", "int") > 0):
                 code.set("whole", Name("whole", "int") * Name("plain", "int"))

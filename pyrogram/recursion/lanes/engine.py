@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..calling.layout import Layout
 from ..calling.sentences import PARTS, Sentences, strided
 from ..calling.traces import Trace, trace_values
 from ..machine.objects import Call, Compiled
+from ..machine.statements import Function
 from ..machine.threads import run_workers
 from ..rules.cells import Cells
 from ..rules.lowering import lower
@@ -91,7 +92,7 @@ class LanesEngine:
             same element.
         """
         self._checks.check_names(given)
-        B, n = len(given.lengths), given.pitch - 1
+        B = len(given.lengths)
         blocks = -(-len(order) // self.width)
         shared = counts and into is None and any(len(table) == 1 for table in given.weights.values())
         parts = min(PARTS, blocks) if shared else blocks
@@ -113,9 +114,14 @@ class LanesEngine:
             "most": MOST[self._name] * math.exp(-min(excess, 700.0)),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
-        self._run("lanes", given, order, own, cost=len(order) * (4.0 * n**3 + 40.0 * n**2))
+        self._run("lanes", given, order, own, cost=len(order) * self._cost(given))
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}, failed
+
+    def _cost(self, given: Sentences) -> float:
+        """About the number of operations for a sentence."""
+        n = given.pitch - 1
+        return 4.0 * n**3 + 40.0 * n**2
 
     def draw(
         self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace, least: float
@@ -159,8 +165,10 @@ class LanesEngine:
     def _prepare(self, name: str, given: Sentences, own: dict[str, Any]) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
         outs = tuple(x.shape for key, x in own.items() if key.startswith("out."))
-        key = name, outs, given.shapes()  # in lanes there are no lists of rules, whose rows are symbols
+        key = name, outs, given.shapes()
         if key in self._prepared:
+            if given.lists:
+                self._checks.check_lists(given.sizes, given.lists)
             self._checks.check_words(given)
             return self._prepared[key]
         self._checks.check(given, self.dtype)
@@ -187,20 +195,21 @@ class LanesEngine:
             return found
         return found | memory_of_descents(self.cells, prepared.pitch)
 
+    def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
+        """A function, and the one that says how much memory it needs."""
+        make: dict[str, Callable[[Recursion], Function]] = {
+            "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
+            "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
+            "best": lambda recursion: descents.best(recursion, self.width, self._name),
+        }
+        return [make[name], driver.size]
+
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
             kind = f"{name} in lanes of {'logs' if self.logs else 'reals'}"
-            make = {
-                "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
-                "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
-                "best": lambda recursion: descents.best(recursion, self.width, self._name),
-            }[name]
+            makers = self._functions_of(name)
             self._functions[name] = compiled(
-                self.recursion,
-                kind,
-                lambda: [f(self.recursion) for f in (make, driver.size)],
-                self._name,
-                self.width,
+                self.recursion, kind, lambda: [f(self.recursion) for f in makers], self._name, self.width
             )
         return self._functions[name]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, Loop, Term
 from ..rules.domains import constraints
-from ..rules.language import Position, Ref, Word
+from ..rules.language import Entry, Position, Ref, Variable, Word
 from .tables import WeightCells, axes, weight_cells
 
 
@@ -61,13 +61,23 @@ def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
         for term in (t for head in cell.heads for t in head.terms):
             for f in term.all_factors:
                 if not f.is_item and weight_cells(f) == w:
-                    bounds = _axis_bounds(cells, term, f).among(names)
+                    bounds = _axis_bounds(cells, term, f).among(names).of_any_length()  # in a block
                     for old in [x for x in found if x[1].meets(bounds)]:
                         found.remove(old)
                         bounds = bounds.hull(old[1])
-                    found.append((f, bounds))
+                    found.append((_over_all(cells, f), bounds))
     for f, bounds in found:
         yield Region.of(f, bounds, names)
+
+
+def _over_all(cells: Cells, f: Ref) -> Ref:
+    """The weight with a variable of its own for each symbol that is neither a constant nor a word."""
+    sizes = cells.recursion.tables[f.table].sizes
+    symbols = [
+        Variable(f"axis{a}", size) if isinstance(x, (Variable, Entry)) else x
+        for a, (x, size) in enumerate(zip(f.symbols, sizes, strict=True))
+    ]
+    return replace(f, symbols=tuple(symbols))
 
 
 def _axis_bounds(cells: Cells, term: Term, f: Ref) -> Bounds:

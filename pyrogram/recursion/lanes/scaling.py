@@ -44,24 +44,24 @@ def _tiles(cells: Cells, cell: CellClass, head: Ref, term: Term, offsets: dict[s
         start, end = first, Position("j")
     else:
         start, end = Position("i", offsets[head.table]), Position("j")
-    parts = [_columns(f, first, offsets) for f in rule.items]
+    parts = [columns_of(f, first, offsets) for f in rule.items]
     parts = [(low, high) for low, high in parts if not bounds.equal(high + 1, low)]
     if not rule.items:  # an axiom carries at most the factor of its own column
         return bounds.equal(start, end + 1) or bounds.equal(start, end)
-    return _follow(bounds, start, end, parts)
+    return follow(bounds, start, end, parts)
 
 
-def _columns(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Position, Position]:
+def columns_of(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Position, Position]:
     if len(ref.positions) == 2:
         return ref.positions[0] + offsets[ref.table], ref.positions[1]
     return first, ref.positions[0] if ref.positions else ZERO
 
 
-def _follow(bounds: Bounds, start: Position, end: Position, parts: Sequence[tuple[Position, Position]]) -> bool:
+def follow(bounds: Bounds, start: Position, end: Position, parts: Sequence[tuple[Position, Position]]) -> bool:
     """Whether intervals, in some order, follow one another from start to end."""
     if not parts:
         return bounds.equal(start, end + 1)
     for x, (low, high) in enumerate(parts):
         if bounds.equal(low, start):
-            return _follow(bounds, high + 1, end, [*parts[:x], *parts[x + 1 :]])
+            return follow(bounds, high + 1, end, [*parts[:x], *parts[x + 1 :]])
     return False

@@ -13,17 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..machine.expressions import Array, Expression, Name, value, within
 from ..machine.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, renamed
 from ..rules.domains import constraints
-from ..rules.language import Bound, Constant, Position, Ref, Word
+from ..rules.language import Bound, Constant, Position, Ref, Symbol, Word
 from .schedule import ScheduledCell, ScheduledHead, schedule
 
 MEMORY = Array("memory", "lanes")
 Side = str  # "row" or "column"
+
+
+Index = int | Literal["all"] | None
+"""Of an axis of a weight: a constant, all symbols, or None for a position or the word at a position."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,11 @@ class WeightCells:
     """The lanes of a weight as some rules speak of it.
 
     :param table: of the recursion.
-    :param indices: by axis of the table, a constant, or None for a position or the word at a position.
+    :param indices: by axis of the table.
     """
 
     table: str
-    indices: tuple[int | None, ...]
+    indices: tuple[Index, ...]
 
     @property
     def num_axes(self) -> int:
@@ -49,8 +54,13 @@ class WeightCells:
 def weight_cells(ref: Ref) -> WeightCells:
     """The table of lanes that a weight is in."""
     positions = tuple(None if x.name else x.offset for x in ref.positions)
-    symbols = tuple(x.value if isinstance(x, Constant) else None for x in ref.symbols)
-    return WeightCells(ref.table, positions + symbols)
+    return WeightCells(ref.table, positions + tuple(map(_index, ref.symbols)))
+
+
+def _index(x: Symbol) -> Index:
+    if isinstance(x, Constant):
+        return x.value
+    return None if isinstance(x, Word) else "all"
 
 
 def axes(ref: Ref) -> tuple[Position, ...]:
@@ -94,7 +104,7 @@ class Tables:
                 known = self.weights.setdefault(weight_cells(ref), [])
                 if ref not in known:
                     known.append(ref)
-        self.families: dict[tuple[str, tuple[int | None, ...]], list[WeightCells]] = {}
+        self.families: dict[tuple[str, tuple[Index, ...]], list[WeightCells]] = {}
         """Tables that take turns, by their table and its positions."""
         for w in self.weights:
             self.families.setdefault((w.table, w.indices[: self.cells.arity[w.table]]), []).append(w)
@@ -109,7 +119,7 @@ class Tables:
         sizes = self.cells.recursion.tables[w.table].sizes
         count, turn = 1, 0
         for x, size in zip(w.indices[len(w.indices) - len(sizes) :], sizes, strict=True):
-            if x is not None and isinstance(size, int):
+            if isinstance(x, int) and isinstance(size, int):
                 count, turn = count * size, turn * size + x
             else:  # words: a table of its own
                 return 1, 0

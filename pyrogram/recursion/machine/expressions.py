@@ -249,6 +249,11 @@ def with_lane(x: Expression, i: Any, number: Any) -> Expression:
     return Call("with_lane", (x, value(i), value(number)), "lanes")
 
 
+def total_of(x: Expression) -> Expression:
+    """The sum of all lanes, as a real."""
+    return Call("total_of", (x,), "real")
+
+
 def any_lane(x: Expression) -> Expression:
     """Whether a lane is not zero; NaN is not."""
     return Call("any_lane", (x,), "bool")

@@ -337,6 +337,13 @@ class _Body:
             return self._intrinsic(f"llvm.fma.{kind}", v, args)
         if op == "rounded":
             return self._intrinsic(f"llvm.rint.{kind}", v, args)
+        if op == "total_of":  # in pairs
+            name = f"llvm.vector.reduce.fadd.{kind}"
+            m.declared.add(f"declare {m.element} @{name}({m.element}, {v})")
+            found = self._new(
+                f"call reassoc {m.element} @{name}({m.element} {self._float(0.0, m.bits)}, {v} {args[0]})"
+            )
+            return found if m.bits == 64 else self._new(f"fpext float {found} to double")
         if op == "any_lane":
             test = self._new(f"fcmp une {v} {args[0]}, zeroinitializer")
             return self._new(f"icmp ne i{w} {self._new(f'bitcast <{w} x i1> {test} to i{w}')}, 0")

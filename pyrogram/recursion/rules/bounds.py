@@ -50,6 +50,11 @@ class Bounds:
         kept = list(dict.fromkeys(["", "n", *names]))
         return Bounds(kept, [Bound(x, y, self._most[x, y]) for x in kept for y in kept if x != y])
 
+    def of_any_length(self) -> Bounds:
+        """What holds for sentences of this length or a lesser one, of which is only said that it is at least one."""
+        kept = [Bound(x, y, c) for (x, y), c in self._most.items() if x not in (y, "n") and (x, y) != ("", "n")]
+        return Bounds(self._names, [*kept, Bound("", "n", -1)])
+
     def hull(self, other: Bounds) -> Bounds:
         """The closest bounds that hold wherever one of two of the same names holds."""
         most = {key: max(c, other._most[key]) for key, c in self._most.items()}

@@ -24,6 +24,7 @@ from ..lanes.schedule import fits_lanes
 from ..logs.engine import ScalarEngine
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
+from ..tiles.engine import TilesEngine, fits_tiles
 
 Numbers = Any  # a numpy array
 
@@ -39,13 +40,16 @@ class Program:
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.in_lanes = fits_lanes(recursion)
-        self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
+        self.in_tiles = not self.in_lanes and fits_tiles(recursion)
+        kind = TilesEngine if self.in_tiles else LanesEngine
+        self._lanes = functools.lru_cache(functools.partial(kind, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
         self._numbers: dict[Any, float] = {}  # logs of the numbers of derivations, by length and sizes
         layout = Layout(lower(recursion))
         self.tables, self._words = layout.weights, layout.words
         self._unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
         self._by_position = any(w.num_positions for w in layout.weights)
+        self._rows = {} if self.in_lanes else _words_first(layout)
         self._most_weights = max(len(rule.weights) for rule in recursion.rules)
 
     def log_counts(
@@ -71,7 +75,7 @@ class Program:
         excess = self._excess(given)
         if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
             attempts = [(dtype if n <= _FEW_WORDS else "float64", False), ("float64", False), ("float64", True)]
-        for of_lanes, adjoints in dict.fromkeys(attempts) if self.in_lanes else ():
+        for of_lanes, adjoints in dict.fromkeys(attempts) if self.in_lanes or self.in_tiles else ():
             if len(todo) == 0:
                 break
             engine, few = self._ready(given, of_lanes)
@@ -161,10 +165,24 @@ class Program:
         if not shared and dtype == _dtype(given):
             return self._lanes(dtype, True), given
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
+        for name, order in self._rows.items() if shared else ():
+            rows = np.ascontiguousarray(weights[name].transpose(order))
+            weights[name] = rows.transpose(np.argsort(order))
         if shared:
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 weights = {name: np.exp(table) for name, table in weights.items()}
         return self._lanes(dtype, not shared), replace(given, weights=weights)
+
+
+def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
+    """The order of axes in which the symbols of a word follow one another in memory, where it is not the given one."""
+    found = {}
+    for w in layout.weights:
+        words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
+        order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
+        if order != tuple(range(w.num_axes + 1)):
+            found[w.name] = order
+    return found
 
 
 def _greatest(table: Numbers) -> float:

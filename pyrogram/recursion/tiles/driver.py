@@ -1,0 +1,104 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences into lanes, and log Z and posteriors out of them, where items have symbols."""
+
+from __future__ import annotations
+
+from ..calling.layout import Layout
+from ..lanes.driver import LogCounts
+from ..lanes.passes import Options
+from ..lanes.tables import MEMORY, WeightCells
+from ..machine.expressions import Array, Expression, Name, equal, fill, select, total_of, with_lane
+from ..machine.statements import Code, Function
+from ..rules.language import Constant, Ref
+from ..rules.lowering import lower
+from ..rules.products import Products
+from ..rules.recursions import Recursion
+from .columns import columns
+from .elements import TileElements
+from .grids import NUMBERS
+from .inside import Inside
+from .outside import Outside
+from .tables import TileTables
+
+
+def size(recursion: Recursion, lanes: int, shared: bool) -> Function:
+    """``size``: the number of cells that the functions of lanes need."""
+    code, cells = Code(), lower(recursion, widen=True)
+    code.give(TileTables(cells, Layout(cells), lanes, shared).place(code))
+    return Function("size", Layout(lower(recursion)).parameters(), code.body, "int")
+
+
+def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
+    """``lanes``: log Z and, if they are wanted, posteriors of weights, for sentences of which the longest come first.
+
+    :param logs: whether weights are logarithms. Where they are not, all sentences share them.
+    """
+    return TileLogCounts(recursion, lanes, logs, dtype, Options()).function()
+
+
+class TileLogCounts(LogCounts):
+    """Code for log Z and posteriors, where items have symbols."""
+
+    elements: TileElements
+
+    def __init__(self, recursion: Recursion, lanes: int, logs: bool, dtype: str, options: Options) -> None:
+        self._shared = not logs
+        super().__init__(recursion, lanes, logs, dtype, options)
+
+    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
+        made = layout or Layout(lower(recursion))
+        return TileElements(Products(recursion, {}), lanes, made, shared=self._shared)
+
+    def _begin(self) -> None:
+        """Numbers that all sentences share, in whole tiles."""
+        code, tables = self.code, self.elements.tables
+        code.set("b", 0)
+        for w in tables.numbers:
+            grid = tables.plain(w, posterior=False)
+            with tables.sums.loops((), grid.variables):
+                code.put(NUMBERS, grid.index({}), self.elements.layout.weight(self._ref(w)))
+
+    def _ref(self, w: WeightCells) -> Ref:
+        """An element of a table of numbers, at the symbols of :meth:`.TileTables.plain`."""
+        symbols = iter(self.elements.tables.plain(w, posterior=False).symbols)
+        indices = [next(symbols) if x == "all" else Constant(int(str(x))) for x in w.indices]
+        return Ref(w.table, False, (), tuple(indices))
+
+    def _feed_lanes(self, in_logs: bool) -> None:
+        elements = self.elements
+        with elements.each_lane() as x:
+            self.feed_lane(x, elements.tables.in_lanes, in_logs)
+
+    def _inside(self) -> None:
+        tables = self.elements.tables
+        Inside(tables, self.code, columns(tables.cells)).run()
+
+    def _outside(self) -> None:
+        tables = self.elements.tables
+        Outside(tables, self.code, columns(tables.cells)).run()
+
+    def _drain(self) -> None:
+        code, elements = self.code, self.elements
+        share = code.set("share", fill(0.0))
+        with elements.each_lane() as x:
+            b = Name("b", "int")
+            with code.when(equal(Array("failed", "int")[b], 0)):
+                scale = code.set("scale.of", Array("scale", "real")[b])
+                code.set("share", with_lane(share, x, scale))
+                for w, region in elements.all_regions(elements.tables.in_lanes):
+                    elements.drain(w, region, x, scale, part=True)
+        code.set("b", 0)
+        for w in elements.tables.numbers:
+            self._drain_numbers(w, share)
+
+    def _drain_numbers(self, w: WeightCells, share: Expression) -> None:
+        """Add the counts of all lanes to those of a table that sentences share. What failed may be NaN."""
+        code, elements = self.code, self.elements
+        count = elements.tables.plain(w, posterior=True)
+        with elements.tables.sums.loops((), count.variables):
+            here = code.let(MEMORY[count.index({})] * share)
+            here = code.let(select(equal(share, 0.0), fill(0.0), here))
+            target = elements.layout.weight(self._ref(w), f"out.{w.table}")
+            index = target.index + Name("part", "int") * Name(f"out.{w.table}.part", "int")
+            code.add(target.array, index, total_of(here))

@@ -1,0 +1,63 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A recursion with symbols in lanes that runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..calling.sentences import Sentences
+from ..lanes.engine import LanesEngine
+from ..machine.statements import Function
+from ..rules.cells import CellClass, Cells, Term
+from ..rules.language import InvalidRecursion, Ref, Rule, Word, _positions
+from ..rules.lowering import lower, may_be_here
+from ..rules.recursions import Recursion
+from . import driver
+
+
+class TilesEngine(LanesEngine):
+    """Log Z and expected counts of many sentences at once; the parameters are those of :class:`.LanesEngine`."""
+
+    def _cost(self, given: Sentences) -> float:
+        def of(rule: Rule) -> float:
+            sizes = [x.size if isinstance(x.size, int) else given.sizes[x.size] for x in rule.variables]
+            return math.prod(sizes) * float(given.pitch) ** len(rule.positions)
+
+        return 2.0 * sum(map(of, self.recursion.rules))
+
+    def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
+        assert name == "lanes"
+        return [
+            lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
+            lambda recursion: driver.size(recursion, self.width, not self.logs),
+        ]
+
+
+def fits_tiles(recursion: Recursion) -> bool:
+    """Whether a recursion can be run in tiles: rules that say the same of all sentences of a block, whatever their
+    lengths; no item at a word; and rows of lists that read their own cell in no inner sum.
+    """
+    try:
+        cells = lower(recursion, widen=True)
+    except InvalidRecursion:
+        return False
+    return all(_fits(cells, c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms)
+
+
+def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
+    if term.inner is not None and not term.inner.factors:
+        return False
+    if any(isinstance(x, Word) for f in (head, *term.rule.items) for x in f.symbols):
+        return False
+    if cell.kind == "goal":
+        return all(f.positions for f in term.rule.items)
+    used = [x.name for f in term.all_factors for x in _positions(f)]
+    used += [x for b in term.guard for x in (b.x, b.y)]
+    used += [x.name for loop in term.loops for x in (*loop.low, *loop.high)]
+    if "n" in used:
+        return False
+    same = [f for f in term.rule.items if f.table == head.table]
+    reads_own = any(may_be_here(cell, term.rule, f, cells.first, cells.domains) for f in same)
+    return not (reads_own and term.inner is not None)

@@ -1,0 +1,315 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Cells in lanes that have symbols for indices, and sums of products of them in tiles of registers.
+
+Before, for the states of a chain:
+
+    F[j, x] = sum(all y: F[j - 1, y] * move[y, x]) * emit[j, x]
+
+After, with four sums in registers, each a vector of W sentences:
+
+    for x in 0, 4, 8, ...:
+        s0 = s1 = s2 = s3 = 0
+        for y:
+            s0 += F[j - 1, y] * move[y, x];  s1 += F[j - 1, y] * move[y, x + 1];  ...
+        F[j, x] = s0 * emit[j, x];  F[j, x + 1] = s1 * emit[j, x + 1];  ...
+
+Numbers of symbols are rounded up to whole tiles. What lies beyond the last symbol is computed and never read, but for
+the rows of lists, which are gone through to the last one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ..calling.layout import Layout
+from ..lanes.tables import MEMORY
+from ..machine.expressions import Array, Expression, Name, fill, fma, greatest, least, value
+from ..machine.statements import Code
+from ..rules.cells import Loop
+from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
+
+NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
+TILE = 4  # numbers of symbols are multiples of it
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells at the positions at hand, by symbols.
+
+    :param start: the first of them.
+    :param symbols: the indices.
+    :param strides: of each.
+    :param is_number: whether they are numbers, the same in all lanes, and not cells.
+    """
+
+    start: Expression
+    symbols: tuple[Symbol, ...]
+    strides: tuple[Expression, ...]
+    is_number: bool = False
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """Those of its symbols, each once."""
+        found = [x.row if isinstance(x, Entry) else x for x in self.symbols]
+        return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+
+    @property
+    def rows(self) -> set[Variable]:
+        """Variables that are rows of lists."""
+        return {x.row for x in self.symbols if isinstance(x, Entry)}
+
+    def index(self, steps: Mapping[str, int]) -> Expression:
+        """The number of a cell, some symbols steps from those at hand."""
+        found = self.start
+        for x, stride in zip(self.symbols, self.strides, strict=True):
+            found = found + _symbol(x, steps) * stride
+        return found
+
+    def value(self, steps: Mapping[str, int]) -> Expression:
+        """What it holds there, in lanes."""
+        index = self.index(steps)
+        return fill(NUMBERS[index]) if self.is_number else MEMORY[index]
+
+
+Factor = Grid | Name  # a name is of lanes that have no symbols
+Known = dict[tuple[int, tuple[int, ...]], Name]  # values of grids that have been loaded, by steps
+
+
+def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
+    if isinstance(x, Variable):
+        return Name(f"sym.{x.name}", "int") + steps.get(x.name, 0)
+    if isinstance(x, Entry):
+        return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int") + steps.get(x.row.name, 0)]
+    assert isinstance(x, Constant)
+    return value(x.value)
+
+
+def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:
+    """The symbols of several, each once."""
+    return tuple(dict.fromkeys(x for f in factors if isinstance(f, Grid) for x in f.variables))
+
+
+@dataclass
+class Sums:
+    """Code of sums of products.
+
+    :param layout: the names of sizes.
+    """
+
+    code: Code
+    layout: Layout
+
+    # ------------------------------------------------------------------ loops
+
+    def at(self, x: Position) -> Expression:
+        """A position as a number."""
+        return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
+
+    def padded(self, size: int | str) -> Expression:
+        """A number of symbols, in whole tiles."""
+        if isinstance(size, int):
+            return self.layout.size(-(-size // TILE) * TILE)
+        return Name(f"padded.{size}", "int")
+
+    @contextmanager
+    def loops(self, loops: Sequence[Loop], symbols: Sequence[Variable] = ()) -> Iterator[None]:
+        """Loops over positions and then over symbols."""
+        with ExitStack() as stack:
+            for loop in loops:
+                low, high = self.at(loop.low[0]), self.at(loop.high[0])
+                for x in loop.low[1:]:
+                    low = greatest(low, self.at(x))
+                for x in loop.high[1:]:
+                    high = least(high, self.at(x))
+                stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
+            for v in symbols:
+                stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size)))
+            yield
+
+    @contextmanager
+    def where(self, guard: Sequence[Bound]) -> Iterator[None]:
+        """What is done if bounds hold."""
+        with ExitStack() as stack:
+            for b in guard:
+                stack.enter_context(self.code.when(self.at(Position(b.x)) <= self.at(Position(b.y, b.most))))
+            yield
+
+    def _tiles(
+        self,
+        free: Sequence[Variable],
+        tiled: Sequence[Variable],
+        rows: set[Variable],
+        body: Callable[[list[dict[str, int]]], None],
+    ) -> None:
+        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
+
+        def go(x: int, counts: dict[str, int]) -> None:
+            if x == len(free):
+                steps = itertools.product(*(range(c) for c in counts.values()))
+                body([dict(zip(counts, s, strict=True)) for s in steps])
+                return
+            v, name = free[x], f"sym.{free[x].name}"
+            if v not in tiled:
+                with self.code.loop(name, 0, self.layout.size(v.size)):
+                    go(x + 1, counts)
+                return
+            whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
+            with self.code.loop(name, 0, whole, TILE):
+                go(x + 1, counts | {v.name: TILE})
+            if v in rows:
+                with self.code.loop(name, whole, self.layout.size(v.size)):
+                    go(x + 1, counts)
+
+        go(0, {})
+
+    # ------------------------------------------------------------------ sums
+
+    def contract(
+        self,
+        out: Grid,
+        factors: Sequence[Factor],
+        loops: Sequence[Loop] = (),
+        *,
+        outer: Sequence[Factor] = (),
+        add: bool = True,
+        known: Sequence[Variable] = (),
+    ) -> None:
+        """``out (+)= outer * sum(factors)``, over positions and over the symbols that stand in factors alone.
+
+        :param add: whether cells keep what they have.
+        :param known: symbols that are at hand.
+        """
+        free = [x for x in out.variables if x not in known]
+        summed = [x for x in variables_of(factors) if x not in (*free, *known)]
+        everywhere = variables_of([*factors, *outer])
+        rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
+        tiled = [] if out.rows or known else [x for x in free if x in everywhere][-2:]
+
+        def body(tile: list[dict[str, int]]) -> None:
+            code = self.code
+            names = [f"sum.{x}" for x in range(len(tile))]
+            if loops or summed:
+                for name in names:
+                    code.set(name, fill(0.0))
+                with self.loops(loops, summed):
+                    for name, term in zip(names, self.products(tile, factors, names), strict=True):
+                        code.set(name, term)
+            else:
+                for name, term in zip(names, self.products(tile, factors), strict=True):
+                    code.set(name, term)
+            for name, steps in zip(names, tile, strict=True):
+                found: Expression = Name(name, "lanes")
+                for f in outer:
+                    found = found * (f.value(steps) if isinstance(f, Grid) else f)
+                index = code.let(out.index(steps))
+                code.put(MEMORY, index, found + MEMORY[index] if add else found)
+
+        self._tiles(free, tiled, rows, body)
+
+    def total(self, factors: Sequence[Factor], loops: Sequence[Loop] = (), name: str = "total") -> Name:
+        """The sum of products over positions and all symbols, added to a variable."""
+        with self.loops(loops, variables_of(factors)):
+            (term,) = self.products([{}], factors, [name])
+            self.code.set(name, term)
+        return Name(name, "lanes")
+
+    def push(
+        self,
+        given: Grid,
+        factors: Sequence[Factor],
+        targets: Sequence[tuple[Grid, Sequence[int]]],
+        loops: Sequence[Loop],
+    ) -> None:
+        """``target += given * factors``, summed, for each target and the numbers of its factors.
+
+        The tile of ``given`` stays in registers while positions change.
+        """
+        free = given.variables
+        summed = [x for x in variables_of(factors) if x not in free]
+        rows = set().union(*(f.rows for f in [given, *factors] if isinstance(f, Grid)))
+        tiled = [x for x in free if x in variables_of(factors)][-2:]
+
+        def body(tile: list[dict[str, int]]) -> None:
+            code = self.code
+            adjoints = [code.let(given.value(steps)) for steps in tile]
+            with self.loops(loops, summed):
+                known: Known = {}  # values, which no adjoint is among
+                for target, chosen in targets:
+                    names = {x.name for x in target.variables}
+                    groups: dict[tuple[tuple[str, int], ...], list[int]] = {}
+                    for x, steps in enumerate(tile):
+                        key = tuple((name, step) for name, step in steps.items() if name in names)
+                        groups.setdefault(key, []).append(x)
+                    for members in groups.values():
+                        index = code.let(target.index(tile[members[0]]))
+                        total: Expression = MEMORY[index]
+                        for x in members:
+                            parts = [adjoints[x], *(factors[f] for f in chosen)]
+                            (total,) = self.products([tile[x]], parts, [total], known)
+                        code.put(MEMORY, index, total)
+
+        self._tiles(free, tiled, rows, body)
+
+    def products(
+        self,
+        tile: Sequence[dict[str, int]],
+        factors: Sequence[Factor],
+        totals: Sequence[str | Expression] = (),
+        known: Known | None = None,
+    ) -> list[Expression]:
+        """The product of factors for every place of a tile, added to totals if there are any.
+
+        What all places share is multiplied first.
+        """
+        names = {name for steps in tile for name in steps}
+
+        def varies(f: Factor) -> int:
+            return len(names & {x.name for x in f.variables}) if isinstance(f, Grid) else 0
+
+        known = {} if known is None else known
+        ordered = sorted(factors, key=varies)
+        found: list[Expression] = []
+        for place, steps in enumerate(tile):
+            values: list[Expression] = []
+            for f in ordered:
+                if isinstance(f, Name):
+                    values.append(f)
+                    continue
+                own = {x.name for x in f.variables}
+                key = id(f), tuple(step for name, step in steps.items() if name in own)
+                if key not in known:
+                    known[key] = self.code.let(f.value(steps))
+                values.append(known[key])
+            first: Expression = values[0] if values else fill(1.0)
+            for v in values[1:-1]:
+                first = first * v
+            if not totals:
+                found.append(first * values[-1] if len(values) > 1 else first)
+                continue
+            given = totals[place]
+            total = Name(given, "lanes") if isinstance(given, str) else given
+            found.append(fma(first, values[-1], total) if len(values) > 1 else total + first)
+        return found
+
+    def clear(self, grid: Grid) -> None:
+        """Zero for all symbols of a table."""
+        with self.loops((), grid.variables):
+            self.code.put(MEMORY, grid.index({}), fill(0.0))
+
+    def meet(self, values: Sequence[Expression]) -> None:
+        """Add what was met to the bound: as a tree, for a chain would wait for each addition."""
+        terms = list(values)
+        while len(terms) > 1:
+            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[len(terms) // 2 * 2 :]
+        for term in terms:
+            self.code.set("bound.sum", Name("bound.sum", "lanes") + term)
+
+    def meet_all(self, grid: Grid) -> None:
+        """Add all cells of a table to the bound."""
+        with self.loops((), grid.variables):
+            self.meet([grid.value({})])

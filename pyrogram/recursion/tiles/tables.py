@@ -1,0 +1,177 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Where items with symbols, adjoints, sums and weights lie in the memory of lanes.
+
+The symbols of an item at (i, j) are neighbours. A weight has a table for each way in which rules speak of it, as in
+:mod:`..lanes.tables`, with its positions first: ``emit[x, w[j]]`` is at (j, x) of the table ``emit[all, *]``. Where all
+sentences share one table of a weight that knows no position, it is numbers, not lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..calling.layout import Layout
+from ..lanes.tables import WeightCells, axes, weight_cells
+from ..machine.expressions import Expression, Name, value, within
+from ..machine.statements import Code
+from ..rules.cells import CellClass, Cells, Inner, Term
+from ..rules.language import Entry, Position, Ref, Size, Symbol, Variable
+from .grids import TILE, Grid, Sums
+
+PITCH = Name("pitch", "int")
+RESULTS = ("z", "bound", "exponent", "grown", "shift", "shift.rest")
+
+
+@dataclass(frozen=True)
+class Node:
+    """The inner sum of a term, which has cells of its own: by its free symbols, and by one position of the cell."""
+
+    number: int
+    inner: Inner
+
+
+@dataclass
+class TileTables:
+    """The layout of a recursion.
+
+    :param shared: whether all sentences share the weights that know no position, as numbers.
+    """
+
+    cells: Cells
+    layout: Layout
+    lanes: int
+    shared: bool
+    sums: Sums = field(init=False)
+
+    def __post_init__(self) -> None:
+        terms = [t for c in self.cells.classes for h in c.heads for t in h.terms]
+        self.nodes = {id(t): Node(x, t.inner) for x, t in enumerate(terms) if t.inner is not None}
+        found = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
+        self.weights: list[WeightCells] = list(found)
+        self.numbers = [w for w in self.weights if self.is_number(w)]
+        self.in_lanes = [w for w in self.weights if not self.is_number(w)]
+
+    def is_plain(self, w: WeightCells) -> bool:
+        """Whether no position, and no word, is an index of a weight."""
+        return self.cells.arity[w.table] == 0 and None not in w.indices
+
+    def is_number(self, w: WeightCells) -> bool:
+        """Whether it is a table of numbers that all sentences share."""
+        return self.shared and self.is_plain(w)
+
+    def sizes(self, w: WeightCells) -> list[Size]:
+        """Those of the axes that are all symbols."""
+        arity, sizes = self.cells.arity[w.table], self.cells.recursion.tables[w.table].sizes
+        return [size for x, size in zip(w.indices[arity:], sizes, strict=True) if x == "all"]
+
+    # ------------------------------------------------------------------ places
+
+    def place(self, code: Code) -> Expression:
+        """Set a variable for the beginning of each table; returns the number of cells of all."""
+        self.sums = Sums(code, self.layout)
+        for size in self.layout.sizes:
+            code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
+        total: Expression = value(0)
+        for prefix in ("item", "adjoint"):
+            for name, sizes in self.cells.sizes.items():
+                code.set(f"{prefix}.{name}", total)
+                total = code.set("total", total + self._cells(sizes, self.cells.arity[name]))
+        for node in self.nodes.values():
+            for prefix in ("", "d"):
+                code.set(f"{prefix}node.{node.number}", total)
+                total = code.set("total", total + self._cells([x.size for x in node.inner.free], 1))
+        for w in self.weights:
+            count = self._cells(self.sizes(w), w.num_axes)
+            if not self.is_number(w):
+                code.set(w.name, total)
+                total = code.set("total", total + count)
+            code.set(f"d{w.name}", total)
+            total = code.set("total", total + count)
+        for name in ("ends", "factors"):
+            code.set(name, total)
+            total = code.set("total", total + PITCH)
+        for name in RESULTS:
+            code.set(name, total)
+            total = total + 1
+        end: Expression = code.set("total", total)  # up to here nothing outlives a block
+        for w in self.numbers:
+            code.set(w.name, end * self.lanes)
+            end = end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes
+            end = code.set("end.of.numbers", end)
+        return end
+
+    def at(self, x: Position) -> Expression:
+        """A position as a number."""
+        return self.sums.at(x)
+
+    def block(self, sizes: Sequence[Size]) -> Expression:
+        """The number of cells for all symbols of some axes."""
+        return self._cells(sizes, 0)
+
+    def _cells(self, sizes: Sequence[Size], positions: int) -> Expression:
+        count: Expression = value(1)
+        for size in sizes:
+            count = count * self.sums.padded(size)
+        for _ in range(positions):
+            count = count * PITCH
+        return count
+
+    def _grid(
+        self, start: Expression, symbols: Sequence[Symbol], sizes: Sequence[Size], is_number: bool = False
+    ) -> Grid:
+        strides = [self.block(sizes[a + 1 :]) for a in range(len(sizes))]
+        return Grid(start, tuple(symbols), tuple(strides), is_number)
+
+    def item(self, ref: Ref, adjoint: bool = False) -> Grid:
+        """An item, or the adjoints of it."""
+        sizes = self.cells.sizes[ref.table]
+        index: Expression = value(0)
+        for x in ref.positions:
+            index = index * PITCH + within(self.sums.at(x), 0, PITCH)
+        start = Name(f"{'adjoint' if adjoint else 'item'}.{ref.table}", "int") + index * self.block(sizes)
+        return self._grid(start, ref.symbols, sizes)
+
+    def whole(self, ref: Ref, adjoint: bool = False) -> Grid:
+        """An item, or the adjoints of it, by all of its symbols."""
+        symbols = tuple(Variable(f"whole{x}", size) for x, size in enumerate(self.cells.sizes[ref.table]))
+        return self.item(replace(ref, symbols=symbols), adjoint)
+
+    def weight(self, ref: Ref, posterior: bool = False) -> Grid:
+        """A weight, or the sums of its posteriors."""
+        w = weight_cells(ref)
+        sizes, index = self.sizes(w), value(0)
+        for x in axes(ref):
+            index = index * PITCH + within(self.sums.at(x), 0, PITCH)
+        start = Name(f"d{w.name}" if posterior else w.name, "int") + index * self.block(sizes)
+        symbols = [x for x in ref.symbols if isinstance(x, (Variable, Entry))]
+        return self._grid(start, symbols, sizes, self.is_number(w) and not posterior)
+
+    def factor(self, ref: Ref) -> Grid:
+        """An item or a weight."""
+        return self.item(ref) if ref.is_item else self.weight(ref)
+
+    def target(self, ref: Ref) -> Grid:
+        """Where the adjoints of a factor are added up, or its posteriors."""
+        return self.item(ref, adjoint=True) if ref.is_item else self.weight(ref, posterior=True)
+
+    def node(self, cell: CellClass, term: Term, adjoint: bool = False) -> Grid:
+        """The inner sum of a term at the cell at hand: one for each i of a column, or for each point j."""
+        node = self.nodes[id(term)]
+        sizes = [x.size for x in node.inner.free]
+        index = {"span": Name("at.i", "int"), "point": Name("at.j", "int"), "goal": value(0)}[cell.kind]
+        start = Name(f"{'d' if adjoint else ''}node.{node.number}", "int") + index * self.block(sizes)
+        return self._grid(start, node.inner.free, sizes)
+
+    def factor_of_column(self) -> Grid:
+        """The power of two of the column j at hand."""
+        return Grid(Name("factors", "int") + Name("at.j", "int"), (), ())
+
+    def plain(self, w: WeightCells, posterior: bool) -> Grid:
+        """A weight without positions, by symbols all of which are variables."""
+        sizes = self.cells.recursion.tables[w.table].sizes
+        given = zip(w.indices[self.cells.arity[w.table] :], sizes, strict=True)
+        symbols = [Variable(f"axis{a}", s) for a, (x, s) in enumerate(given) if x == "all"]
+        kind = self.is_number(w) and not posterior
+        return self._grid(Name(f"d{w.name}" if posterior else w.name, "int"), symbols, self.sizes(w), kind)

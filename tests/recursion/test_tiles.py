@@ -1,0 +1,227 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Recursions with symbols in lanes: against the interpreter, and against the engine in logarithms where it is slow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from enumeration import random_sentences, summed
+from pages import PAGES, Page
+
+from pyrogram.recursion import InvalidRecursion, Recursion, recursion
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tiles.columns import columns
+from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles
+
+TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
+WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
+
+
+def in_reals(given: Sentences, dtype: str) -> Sentences:
+    with np.errstate(over="ignore"):
+        return replace(given, weights={name: np.exp(table).astype(dtype) for name, table in given.weights.items()})
+
+
+def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[tuple[Any, dict[str, Any], Any]]:
+    """Weights by sentence, in logarithms, and those that all share, as numbers."""
+    order = np.argsort(-given.lengths, kind="stable")
+    logs = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
+    found = [TilesEngine(made, dtype).log_counts(logs, order, **options)]
+    if all(len(table) == 1 for table in given.weights.values()) and not any(
+        w.num_positions for w in Program(made).tables
+    ):
+        found.append(TilesEngine(made, dtype, logs=False).log_counts(in_reals(given, dtype), order, **options))
+    return found
+
+
+def compare(found: tuple[Any, dict[str, Any], Any], log_z: Any, counts: dict[str, Any], tolerance: float) -> None:
+    np.testing.assert_allclose(found[0], log_z, rtol=tolerance, atol=tolerance)
+    for name, table in counts.items():
+        np.testing.assert_allclose(found[1][name], table, rtol=tolerance, atol=20 * tolerance, err_msg=name)
+
+
+def test_the_pages_with_symbols_fit() -> None:
+    names = {page.name for page in WITH_SYMBOLS}
+    assert names == {"hmm", "semi_markov", "pcfg", "pcfg_rules"}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_sums_over_all_derivations(page: Page, dtype: str) -> None:
+    """Of pages without symbols, too, which are the case of one symbol."""
+    made = page.make()
+    assert fits_tiles(made)
+    given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0))
+    log_z, counts, _ = summed(page, made, given)
+    for found in runs(made, given, dtype):
+        assert not found[2].any()
+        compare(found, log_z, counts, TOLERANCE[dtype])
+
+
+def several(size: int) -> Recursion:
+    """Items of two symbols of different sizes, and sizes that are numbers."""
+
+    @recursion(first=0)
+    def page(p: Any) -> None:
+        i, j, k = p.positions("i j k")
+        x, y, z = p.symbols("x y z", size)
+        q = p.symbols("q", 2)
+        w = p.words("w")
+        X, Z = p.items("X", size, 2), p.items("Z")
+        lexicon, rule, start = (
+            p.weights("lexicon", "V", size, 2),
+            p.weights("rule", size, 2, size),
+            p.weights("start", 2),
+        )
+        X[j - 1, j, x, q] += lexicon[w[j], x, q]
+        X[i, j, x, q] += rule[x, q, y] * X[i, k, y, q] * X[k, j, z, 1]
+        Z[()] += X[0, p.n, x, q] * start[q]
+
+    return page()
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 9])
+def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
+    made = several(size)
+    rng = np.random.default_rng(size)
+    lengths = np.array([6, 3, 5, 1, 2, 4, 7, 7, 9, 8])
+    shapes = {"lexicon": (1, 3, size, 2), "rule": (1, size, 2, size), "start": (1, 2)}
+    weights = {name: rng.normal(size=shape) - 1.0 for name, shape in shapes.items()}
+    given = Sentences(lengths, weights, {"w": rng.integers(0, 3, (10, 9))}, {"V": 3}, {})
+    scale = rng.normal(size=10)
+    log_z, counts = ScalarEngine(made).log_counts(given, scale=scale)
+    for found in runs(made, given, "float64", scale=scale):
+        assert not found[2].any()
+        compare(found, log_z, counts, 1e-10)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
+def test_what_is_trusted_is_right(page: Page, dtype: str) -> None:
+    """Long sentences and extreme weights: columns are scaled, and what cannot be told fails."""
+    made = page.make()
+    for longest, sigma in ((9, 1.0), (60, 1.0), (9, 30.0), (33, 30.0), (12, 200.0)):
+        rng = np.random.default_rng(1)
+        given = random_sentences(page, made, [longest, *rng.integers(1, longest + 1, 10)], rng)
+        given = replace(given, weights={name: sigma * table for name, table in given.weights.items()})
+        excess = 4 * max(0.0, *(float(table.max()) for table in given.weights.values()))
+        log_z, counts = ScalarEngine(made).log_counts(given)
+        for found in runs(made, given, dtype, excess=excess):
+            trusted = found[2] == 0
+            tolerance = TOLERANCE[dtype] * (1 + sigma)
+            np.testing.assert_allclose(found[0][trusted], log_z[trusted], rtol=tolerance, atol=tolerance)
+            if trusted.all():
+                compare(found, log_z, counts, tolerance)
+            if dtype == "float64" and sigma == 1.0:
+                assert trusted.all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
+def test_programs_of_any_sentences(page: Page, dtype: str) -> None:
+    """A program gives the right numbers for what lanes do not trust, too."""
+    made, program = page.make(), Program(page.make())
+    for sigma in (1.0, 40.0, 300.0):
+        given = random_sentences(page, made, [17, 3, 1, 40, 9, 9, 2, 28, 5], np.random.default_rng(2))
+        given = replace(given, weights={n: (sigma * t).astype(dtype) for n, t in given.weights.items()})
+        wide = replace(given, weights={n: t.astype("float64") for n, t in given.weights.items()})
+        scale = np.random.default_rng(3).random(9)
+        log_z, counts = ScalarEngine(made).log_counts(wide, scale=scale)
+        found = program.log_counts(given, scale=scale)
+        tolerance = TOLERANCE[dtype] * (1 + sigma)
+        compare((*found, None), log_z, counts, tolerance)
+        np.testing.assert_allclose(program.log_counts(given, counts=False)[0], log_z, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
+def test_one_bad_sentence_among_others(page: Page) -> None:
+    """NaN and impossible weights stay in their lane, and leave nothing to the next block."""
+    made = page.make()
+    given = random_sentences(page, made, [4] * 20, np.random.default_rng(0), shared=False)
+    name = next(n for n, table in given.weights.items() if table.ndim > 1)
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    for junk in (-np.inf, np.nan):
+        weights = {n: table.copy() for n, table in given.weights.items()}
+        weights[name][[3, 9]] = junk
+        found_z, found = Program(made).log_counts(replace(given, weights=weights))
+        bad = np.isin(np.arange(20), [3, 9])
+        np.testing.assert_allclose(found_z[~bad], log_z[~bad], rtol=1e-11)
+        assert (np.isnan(found_z[bad]) if np.isnan(junk) else found_z[bad] == -np.inf).all()
+        for key, table in counts.items():
+            np.testing.assert_allclose(found[key][~bad], table[~bad], atol=1e-10, err_msg=key)
+
+
+def test_zero_weights_have_no_posterior() -> None:
+    """Whatever their adjoint is."""
+    page = next(p for p in PAGES if p.name == "hmm")
+    made = page.make()
+    given = random_sentences(page, made, [9, 5, 4], np.random.default_rng(0), shared=True)
+    given.weights["transition"][0, 1] = -np.inf
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    for found in runs(made, given, "float64"):
+        assert not found[2].any() and (found[1]["transition"][0, 1] == 0).all()
+        compare(found, log_z, counts, 1e-11)
+
+
+def test_rules_that_bring_the_factor_of_a_column() -> None:
+    made = {page.name: page.make() for page in PAGES}
+    for name, number in (("hmm", 2), ("pcfg", 1), ("pcfg_rules", 1)):
+        cells = TilesEngine(made[name]).cells
+        found = columns(cells)
+        assert found is not None and len(found.bringing) == number, name
+    sums = TilesEngine(made["hmm"])
+    words = np.zeros((3, 300), np.int64)
+    weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}
+    given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "V": 3}, {})
+    log_z, _, failed = sums.log_counts(given, np.arange(3))
+    assert not failed.any()
+    np.testing.assert_allclose(log_z, [m * np.log(3) - (2 * m + 1) * 80.0 for m in (300, 100, 1)], rtol=1e-12)
+
+
+def test_long_chains_are_trusted_without_adjoints() -> None:
+    """Rare words do not count as growth."""
+    page = next(p for p in PAGES if p.name == "hmm")
+    made, rng = page.make(), np.random.default_rng(0)
+    program = Program(made)
+    given = random_sentences(page, made, [60] * 8, rng, shared=True)
+    weights = {n: t - np.log(np.exp(t).sum(-1, keepdims=True)) for n, t in given.weights.items()}
+    weights["emission"] = weights["emission"] - 7.0
+    given = replace(given, weights=weights)
+    least = program.least("float64", 60, given.sizes, {})
+    engine = TilesEngine(made, logs=False)
+    log_z, _, failed = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False, least=least)
+    assert not failed.any()
+    np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
+
+
+def test_lists_are_looked_at_in_every_call() -> None:
+    page = next(p for p in PAGES if p.name == "pcfg_rules")
+    program, made = Program(page.make()), page.make()
+    given = random_sentences(page, made, [4, 3], np.random.default_rng(0))
+    program.log_counts(given)
+    name = next(iter(given.lists))
+    wrong = {**given.lists, name: np.full(len(given.lists[name]), 99)}
+    with pytest.raises(InvalidRecursion, match=r"99"):
+        program.log_counts(replace(given, lists=wrong))
+
+
+def test_numbers_do_not_depend_on_threads() -> None:
+    page = next(p for p in PAGES if p.name == "pcfg")
+    made = page.make()
+    given = random_sentences(page, made, [20] * 300 + [7] * 50, np.random.default_rng(0), shared=True)
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(Program(made).log_counts(given))
+    finally:
+        torch.set_num_threads(before)
+    assert (results[0][0] == results[1][0]).all()
+    assert all((results[0][1][name] == results[1][1][name]).all() for name in results[0][1])
