@@ -179,7 +179,7 @@ def test_rules_that_bring_the_factor_of_a_column() -> None:
     sums = TilesEngine(made["hmm"])
     words = np.zeros((3, 300), np.int64)
     weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}
-    given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "V": 3}, {})
+    given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "W": 3}, {})
     log_z, _, failed = sums.log_counts(given, np.arange(3))
     assert not failed.any()
     np.testing.assert_allclose(log_z, [m * np.log(3) - (2 * m + 1) * 80.0 for m in (300, 100, 1)], rtol=1e-12)

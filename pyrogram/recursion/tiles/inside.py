@@ -246,7 +246,6 @@ class Inside(Pass):
                     head = next(h for h in c.heads if h.ref.table == table)
                     self.sums.total([self.tables.whole(head.ref)], name="column.total")
         e = code.let(exponent_of(Name("column.total", "lanes")))
-        e = code.let(least(greatest(e, fill(-100.0)), fill(100.0)))
         code.set("next.factor", power_of_two(code.let(fill(0.0) - e)))
 
     def _scale(self, rest: CellClass) -> None:
