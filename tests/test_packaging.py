@@ -40,7 +40,7 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
     "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics")],
-    "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("running",), ("",)],
+    "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("tiles",), ("running",), ("",)],
     "infer": [
         ("model", "running"),
         ("logistic_normal",),

@@ -294,6 +294,30 @@ def rows_of_two_rules_in_turn(p: Any) -> None:
 
 
 @corner
+def the_first_word_beside_another(p: Any) -> None:
+    """A weight of two words, of which one is always the same."""
+    j = p.positions("j")
+    w = p.words("w")
+    F, Z = p.items("F"), p.items("Z")
+    a, t = p.weights("a"), p.weights("t", "U", "U")
+    F[1] += a[1]
+    F[j] += F[j - 1] * t[w[1], w[j]] * a[j]
+    Z[()] += F[p.n] * t[w[p.n], w[1]]
+
+
+@corner
+def a_rule_that_short_sentences_do_not_have(p: Any) -> None:
+    j = p.positions("j")
+    w = p.words("w")
+    F, Z = p.items("F"), p.items("Z")
+    a, t = p.weights("a"), p.weights("t", "U")
+    F[1] += a[1]
+    F[j] += F[j - 1] * t[w[j]]
+    F[3] += a[3] * t[w[3]] * t[w[2]]
+    Z[()] += F[p.n]
+
+
+@corner
 def a_constant_where_words_stand(p: Any) -> None:
     i, j, k = p.positions("i j k")
     B, Z = p.items("B Z")

@@ -158,6 +158,61 @@ def test_one_bad_sentence_among_others(page: Page) -> None:
             np.testing.assert_allclose(found[key][~bad], table[~bad], atol=1e-10, err_msg=key)
 
 
+@recursion
+def staying(p: Any) -> None:
+    """A chain that stays in its state, some of which no row of the list begins with."""
+    j = p.positions("j")
+    x, r = p.symbols("x", "K"), p.symbols("r", "R")
+    begin, w = p.columns("begin", "R"), p.words("w")
+    F, Z = p.items("F", "K"), p.items("Z")
+    first, stay, emit = p.weights("first", "K"), p.weights("stay", "K"), p.weights("emit", "K", "V")
+    F[1, begin[r]] += first[begin[r]]
+    F[j, x] += stay[x] * F[j - 1, x] * emit[x, w[j]]
+    Z[()] += F[p.n, x]
+
+
+@recursion(first=0)
+def growing(p: Any) -> None:
+    """Spans of one symbol, whose rule for words has a weight of the symbol alone."""
+    i, j, k = p.positions("i j k")
+    x, w = p.symbols("x", "K"), p.words("w")
+    X, Z = p.items("X", "K"), p.items("Z")
+    first, stay, emit = p.weights("first", "K"), p.weights("stay", "K"), p.weights("emit", "K", "V")
+    X[j - 1, j, x] += first[x] * emit[x, w[j]]
+    X[i, j, x] += stay[x] * X[i, k, x] * X[k, j, x]
+    Z[()] += X[0, p.n, x]
+
+
+@pytest.mark.parametrize("page", [staying, growing], ids=["staying", "growing"])
+def test_counts_of_weights_in_rules_that_bring_a_factor(page: Any) -> None:
+    """In columns that are scaled."""
+    made, rng = page(), np.random.default_rng(0)
+    weights = {
+        "first": rng.normal(size=(1, 5)),
+        "stay": rng.normal(size=(1, 5)) - 9.0,
+        "emit": rng.normal(size=(1, 5, 3)),
+    }
+    lengths = np.array([30, 7, 1, 45, 13, 2])
+    sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
+    given = Sentences(lengths, weights, {"w": rng.integers(0, 3, (6, 45))}, sizes, lists if page is staying else {})
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    for found in runs(made, given, "float64"):
+        assert not found[2].any()
+        compare(found, log_z, counts, 1e-11)
+
+
+def test_what_no_rule_reads_does_no_harm() -> None:
+    made = staying()
+    weights = {"first": np.zeros((1, 5)), "stay": np.zeros((1, 5)), "emit": np.zeros((1, 5, 3))}
+    weights["first"][0, [1, 2, 4]] = np.nan, np.inf, -np.inf
+    sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
+    given = Sentences(np.array([3]), weights, {"w": np.zeros((1, 3), np.int64)}, sizes, lists)
+    for log_z, counts, failed in runs(made, given, "float64"):
+        assert not failed.any()
+        np.testing.assert_allclose(log_z, np.log(3.0))
+        np.testing.assert_allclose(counts["first"], [[1 / 3, 0, 0, 2 / 3, 0]], atol=1e-15)
+
+
 def test_zero_weights_have_no_posterior() -> None:
     """Whatever their adjoint is."""
     page = next(p for p in PAGES if p.name == "hmm")
@@ -225,3 +280,54 @@ def test_numbers_do_not_depend_on_threads() -> None:
         torch.set_num_threads(before)
     assert (results[0][0] == results[1][0]).all()
     assert all((results[0][1][name] == results[1][1][name]).all() for name in results[0][1])
+
+
+def rates(made: Recursion, by_weight: dict[str, float], n: int = 120) -> Sentences:
+    """A sentence of n words, and log weights that are alike at all positions."""
+    tables = {w.name: np.full((1, *(n + 1 if w.num_positions else 2,) * w.num_axes), by_weight[w.name] / n)
+              for w in Program(made).tables}  # fmt: skip
+    return Sentences(np.array([n]), tables, {}, {}, {})
+
+
+def chains(p: Any, names: str, j: Any, x: Any) -> list[Any]:
+    """Items over points, each with a weight for every step, and symbols of no meaning."""
+    items = p.items(" ".join(names), 2)
+    for item, weight in zip(items, p.weights(" ".join(names.lower())), strict=True):
+        item[1, x] += weight[1]
+        item[j, x] += item[j - 1, x] * weight[j]
+    return list(items)
+
+
+@recursion
+def three_at_once(p: Any) -> None:
+    """The product of the first two is flushed to zero, and the third is great."""
+    j, x, Z = p.positions("j"), p.symbols("x", 2), p.items("Z")
+    A, B, C, D = chains(p, "ABCD", j, x)
+    Z[()] += A[p.n, x] * B[p.n, x] * C[p.n, x]
+    Z[()] += D[p.n, x]
+
+
+@recursion
+def a_great_sum(p: Any) -> None:
+    """A sum beyond the bound, times a weight that is flushed to zero."""
+    j, k, x = p.positions("j"), p.positions("k"), p.symbols("x", 2)
+    A, B, D = chains(p, "ABD", j, x)
+    E, Z, u = p.items("E", 2), p.items("Z"), p.weights("u")
+    E[j, x] += u[j] * A[k, x] * B[k, x] * (k < j)
+    Z[()] += E[p.n, x]
+    Z[()] += D[p.n, x]
+
+
+@pytest.mark.parametrize("page, weights", [
+    (three_at_once, dict(a=-375.0, b=-375.0, c=610.0, d=-140.0)),
+    (a_great_sum, dict(a=350.0, b=350.0, d=-10.0, u=-710.0 * 120)),
+    (a_great_sum, dict(a=354.0, b=354.0, d=-352.0, u=-1060.0 * 120)),
+], ids=["three", "sum", "great sum"])  # fmt: skip
+def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, float]) -> None:
+    made = page()
+    given = rates(made, weights)
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    for found in runs(made, given, "float64"):
+        if not found[2].any():
+            compare(found, log_z, counts, 1e-10)
+    compare((*Program(made).log_counts(given), None), log_z, counts, 1e-10)

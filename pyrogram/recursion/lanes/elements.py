@@ -204,4 +204,6 @@ class Elements:
         last = self.tables.at(loop.high[0])
         for x in loop.high[1:]:
             last = least(last, self.tables.at(x))
+        if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
+            last = least(last, Name("at.n", "int"))
         return last

@@ -111,12 +111,20 @@ class LanesEngine:
             "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
             "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
             "least": -math.inf if least is None else least,
-            "most": MOST[self._name] * math.exp(-min(excess, 700.0)),
+            "most": self._most() * math.exp(-min(excess, 700.0)),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
         self._run("lanes", given, order, own, cost=len(order) * self._cost(given))
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}, failed
+
+    def _most(self) -> float:
+        """What all cells and adjoints may come to.
+
+        A product of two items that is flushed to zero must not matter, whatever other items the rule has.
+        """
+        items = max(len(rule.items) for rule in self.recursion.rules)
+        return float(MOST[self._name] ** (1 / max(1, items - 1)))
 
     def _cost(self, given: Sentences) -> float:
         """About the number of operations for a sentence."""
@@ -135,7 +143,7 @@ class LanesEngine:
         B, n, number = len(given.lengths), given.pitch - 1, rows[0]
         log_z, failed = np.empty(B), np.zeros(B, np.int64)
         own = {"log_z": log_z, "failed": failed, "draws": number, "seed": seed, "batch": B}
-        own |= {"least": least, "most": MOST[self._name]} | trace_values(self.layout, trace, (number, B, rows[1]))
+        own |= {"least": least, "most": self._most()} | trace_values(self.layout, trace, (number, B, rows[1]))
         self._run("draw", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * number * n))
         return log_z, own["trace"], failed
 

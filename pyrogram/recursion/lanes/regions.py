@@ -49,7 +49,7 @@ def by_axes(ref: Ref) -> Ref:
         return Position(f"axis{next(count)}") if x.name else x
 
     positions = tuple(map(named, ref.positions))
-    symbols = tuple(Word(s.words, named(s.position)) if isinstance(s, Word) else s for s in ref.symbols)
+    symbols = tuple(Word(s.words, Position(f"axis{next(count)}")) if isinstance(s, Word) else s for s in ref.symbols)
     return replace(ref, positions=positions, symbols=symbols)
 
 

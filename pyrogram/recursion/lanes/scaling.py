@@ -52,6 +52,7 @@ def _tiles(cells: Cells, cell: CellClass, head: Ref, term: Term, offsets: dict[s
 
 
 def columns_of(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Position, Position]:
+    """The first and the last column of an item."""
     if len(ref.positions) == 2:
         return ref.positions[0] + offsets[ref.table], ref.positions[1]
     return first, ref.positions[0] if ref.positions else ZERO

@@ -93,6 +93,16 @@ def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:
     return tuple(dict.fromkeys(x for f in factors if isinstance(f, Grid) for x in f.variables))
 
 
+def _best_tile(free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+    """The two symbols, of those that sums are formed for, that let a product load the fewest numbers."""
+
+    def loads(tile: tuple[Variable, Variable]) -> int:
+        return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
+
+    pairs = list(itertools.combinations(free, 2))[::-1]
+    return list(min(pairs, key=loads)) if pairs else list(free)
+
+
 @dataclass
 class Sums:
     """Code of sums of products.
@@ -177,17 +187,19 @@ class Sums:
         outer: Sequence[Factor] = (),
         add: bool = True,
         known: Sequence[Variable] = (),
+        kept: Grid | None = None,
     ) -> None:
         """``out (+)= outer * sum(factors)``, over positions and over the symbols that stand in factors alone.
 
         :param add: whether cells keep what they have.
         :param known: symbols that are at hand.
+        :param kept: where the sums of factors are written, too, before they are multiplied.
         """
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
         everywhere = variables_of([*factors, *outer])
         rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
-        tiled = [] if out.rows or known else [x for x in free if x in everywhere][-2:]
+        tiled = [] if out.rows or known else _best_tile([x for x in free if x in everywhere], factors)
 
         def body(tile: list[dict[str, int]]) -> None:
             code = self.code
@@ -203,6 +215,8 @@ class Sums:
                     code.set(name, term)
             for name, steps in zip(names, tile, strict=True):
                 found: Expression = Name(name, "lanes")
+                if kept is not None:
+                    code.put(MEMORY, kept.index(steps), found)
                 for f in outer:
                     found = found * (f.value(steps) if isinstance(f, Grid) else f)
                 index = code.let(out.index(steps))

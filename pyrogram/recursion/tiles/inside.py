@@ -118,6 +118,10 @@ class Pass:
         self.sums.contract(node, self.inner(term), term.inner.loops, add=False)
         return node
 
+    def is_kept(self, cell: CellClass, head: Head, term: Term) -> bool:
+        """Whether the inside pass leaves the inner sum of a term to the outside pass: one for each point."""
+        return cell.kind == "point" and self.is_direct(head, term) and bool(term.factors)
+
 
 class Inside(Pass):
     """Code that fills the chart."""
@@ -228,10 +232,15 @@ class Inside(Pass):
         outer, factor = self.outer(term), self._factor(term)
         if self.is_direct(head, term):
             assert term.inner is not None
-            self.sums.contract(grid, self.inner(term), term.inner.loops, outer=[*outer, *factor], add=add)
+            kept = self.tables.node(cell, term) if self.is_kept(cell, head, term) else None
+            parts = self.inner(term), term.inner.loops
+            self.sums.contract(grid, *parts, outer=[*outer, *factor], add=add, kept=kept)
+            if kept is not None:
+                self.sums.meet_all(kept)
             return
         if term.inner is not None:
             outer.append(self.form(cell, term))
+            self.sums.meet_all(self.tables.node(cell, term))
         self.sums.contract(grid, outer, outer=factor, add=add)
 
     # ------------------------------------------------------------------ scaling
@@ -306,4 +315,5 @@ class Inside(Pass):
             factors: Sequence[Factor] = self.outer(term)
             if term.inner is not None:
                 factors = [*factors, self.form(cell, term)]
+                self.sums.meet_all(self.tables.node(cell, term))
             self.sums.total(factors, name="goal.value")

@@ -85,15 +85,12 @@ class Outside(Pass):
         """From the adjoint of a head to those of the factors of a term; counts come later."""
         outer, given = self.outer(term), self._given(term, adjoint)
         values = list(outer)
-        if term.inner is not None and self._needs_sum(cell, head, term):
-            values.append(self.form(cell, term))
+        if term.inner is not None and term.factors:
+            kept = self.is_kept(cell, head, term)
+            values.append(self.tables.node(cell, term) if kept else self.form(cell, term))
         for x, f in enumerate(term.factors):
-            if self._is_plain(f):
-                continue
-            if not f.is_item and self._is_whole(cell, head, term):
-                self.sums.contract(self.tables.target(f), [adjoint, self.tables.item(head.ref)])
-            else:
-                self._to(f, [*given, *values[:x], *values[x + 1 :]], values[x])
+            if not self._is_plain(f):
+                self.sums.contract(self.tables.target(f), [*given, *values[:x], *values[x + 1 :]])
         if term.inner is not None:
             self._open_sum(cell, head, term, [*given, *outer])
 
@@ -102,16 +99,11 @@ class Outside(Pass):
         outer, given = self.outer(term), self._given(term, adjoint)
         for x, f in enumerate(term.factors):
             if not self._is_plain(f):
-                self._to(f, [*given, *outer[:x], *outer[x + 1 :]], outer[x], known=rows)
+                self.sums.contract(self.tables.target(f), [*given, *outer[:x], *outer[x + 1 :]], known=rows)
 
     def _given(self, term: Term, adjoint: Factor) -> list[Factor]:
         """The adjoint of a term."""
         return [adjoint, Name("factor", "lanes")] if self.brings(term) else [adjoint]
-
-    def _to(self, f: Ref, parts: Sequence[Factor], own: Factor, known: Sequence[Variable] = ()) -> None:
-        """The adjoint of an item, or the posterior of a weight."""
-        parts = parts if f.is_item else [*parts, own]
-        self.sums.contract(self.tables.target(f), parts, known=known)
 
     def _open_sum(self, cell: CellClass, head: Head, term: Term, parts: Sequence[Factor]) -> None:
         """From the adjoint of a term to those of the factors of its inner sum."""
@@ -123,7 +115,7 @@ class Outside(Pass):
         targets = []
         for x, f in enumerate(refs):
             if not self._is_plain(f):
-                others = [y for y in range(len(refs)) if y != x or not f.is_item]
+                others = [y for y in range(len(refs)) if y != x]
                 targets.append((self.tables.target(f), others))
         if term.inner.loops:
             self.sums.push(adjoint, inner, targets, term.inner.loops)
@@ -139,18 +131,6 @@ class Outside(Pass):
 
     def _is_plain(self, f: Ref) -> bool:
         return not f.is_item and self.tables.is_plain(weight_cells(f))
-
-    def _is_whole(self, cell: CellClass, head: Head, term: Term) -> bool:
-        """Whether a term is all that its head is the sum of, and has no other symbols."""
-        alone = cell.kind != "goal" and sum(h.ref.table == head.ref.table for h in cell.heads) == 1
-        mine = head.ref.symbols
-        plain = all(isinstance(x, Variable) for x in mine) and len(set(mine)) == len(mine)
-        return alone and plain and len(head.terms) == 1 and not term.symbols and not term.guard
-
-    def _needs_sum(self, cell: CellClass, head: Head, term: Term) -> bool:
-        """Whether the value of an inner sum is a factor of some adjoint or count."""
-        whole = self._is_whole(cell, head, term)
-        return any(f.is_item or self._is_plain(f) or not whole for f in term.factors)
 
     # ------------------------------------------------------------------ counts
 
@@ -213,13 +193,17 @@ class Outside(Pass):
                 weight, count = self.tables.plain(w, posterior=False), self.tables.plain(w, posterior=True)
                 with self.sums.loops((), count.variables):
                     number = code.let(weight.value({}))
-                    found = code.let(number * count.value({}))
-                    found = code.let(select(number > fill(0.0), found, fill(0.0)))
-                    code.put(MEMORY, count.index({}), found)
-                    self.sums.meet([found])
+                    self._multiply(number, count.index({}))
                 continue
             with self._elements(w) as element:
-                self.sums.meet([MEMORY[Name(f"d{w.name}", "int") + element]])
+                number = code.let(MEMORY[Name(w.name, "int") + element])
+                self._multiply(number, Name(f"d{w.name}", "int") + element)
+
+    def _multiply(self, weight: Name, place: Expression) -> None:
+        count = self.code.let(MEMORY[place])
+        found = self.code.let(select(count > fill(0.0), weight * count, fill(0.0)))
+        self.code.put(MEMORY, place, found)
+        self.sums.meet([count, found])
 
     @contextmanager
     def _elements(self, w: WeightCells) -> Iterator[Expression]:
