@@ -100,7 +100,8 @@ def _best_tile(free: Sequence[Variable], factors: Sequence[Factor]) -> list[Vari
         return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
 
     pairs = list(itertools.combinations(free, 2))[::-1]
-    return list(min(pairs, key=loads)) if pairs else list(free)
+    best = min(pairs, key=loads, default=None)
+    return list(free if best is None else best)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recursions with symbols, compiled from their pages, against the charts of chains and grammars that are still by hand.
 
-``python3 benchmarks/pages.py`` prints the table: sentences/s of one thread, log Z and expected counts.
+``python3 benchmarks/with_symbols.py`` prints the table: sentences/s of one thread, log Z and expected counts.
 """
 
 from __future__ import annotations
