@@ -234,6 +234,17 @@ def a_sum_within_bounds_of_both_sides(p: Any) -> None:
 
 
 @corner
+def a_sum_from_the_later_of_two_places(p: Any) -> None:
+    """Neither lower limit implies the other, nor either upper one."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    a = p.weights("a")
+    X[i, j] += a[i, j] * (i <= j)
+    Y[i, j] += X[i, k] * X[k, j] * (2 <= k) * (k <= 3)
+    Z[()] += Y[1, p.n] + Y[2, p.n] * (2 <= p.n)
+
+
+@corner
 def numbers_in_terms(p: Any) -> None:
     """1 + a weight, and Python's sum."""
     i, j, k = p.positions("i j k")
