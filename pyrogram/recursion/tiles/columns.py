@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which rules bring the factor of a column, so that long sentences neither overflow nor vanish.
 
-As in :mod:`~pyrogram.recursion.lanes.scaling`, column j may be multiplied by a factor if every derivation then has it exactly once. There
-axioms alone bring factors; here every rule does whose items leave the last column of its head out, which is how chains
-advance: ``F[j, x] += F[j - 1, y] * ...`` brings the factor of j, and ``X[j - 1, j, A] += word[A, w[j]]`` does.
+As in :mod:`~pyrogram.recursion.lanes.scaling`, column j may be multiplied by a factor if every derivation then has it
+exactly once. There axioms alone bring factors; here every rule does whose items leave the last column of its head out,
+which is how chains advance: ``F[j, x] += F[j - 1, y] * ...`` brings the factor of j, and
+``X[j - 1, j, A] += word[A, w[j]]`` does.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 """Where items with symbols, adjoints, sums and weights lie in the memory of lanes.
 
 The symbols of an item at (i, j) are neighbours. A weight has a table for each way in which rules speak of it, as in
-:mod:`~pyrogram.recursion.lanes.tables`, with its positions first: ``emit[x, w[j]]`` is at (j, x) of the table ``emit[all, *]``. Where all
-sentences share one table of a weight that knows no position, it is numbers, not lanes.
+:mod:`~pyrogram.recursion.lanes.tables`, with its positions first: ``emit[x, w[j]]`` is at (j, x) of the table
+``emit[all, *]``. Where all sentences share one table of a weight that knows no position, it is numbers, not lanes.
 """
 
 from __future__ import annotations
