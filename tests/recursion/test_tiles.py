@@ -256,6 +256,24 @@ def test_long_chains_are_trusted_without_adjoints() -> None:
     np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
 
 
+def test_a_flushed_product_in_a_steep_column() -> None:
+    """After a rare word comes the factor 2**500, which the product that was flushed to zero would have met."""
+    made, two, never = next(p for p in PAGES if p.name == "hmm").make(), np.log(2.0), -np.inf
+    tables = {
+        "initial": np.array([0.0, never, never]),
+        "transition": np.array([[0.0, 0.0, 0.0], [never] * 3, [never] * 3]),
+        "emission": np.array(
+            [[0.0, -500 * two, -500 * two], [0.0, -500 * two, -580 * two], [0.0, -500 * two, -515 * two]]
+        ),
+        "final": np.array([never, 0.0, -70 * two]),
+    }
+    words = dict.fromkeys(TilesEngine(made).layout.words, np.array([[0, 1, 2]]))
+    given = Sentences(np.array([3]), {n: t[None] for n, t in tables.items()}, words, {"K": 3, "W": 3}, {})
+    exact = ScalarEngine(made).log_counts(given)[0]
+    np.testing.assert_allclose(Program(made).log_counts(given, counts=False)[0], exact, rtol=1e-12)
+    np.testing.assert_allclose(Program(made).log_counts(given)[0], exact, rtol=1e-12)
+
+
 def test_lists_are_looked_at_in_every_call() -> None:
     page = next(p for p in PAGES if p.name == "pcfg_rules")
     program, made = Program(page.make()), page.make()

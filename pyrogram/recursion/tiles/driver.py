@@ -10,7 +10,6 @@ from ..lanes.passes import Options
 from ..lanes.tables import MEMORY, WeightCells
 from ..machine.expressions import Array, Expression, Name, equal, fill, select, total_of, with_lane
 from ..machine.statements import Code, Function
-from ..rules.language import Constant, Ref
 from ..rules.lowering import lower
 from ..rules.products import Products
 from ..rules.recursions import Recursion
@@ -55,15 +54,10 @@ class TileLogCounts(LogCounts):
         code, tables = self.code, self.elements.tables
         code.set("b", 0)
         for w in tables.numbers:
-            grid = tables.plain(w, posterior=False)
+            ref = tables.plain(w)
+            grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
-                code.put(NUMBERS, grid.index({}), self.elements.layout.weight(self._ref(w)))
-
-    def _ref(self, w: WeightCells) -> Ref:
-        """An element of a table of numbers, at the symbols of :meth:`.TileTables.plain`."""
-        symbols = iter(self.elements.tables.plain(w, posterior=False).symbols)
-        indices = [next(symbols) if x == "all" else Constant(int(str(x))) for x in w.indices]
-        return Ref(w.table, False, (), tuple(indices))
+                code.put(NUMBERS, grid.index({}), self.elements.layout.weight(ref))
 
     def _feed_lanes(self, in_logs: bool) -> None:
         elements = self.elements
@@ -95,10 +89,11 @@ class TileLogCounts(LogCounts):
     def _drain_numbers(self, w: WeightCells, share: Expression) -> None:
         """Add the counts of all lanes to those of a table that sentences share. What failed may be NaN."""
         code, elements = self.code, self.elements
-        count = elements.tables.plain(w, posterior=True)
+        ref = elements.tables.plain(w)
+        count = elements.tables.weight(ref, posterior=True)
         with elements.tables.sums.loops((), count.variables):
             here = code.let(MEMORY[count.index({})] * share)
             here = code.let(select(equal(share, 0.0), fill(0.0), here))
-            target = elements.layout.weight(self._ref(w), f"out.{w.table}")
+            target = elements.layout.weight(ref, f"out.{w.table}")
             index = target.index + Name("part", "int") * Name(f"out.{w.table}.part", "int")
             code.add(target.array, index, total_of(here))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..lanes.elements import Elements
 from ..lanes.regions import Region, by_axes, regions_of
 from ..lanes.tables import WeightCells
-from ..machine.expressions import Expression, Name, value, within
+from ..machine.expressions import Expression
 from ..rules.language import Variable
 from ..rules.lowering import lower
 from .grids import NUMBERS
@@ -29,19 +29,12 @@ class TileElements(Elements):
 
     def __post_init__(self) -> None:
         self.cells = lower(self.products.recursion, widen=True)
+        # All that reads the tables of trees is overridden here and in TileLogCounts.
         self.tables: TileTables = TileTables(self.cells, self.layout, self.lanes, self.shared)  # type: ignore[assignment]
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes}
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
-        index: Expression = value(0)
-        for x in range(w.num_axes):
-            index = index * Name("pitch", "int") + within(Name(f"at.axis{x}", "int"), 0, Name("pitch", "int"))
-        sizes = self.tables.sizes(w)
-        found = Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.block(sizes)
-        symbols = [x for x in region.ref.symbols if isinstance(x, Variable)]
-        for a, v in enumerate(symbols):
-            found = found + self.layout.symbol(v) * self.tables.block(sizes[a + 1 :])
-        return found
+        return self.tables.weight(by_axes(region.ref), adjoint).index({})
 
     @contextmanager
     def loops(self, region: Region, n: Expression | None) -> Iterator[None]:

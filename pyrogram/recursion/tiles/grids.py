@@ -225,12 +225,11 @@ class Sums:
 
         self._tiles(free, tiled, rows, body)
 
-    def total(self, factors: Sequence[Factor], loops: Sequence[Loop] = (), name: str = "total") -> Name:
-        """The sum of products over positions and all symbols, added to a variable."""
-        with self.loops(loops, variables_of(factors)):
+    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+        """Add the products for all symbols to a variable."""
+        with self.loops((), variables_of(factors)):
             (term,) = self.products([{}], factors, [name])
             self.code.set(name, term)
-        return Name(name, "lanes")
 
     def push(
         self,

@@ -132,7 +132,8 @@ class Inside(Pass):
         code.set("bound.sum", fill(0.0))
         for name in ("exponent", "grown"):
             code.put(MEMORY, Name(name, "int"), fill(0.0))
-        code.set("alive", fill(0.0))
+        for name in ("alive", "steepest"):
+            code.set(name, fill(0.0))
         code.set("next.factor", fill(1.0))
         with code.loop("x", 1, N + 1) as x:
             code.set("alive", Name("alive", "lanes") + MEMORY[Name("ends", "int") + x])
@@ -168,10 +169,12 @@ class Inside(Pass):
     def _record(self, exponent: Expression) -> None:
         """Count a power of two by which the column of sentences that have it is multiplied.
 
-        No derivation has grown by more than that times the greatest weights that bring the factor with them.
+        No derivation has grown by more than that times the greatest weights that bring the factor with them; but a
+        weight that is flushed to zero meets the factor of its own column without them, once: the steepest one.
         """
         code, alive = self.code, Name("alive", "lanes")
         code.add(MEMORY, Name("exponent", "int"), exponent * alive)
+        code.set("steepest", greatest(Name("steepest", "lanes"), exponent * alive))
         code.set("brought", fill(0.0))
         for cell in [*self.fixed, *([self.rest] if self.rest else []), *self.points]:
             terms = [t for h in cell.heads for t in h.terms if self.brings(t)]
@@ -251,9 +254,8 @@ class Inside(Pass):
         code.set("column.total", fill(0.0))
         for c in self.points:
             with self.at_point(c):
-                for table in dict.fromkeys(h.ref.table for h in c.heads):
-                    head = next(h for h in c.heads if h.ref.table == table)
-                    self.sums.total([self.tables.whole(head.ref)], name="column.total")
+                for grid in self._grids(c):
+                    self.sums.add_up([grid], "column.total")
         e = code.let(exponent_of(Name("column.total", "lanes")))
         code.set("next.factor", power_of_two(code.let(fill(0.0) - e)))
 
@@ -264,7 +266,7 @@ class Inside(Pass):
         with code.loop("at.i", self.first, J - rest.least + 1):
             code.set("cell.total", fill(0.0))
             for grid in self._grids(rest):
-                self.sums.total([grid], name="cell.total")
+                self.sums.add_up([grid], "cell.total")
             # Clamped, so that one cell does not decide.
             e = least(greatest(exponent_of(Name("cell.total", "lanes")), fill(-24.0)), fill(24.0))
             code.set("exponents", Name("exponents", "lanes") + e)
@@ -309,6 +311,7 @@ class Inside(Pass):
                             self._goal_term(c, term)
             code.set("z.sum", select(here > fill(0.0), Name("goal.value", "lanes"), Name("z.sum", "lanes")))
         code.put(MEMORY, Name("z", "int"), Name("z.sum", "lanes"))
+        code.add(MEMORY, Name("grown", "int"), Name("steepest", "lanes"))
 
     def _goal_term(self, cell: CellClass, term: Term) -> None:
         with self.sums.where(term.guard):
@@ -316,4 +319,4 @@ class Inside(Pass):
             if term.inner is not None:
                 factors = [*factors, self.form(cell, term)]
                 self.sums.meet_all(self.tables.node(cell, term))
-            self.sums.total(factors, name="goal.value")
+            self.sums.add_up(factors, "goal.value")

@@ -190,7 +190,7 @@ class Outside(Pass):
         code = self.code
         for w in self.tables.weights:
             if self.tables.is_plain(w):
-                weight, count = self.tables.plain(w, posterior=False), self.tables.plain(w, posterior=True)
+                weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
                 with self.sums.loops((), count.variables):
                     number = code.let(weight.value({}))
                     self._multiply(number, count.index({}))

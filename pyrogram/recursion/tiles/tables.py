@@ -17,7 +17,7 @@ from ..lanes.tables import WeightCells, axes, weight_cells
 from ..machine.expressions import Expression, Name, value, within
 from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
-from ..rules.language import Entry, Position, Ref, Size, Symbol, Variable
+from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import TILE, Grid, Sums
 
 PITCH = Name("pitch", "int")
@@ -168,10 +168,9 @@ class TileTables:
         """The power of two of the column j at hand."""
         return Grid(Name("factors", "int") + Name("at.j", "int"), (), ())
 
-    def plain(self, w: WeightCells, posterior: bool) -> Grid:
-        """A weight without positions, by symbols all of which are variables."""
+    def plain(self, w: WeightCells) -> Ref:
+        """A weight without positions, at variables for all of its symbols but constants."""
         sizes = self.cells.recursion.tables[w.table].sizes
-        given = zip(w.indices[self.cells.arity[w.table] :], sizes, strict=True)
-        symbols = [Variable(f"axis{a}", s) for a, (x, s) in enumerate(given) if x == "all"]
-        kind = self.is_number(w) and not posterior
-        return self._grid(Name(f"d{w.name}" if posterior else w.name, "int"), symbols, self.sizes(w), kind)
+        given = enumerate(zip(w.indices, sizes, strict=True))
+        symbols = [Constant(x) if isinstance(x, int) else Variable(f"axis{a}", size) for a, (x, size) in given]
+        return Ref(w.table, False, (), tuple(symbols))
