@@ -80,7 +80,7 @@ def log_partition(
 ) -> Float[Tensor, "*batch"]:
     """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
     trees, given, batch = _given(arcs, stops, lengths, multiroot)
-    log_z = trees.log_partition(given, by_torch=choose_engine(arcs, engine) == "torch")
+    log_z = trees.log_partition(given, by_torch=by_torch(arcs, engine))
     return shaped(log_z, batch)
 
 
@@ -94,7 +94,7 @@ def marginals(
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 2"] | None]:
     """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
     trees, given, batch = _given(arcs, stops, lengths, multiroot)
-    log_z, found = trees.marginals(given, by_torch=choose_engine(arcs, engine) == "torch")
+    log_z, found = trees.marginals(given, by_torch=by_torch(arcs, engine))
     by_arcs = found["arc"] if arcs.shape[-1] == 2 else found["arc"][..., None]
     by_stops = None if stops is None else shaped(found["stop"], batch)
     return shaped(log_z, batch), shaped(by_arcs, batch), by_stops
@@ -253,6 +253,11 @@ def broadcast(*shapes: torch.Size) -> torch.Size:
         if len(shape) and shape != result:
             result = torch.broadcast_shapes(result, shape) if len(result) else shape
     return result
+
+
+def by_torch(scores: Tensor, engine: Engine | None) -> bool:
+    """Whether somebody wants torch; without a wish, the recursion chooses."""
+    return engine is not None and choose_engine(scores, engine) == "torch"
 
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:

@@ -1,10 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Best derivations and draws in lanes, against lists of all derivations and the engine in logarithms."""
+"""Best derivations and draws of many sentences at once, against lists of all derivations, and the scalar engine."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from pages import PAGES, Page
 from test_program import TREES, sentences
 
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
-IN_LANES = [page for page in PAGES if fits_lanes(page.make())]
+PROGRAMS = {page.name: Program(page.make()) for page in PAGES}
+AT_ONCE = [page for page in PAGES if PROGRAMS[page.name].in_lanes or PROGRAMS[page.name].in_tiles]
+WITH_SYMBOLS = [page for page in AT_ONCE if PROGRAMS[page.name].in_tiles]
 LENGTHS = [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3]
 WIDTH = 60
 
@@ -38,10 +40,11 @@ def check_rows(given: Sentences, truth: list[Any], scores: Any, rows: Any) -> No
         assert uses in best if best else uses == ()
 
 
-@pytest.mark.parametrize("page", IN_LANES, ids=str)
-def test_the_best_derivation(page: Page) -> None:
+@pytest.mark.parametrize("shared", [False, None])
+@pytest.mark.parametrize("page", AT_ONCE, ids=str)
+def test_the_best_derivation(page: Page, shared: bool | None) -> None:
     made = page.make()
-    given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=False)
+    given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=shared)
     check_rows(given, listed(page, made, given), *Program(made).best(given, 1, Trace(given).numbers(), WIDTH))
     for table in given.weights.values():
         table[np.random.default_rng(1).random(table.shape) < 0.6] = -np.inf
@@ -65,10 +68,12 @@ def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
         np.testing.assert_allclose(sum(own), score, rtol=1e-10)
 
 
-@pytest.mark.parametrize("page", IN_LANES, ids=str)
-def test_draws_follow_the_distribution(page: Page) -> None:
+@pytest.mark.parametrize("shared", [False, None])
+@pytest.mark.parametrize("page", AT_ONCE, ids=str)
+def test_draws_follow_the_distribution(page: Page, shared: bool | None) -> None:
     made, number = page.make(), 3000
-    given = below_one(random_sentences(page, made, [3, 1, 2, 3, 3, 2, 2, 1, 3, 3], np.random.default_rng(2)))
+    lengths = [3, 1, 2, 3, 3, 2, 2, 1, 3, 3]
+    given = below_one(random_sentences(page, made, lengths, np.random.default_rng(2), shared=shared))
     truth, program = listed(page, made, given), Program(made)
     log_z, rows = program.draw(given, number, 7, Trace(given).numbers(), WIDTH)
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-12)
@@ -78,7 +83,7 @@ def test_draws_follow_the_distribution(page: Page) -> None:
         expected = one.probabilities()
         assert found.keys() <= expected.keys()
         for uses, p in expected.items():
-            distances.append((found[uses] / number - p) / np.sqrt(max(p * (1 - p), 1e-12) / number))
+            distances.append((found[uses] / number - p) / np.sqrt(max(p * (1 - p), 1 / number) / number))
     assert np.abs(distances).max() < 5
     again = program.draw(given, number, 7, trace.numbers(), WIDTH)[1]
     assert (again == rows).all()
@@ -103,6 +108,39 @@ def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str)
             start, p = trace.starts[table], of_all[b].astype(float).ravel()
             found = drawn[start : start + p.size] / number
             assert (np.abs(found - p) <= 5.5 * np.sqrt(p * (1 - p).clip(0) / number) + 2e-3).all(), table
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shared", [False, None])
+@pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
+def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str) -> None:
+    """Columns are scaled. Rare words are drawn in logarithms."""
+    made, number, rng = page.make(), 1500, np.random.default_rng(4)
+    given = random_sentences(page, made, [24, 3, 18, 24, 5, 11, 12, 7, 16, 17, 1], rng, shared=shared, dtype=dtype)
+    given = below_one(given)
+    if not shared:
+        given.weights[made.rules[0].weights[0].table][:1] -= 400.0
+    program, trace = Program(made), Trace(given)
+    log_z, rows = program.draw(given, number, 3, trace.numbers(), 200)
+    scores, best = program.best(given, 1, trace.numbers(), 200)
+    expected_z, counts = program.log_counts(replace(given, weights={k: one_each(t) for k, t in given.weights.items()}))
+    np.testing.assert_allclose(log_z, expected_z, rtol=1e-5 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(scores, ScalarEngine(made, dtype).best(given, 1, {}, 1)[0], rtol=1e-12)
+    for b, score in enumerate(scores[0]):
+        own = [
+            float(given.weights[table][(b if len(given.weights[table]) > 1 else 0, *at)])
+            for table, at in trace.uses(best[0, b])
+        ]
+        np.testing.assert_allclose(sum(own), score, rtol=1e-10)
+        drawn = np.bincount(rows[:, b][rows[:, b] >= 0], minlength=sum(t[0].size for t in given.weights.values()))
+        for table, of_all in counts.items():
+            start, mean = trace.starts[table], of_all[b].astype(float).ravel()
+            found = drawn[start : start + mean.size] / number
+            assert (np.abs(found - mean) <= 6 * np.sqrt(24 * mean / number) + 2e-3).all(), table
+
+
+def one_each(table: Any) -> Any:
+    return np.repeat(table, 11, 0) if len(table) == 1 else table
 
 
 def test_draws_of_impossible_and_unknown_weights() -> None:

@@ -116,20 +116,60 @@ def check_tiles(page: Page) -> bool:
     return all(not failed.any() for _, _, failed in results)
 
 
+def check_descents_in_tiles(page: Page) -> bool:
+    """The same for best derivations and draws, which are few enough for a list."""
+    made = page.make()
+    if not fits_tiles(made):
+        return False
+    given = random_sentences(page, made, [4, 3, 2, 1, 4, 2, 3, 3, 1, 2], np.random.default_rng(0))
+    try:
+        numbers = summed(page, made, given)[2]
+    except InvalidRecursion:  # the lists are not in topological order
+        return False
+    if max(numbers) > FEW:
+        return False
+    order, truth, trace = np.argsort(-given.lengths, kind="stable"), listed(page, made, given), Trace(given)
+    for logs in [True, False] if all(len(table) == 1 for table in given.weights.values()) else [True]:
+        engine = TilesEngine(made, logs=logs)
+        scores, best = engine.best(given, order, trace.numbers(), 200)
+        numbers_given = given if logs else replace(given, weights={k: np.exp(t) for k, t in given.weights.items()})
+        log_z, draws, failed = engine.draw(numbers_given, order, (FEW, 200), 0, trace.numbers(), -np.inf)
+        for b, one in enumerate(truth):
+            np.testing.assert_allclose(scores[b], np.max(one.scores, initial=-np.inf), atol=1e-10, err_msg=str(made))
+            if not one.uses:
+                assert failed[b]
+                continue
+            uses = trace.uses(best[b])
+            exact = [score for own, score in zip(one.uses, one.scores, strict=True) if tuple(sorted(own)) == uses]
+            assert np.isclose(exact, scores[b], atol=1e-9).any(), f"{uses} in\n{made}"
+            if failed[b]:
+                continue
+            np.testing.assert_allclose(log_z[b], one.log_z, atol=1e-9)
+            drawn = Counter(trace.uses(row) for row in draws[:, b])
+            for key, p in one.probabilities().items():
+                assert abs(drawn[key] - FEW * p) < 7 * np.sqrt(FEW * p * max(1 - p, 0)) + 2, f"{key} in\n{made}"
+            assert drawn.keys() <= one.probabilities().keys(), str(made)
+    return True
+
+
 def test_random_recursions_in_tiles() -> None:
     assert sum(check_tiles(page) for page in random_recursions(range(30))) > 3
+    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(30))) > 3
 
 
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
     check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
+    check_descents_in_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_random_recursions_in_tiles(block: int) -> None:
-    found = [check_tiles(page) for page in random_recursions(range(1000 + 150 * block, 1150 + 150 * block))]
+    pages = list(random_recursions(range(1000 + 150 * block, 1150 + 150 * block)))
+    found = [check_tiles(page) for page in pages]
     assert sum(found) > 10  # of 150 that fit tiles, and have a derivation for every length
+    assert sum(map(check_descents_in_tiles, pages)) > 10
 
 
 @pytest.mark.slow

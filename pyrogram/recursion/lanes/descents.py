@@ -17,85 +17,96 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..calling.agenda import AGENDA, Agenda, in_class
 from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, greatest, select, value
+from ..machine.expressions import Array, Expression, Name, greatest, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
-from ..rules.cells import CellClass, Head, Term, renamed
+from ..rules.cells import Term, renamed
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
-from .arithmetic import LOGS, REALS
+from .arithmetic import LOGS
 from .driver import BLOCKS, INF, Blocks
 from .elements import NUMBERS
 from .inside import Inside
 from .passes import Options
+from .scaling import carriers, is_carrier
 from .schedule import K
 from .tables import MEMORY
 
-AGENDA, TERMS = Array("agenda", "int"), Array("terms", "real")
+TERMS = Array("terms", "real")
 _OWN: list[Array | Name] = [Name("batch", "int"), AGENDA, MEMORY]
 
 
 def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return _IndependentDraws(recursion, lanes, dtype).function(logs)
+    return _TreeDraws(recursion, lanes, dtype).function(logs)
 
 
 def best(recursion: Recursion, lanes: int, dtype: str) -> Function:
     """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
-    return _Best(recursion, lanes, dtype).function()
+    return _BestTree(recursion, lanes, dtype).function()
 
 
-class _Descents(Blocks):
+class Descents(Blocks):
     """Code that goes down from the goal in one lane."""
 
-    in_logs: bool
+    def inside(self) -> None:
+        """Fill the chart of a block."""
+        Inside(self.elements.tables, self.code, Options(), self.numbers).run()
 
     def descend(self, row: Expression) -> None:
         """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
-        code, cells = self.code, self.elements.cells
-        numbers = {name: x for x, name in enumerate(cells.sizes)}
+        code, layout = self.code, self.elements.layout
+        self.agenda = Agenda(self.elements.cells, code, self.elements.tables.at, layout.symbol)
         code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
         code.set("row", row)
         code.set("length", 0)
-        top = code.set("depth", 1)
-        code.put(AGENDA, 0, numbers[cells.goal])
-        with code.loop_while(top > 0):
-            code.set("depth", top - 1)
-            entry = code.set("entry", top * 3)
-            item = code.set("item", AGENDA[entry])
-            code.set("at.i", AGENDA[entry + 1])
-            code.set("at.j", AGENDA[entry + 2])
-            for name, number in numbers.items():
-                with code.when(equal(item, number)):
-                    self._step(name, numbers)
+        self.agenda.run(self.step)
 
-    def _step(self, table: str, numbers: dict[str, int]) -> None:
+    def step(self, table: str) -> None:
         """Choose a term of the item at hand, and push the items that it is made of."""
+        raise NotImplementedError
+
+    def write(self, f: Ref) -> None:
+        """Append a weight to the derivation at hand."""
+        write_weight(self.elements.layout, self.code, f)
+
+    def parameters(self) -> list[Array | Name]:
+        """Those that all descents have."""
+        layout = self.elements.layout
+        return [*layout.parameters(), *BLOCKS, *_OWN, *trace_parameters(layout)]
+
+
+class TreeDescents(Descents):
+    """The same for items without symbols: their terms are offered one after the other."""
+
+    def step(self, table: str) -> None:
         code = self.code
         heads = [(c, h) for c in self.elements.cells.classes for h in c.heads if h.ref.table == table]
+        offsets = carriers(self.elements.cells)
         self.begin()
         for cell, head in heads:
-            with self._in_class(cell):
+            with in_class(code, cell):
                 for term in head.terms:
                     outer = self._product(term.factors, None)
                     outer = None if outer is None else code.let(outer)
-                    if not term.rule.items and self._is_carrier(cell, head):
+                    if not self.numbers.in_logs and not term.rule.items and is_carrier(offsets, cell, table):
                         factor = self._number(Name("factors", "int") + Name("at.j", "int"))
                         outer = factor if outer is None else code.let(outer * factor)
                     with self._places(term):
                         found = self._product(self._inner(term), outer)
-                        self.offer(value(0.0 if self.in_logs else 1.0) if found is None else found)
+                        self.offer(value(self.numbers.one) if found is None else found)
         self.choose()
         chosen = Name("chosen", "int")
         for cell, head in heads:
-            with self._in_class(cell):
+            with in_class(code, cell):
                 for term in head.terms:
                     low, high = self._range(term)
                     count = code.let(greatest(high - low + 1, 0))
                     with code.when((chosen >= 0) & (chosen < count)):
                         code.set("at.k", low + chosen)
-                        self._push(term, numbers)
+                        self._push(term)
                     code.set("chosen", select(chosen < count, -1, chosen - count))
 
     def begin(self) -> None:
@@ -110,23 +121,12 @@ class _Descents(Blocks):
         """After them: sets ``chosen`` to the number of one."""
         raise NotImplementedError
 
-    def _push(self, term: Term, numbers: dict[str, int]) -> None:
-        code = self.code
+    def _push(self, term: Term) -> None:
         factors = [*term.factors, *self._inner(term)]
         for f in factors:
             for weight in () if f.is_item else self.elements.products.of(f):
                 self.write(weight)
-        for f in reversed([f for f in factors if f.is_item]):
-            entry = code.set("entry", Name("depth", "int") * 3)
-            at = [self.elements.tables.at(x) for x in f.positions]
-            code.put(AGENDA, entry, numbers[f.table])
-            code.put(AGENDA, entry + 1, at[0] if len(at) == 2 else 0)
-            code.put(AGENDA, entry + 2, at[-1] if at else 0)
-            code.set("depth", Name("depth", "int") + 1)
-
-    def write(self, f: Ref) -> None:
-        """Append a weight to the derivation at hand."""
-        write_weight(self.elements.layout, self.code, f)
+        self.agenda.push([f for f in factors if f.is_item])
 
     def _inner(self, term: Term) -> list[Ref]:
         """The factors of a term's sum, over k."""
@@ -151,17 +151,6 @@ class _Descents(Blocks):
         with self.code.loop("at.k", low, high + 1):
             yield
 
-    @contextmanager
-    def _in_class(self, cell: CellClass) -> Iterator[None]:
-        """If the item at hand is in a class of cells."""
-        if cell.kind == "goal":
-            yield
-            return
-        i, j = Name("at.i", "int"), Name("at.j", "int")
-        width = j - i if cell.kind == "span" else j
-        with self.code.when(equal(width, cell.width) if cell.width is not None else width >= cell.least):
-            yield
-
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
 
@@ -169,25 +158,12 @@ class _Descents(Blocks):
         total = first
         for f in factors:
             v = self._number(self.elements.tables.cell(f))
-            total = v if total is None else (total + v if self.in_logs else total * v)
+            total = v if total is None else self.numbers.times(total, v)
         return total
 
-    def _is_carrier(self, cell: CellClass, head: Head) -> bool:
-        """Whether an axiom at the cell has been multiplied by its column's factor."""
-        return not self.in_logs and self.inside.is_carrier(cell, head.ref.table)
 
-    def parameters(self) -> list[Array | Name]:
-        """Those that all descents have."""
-        layout = self.elements.layout
-        return [*layout.parameters(), *BLOCKS, *_OWN, *trace_parameters(layout)]
-
-    inside: Inside
-
-
-class Draws(_Descents):
+class Draws(TreeDescents):
     """Code that chooses terms in proportion to their values."""
-
-    in_logs = False
 
     def begin(self) -> None:
         self.code.set("offers", 0)
@@ -211,16 +187,21 @@ class Draws(_Descents):
             code.set("t", t + 1)
 
 
-class _IndependentDraws(Draws):
+class IndependentDraws(Descents):
+    """Code for ``draw``."""
+
     def function(self, logs: bool) -> Function:
+        """The function itself.
+
+        :param logs: whether weights are logarithms.
+        """
         code, b = self.code, Name("b", "int")
         with self.blocks():
             self.feed_reals(logs)
-            self.inside = Inside(self.elements.tables, code, Options(), REALS)
-            self.inside.run()
+            self.inside()
             with self.elements.each_lane() as x:
                 log_z, trusted = self.log_z(x)
-                z = code.set("found", log_z)
+                z = code.set("log_z.of", log_z)
                 code.put(Array("log_z", "real"), b, z)
                 fits = code.set("fits", select(trusted & self.fits(x, z), 1, 0))
                 code.put(Array("failed", "int"), b, 1 - fits)
@@ -240,21 +221,31 @@ class _IndependentDraws(Draws):
         return Function("draw", [*self.parameters(), *own], code.body)
 
 
-class _Best(_Descents):
-    in_logs = True
+class BestDerivation(Descents):
+    """Code for ``best``."""
+
+    numbers = LOGS
 
     def function(self) -> Function:
+        """The function itself."""
         code, b = self.code, Name("b", "int")
         with self.blocks():
             self.feed(LOGS.zero)
-            self.inside = Inside(self.elements.tables, code, Options(), LOGS)
-            self.inside.run()
+            self.inside()
             with self.elements.each_lane() as x:
                 score = code.set("score", NUMBERS[Name("z", "int") * self.lanes + x])
                 code.put(Array("scores", "real"), b, score)
                 with code.when((score > -INF) & (score < INF)):
                     self.descend(b)
         return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
+
+
+class _TreeDraws(Draws, IndependentDraws):
+    """``draw`` for items without symbols."""
+
+
+class _BestTree(TreeDescents, BestDerivation):
+    """``best`` for items without symbols."""
 
     def begin(self) -> None:
         self.code.set("offers", 0)

@@ -14,7 +14,7 @@ from ..machine.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_products
 from ..rules.recursions import Recursion
-from .arithmetic import REALS
+from .arithmetic import REALS, Arithmetic
 from .elements import NUMBERS, STARTS, Elements
 from .exponentials import Exponentials
 from .inside import Inside
@@ -51,7 +51,9 @@ def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str, options
 
     :param logs: whether weights are logarithms.
     """
-    return LogCounts(recursion, lanes, logs, dtype, options or Options()).function()
+    made = LogCounts(recursion, lanes, dtype)
+    made.options = options or Options()
+    return made.function(logs)
 
 
 class Blocks:
@@ -60,6 +62,8 @@ class Blocks:
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param layout: where weights lie.
     """
+
+    numbers: Arithmetic = REALS
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
@@ -146,9 +150,7 @@ class Blocks:
 class LogCounts(Blocks):
     """Code for log Z and posteriors."""
 
-    def __init__(self, recursion: Recursion, lanes: int, logs: bool, dtype: str, options: Options) -> None:
-        super().__init__(recursion, lanes, dtype)
-        self.logs, self.options = logs, options
+    options = Options()
 
     def _inside(self) -> None:
         Inside(self.elements.tables, self.code, self.options, REALS).run()
@@ -156,11 +158,14 @@ class LogCounts(Blocks):
     def _outside(self) -> None:
         Outside(self.elements.tables, self.code, self.options, REALS).run()
 
-    def function(self) -> Function:
-        """The function itself."""
+    def function(self, logs: bool) -> Function:
+        """The function itself.
+
+        :param logs: whether weights are logarithms.
+        """
         code = self.code
         with self.blocks():
-            self.feed_reals(self.logs)
+            self.feed_reals(logs)
             self._inside()
             self._judge(adjoints=False)
             with code.when(Name("adjoints", "int") > 0):

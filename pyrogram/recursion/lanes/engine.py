@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calling.agenda import room
 from ..calling.checks import Checks
 from ..calling.functions import compiled
 from ..calling.layout import Layout
@@ -42,11 +43,13 @@ class Prepared:
     """A function with the parameters that follow from shapes.
 
     :param size: of its memory, in cells.
+    :param sizes: numbers of symbols, by their names.
     """
 
     call: Call
     size: int
     pitch: int
+    sizes: Mapping[str, int]
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
@@ -66,6 +69,7 @@ class LanesEngine:
         self.cells = lower(recursion, widen=True)
         self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
         self.recursion, self.logs = recursion, logs
+        self._most = most(recursion, dtype)
         self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
@@ -111,20 +115,12 @@ class LanesEngine:
             "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
             "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
             "least": -math.inf if least is None else least,
-            "most": self._most() * math.exp(-min(excess, 700.0)),
+            "most": self._most * math.exp(-min(excess, 700.0)),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
         self._run("lanes", given, order, own, cost=len(order) * self._cost(given))
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}, failed
-
-    def _most(self) -> float:
-        """What all cells and adjoints may come to.
-
-        A product of two items that is flushed to zero must not matter, whatever other items the rule has.
-        """
-        items = max(len(rule.items) for rule in self.recursion.rules)
-        return float(MOST[self._name] ** (1 / max(1, items - 1)))
 
     def _cost(self, given: Sentences) -> float:
         """About the number of operations for a sentence."""
@@ -143,7 +139,7 @@ class LanesEngine:
         B, n, number = len(given.lengths), given.pitch - 1, rows[0]
         log_z, failed = np.empty(B), np.zeros(B, np.int64)
         own = {"log_z": log_z, "failed": failed, "draws": number, "seed": seed, "batch": B}
-        own |= {"least": least, "most": self._most()} | trace_values(self.layout, trace, (number, B, rows[1]))
+        own |= {"least": least, "most": self._most} | trace_values(self.layout, trace, (number, B, rows[1]))
         self._run("draw", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * number * n))
         return log_z, own["trace"], failed
 
@@ -189,7 +185,9 @@ class LanesEngine:
         size = run("size", values | given.arrays())
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        self._prepared[key] = prepared = Prepared(Call(run, name, values, later), size, values["pitch"])
+        self._prepared[key] = prepared = Prepared(
+            Call(run, name, values, later), size, values["pitch"], dict(given.sizes)
+        )
         return prepared
 
     def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
@@ -201,7 +199,7 @@ class LanesEngine:
                 self._own.memory = (name, prepared.pitch, prepared.size), found
         if name == "lanes":
             return found
-        return found | memory_of_descents(self.cells, prepared.pitch)
+        return found | memory_of_descents(self.cells, prepared.pitch, prepared.sizes)
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         """A function, and the one that says how much memory it needs."""
@@ -222,12 +220,19 @@ class LanesEngine:
         return self._functions[name]
 
 
-def memory_of_descents(cells: Cells, pitch: int) -> dict[str, Numbers]:
+def most(recursion: Recursion, dtype: str) -> float:
+    """What all cells and adjoints may come to.
+
+    A product of two items that is flushed to zero must not matter, whatever other items the rule has.
+    """
+    items = max(len(rule.items) for rule in recursion.rules)
+    return float(MOST[dtype] ** (1 / max(1, items - 1)))
+
+
+def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:
     """Room for the items that a derivation has still to prove, and for the terms of one."""
-    most = max(len(rule.items) for rule in cells.recursion.rules)
-    kinds = {cells.arity[item] for item in cells.sizes} - {0}
-    agenda = (most * pitch ** max(len(kinds), 1) * len(cells.sizes) + 2) * 3
-    return {"agenda": np.zeros(agenda, np.int64), "terms": np.zeros(len(cells.recursion.rules) * (pitch + 1))}
+    terms = np.zeros(len(cells.recursion.rules) * (pitch + 1))
+    return {"agenda": room(cells, pitch, sizes), "terms": terms}
 
 
 def lines_of(cells: int, dtype: Numbers) -> Numbers:

@@ -12,6 +12,7 @@ A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogr
 
 from __future__ import annotations
 
+from ..calling.agenda import AGENDA
 from ..calling.replacements import (
     FAILED,
     LOG_Q,
@@ -30,12 +31,9 @@ from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
-from .arithmetic import REALS
-from .descents import AGENDA, TERMS, Draws
+from .descents import TERMS, Draws
 from .exponentials import exp_of_lanes
-from .inside import Inside
 from .logarithms import log_of_lanes
-from .passes import Options
 from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 
 
@@ -76,8 +74,7 @@ class _Hastings(Sweeps, Draws):
         self.weigh(value(0), None)
         self._raise()
         self.feed_reals(logs=False)
-        self.inside = Inside(self.elements.tables, code, Options(), REALS)
-        self.inside.run()
+        self.inside()
         code.set("spoilt", 0)
         with self.elements.each_lane() as x:
             log_z, trusted = self.log_z(x)

@@ -17,6 +17,7 @@ from ..rules.domains import ZERO
 from ..rules.language import Ref
 from .blocks import Block
 from .passes import Pass, shifted
+from .scaling import is_carrier
 from .schedule import CellSum, ScheduledCell, ScheduledHead
 from .tables import MEMORY, WeightCells, weight_cells
 
@@ -103,7 +104,7 @@ class Outside(Pass):
                 g = self._push_common(s, block, c, g, step, inners)
             for x, t in reversed(list(enumerate(step.terms))):
                 outer = [shifted(f, c) for f in t.factors]
-                if t.is_axiom and self.is_carrier(s.cell, step.ref.table):
+                if t.is_axiom and is_carrier(self.offsets, s.cell, step.ref.table):
                     column = MEMORY[Name("factors", "int") + (Name("at.j", "int") + c)]
                     self._push(block, s, code.let(g * column), outer)
                     continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..machine.expressions import Expression, Name, equal, fill
 from ..machine.statements import Code
 from ..rules.bounds import Bounds
-from ..rules.cells import CellClass, Cells, J, renamed
+from ..rules.cells import Cells, J, renamed
 from ..rules.language import Position, Ref
 from .arithmetic import Arithmetic
 from .blocks import Block
@@ -58,12 +58,6 @@ class Pass:
     def in_pairs(self, s: ScheduledCell) -> bool:
         """Whether two columns can be filled in one loop: if their ranges differ by one k at the end."""
         return self.options.pair and s.low.name != "j" and (s.high.name == "j" or not s.sums)
-
-    def is_carrier(self, cell: CellClass, table: str) -> bool:
-        """Whether an axiom at a cell has been multiplied by its column's factor, which its weights have not."""
-        if self.offsets is None or cell.kind != "span":
-            return self.offsets is not None
-        return cell.width is not None and cell.width >= self.offsets[table]
 
     def sum_place(self, s: ScheduledCell, x: CellSum, c: int) -> Expression:
         """Where the inside pass leaves a sum of cell (i, j + c) for the outside pass."""

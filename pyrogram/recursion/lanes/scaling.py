@@ -31,6 +31,13 @@ def carriers(cells: Cells) -> dict[str, int] | None:
     return None
 
 
+def is_carrier(offsets: dict[str, int] | None, cell: CellClass, table: str) -> bool:
+    """Whether an axiom at a cell has been multiplied by its column's factor, which its weights have not."""
+    if offsets is None or cell.kind != "span":
+        return offsets is not None
+    return cell.width is not None and cell.width >= offsets[table]
+
+
 def _tiles(cells: Cells, cell: CellClass, head: Ref, term: Term, offsets: dict[str, int]) -> bool:
     """Whether the columns of a rule's items are those of its head."""
     rule = term.rule

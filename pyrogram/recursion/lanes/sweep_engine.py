@@ -16,7 +16,7 @@ from ..machine.objects import Compiled
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
-from .engine import MOST, lines_of, memory_of_descents
+from .engine import lines_of, memory_of_descents, most
 
 Numbers = Any  # a numpy array
 
@@ -106,7 +106,7 @@ class SweepEngine:
         for w in self._layout.weights:
             first, *strides = positions.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
-        values |= memory_of_descents(self._cells, values["pitch"])
+        values |= memory_of_descents(self._cells, values["pitch"], {})
         self._function("hastings")("hastings", values)
         accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
         return accepted, failed, values["positions"]
@@ -138,7 +138,7 @@ class SweepEngine:
             "sentence_sizes": events.sizes,
             "log_z": np.zeros(N),
             "failed": np.zeros(N, np.int64),
-            "most": MOST["float64"] * math.exp(-min(excess, 700.0)),
+            "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
             "least": -math.inf,
         }
         values["memory"] = lines_of(self._function("collapsed_vb")("size", values), _DOUBLE)

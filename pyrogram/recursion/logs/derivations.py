@@ -8,16 +8,16 @@ wanted is recognised by its value, which the same operations give to the last bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+from ..calling.agenda import AGENDA, FURTHER, Agenda
 from ..calling.layout import Layout
 from ..calling.traces import trace_parameters, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, exp, negated, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
-from .instances import HERE, Enumeration
+from .instances import Enumeration
 from .sums import (
     CELLS,
     INF,
@@ -31,15 +31,13 @@ from .sums import (
     sentences,
 )
 
-AGENDA = Array("agenda", "int")
-
 
 def best(cells: Cells) -> Function:
     """The k best derivations: their log weights, and the weights that they are made of."""
     layout, code = Layout(cells), Code()
     K = Name("k", "int")
     layout.place_items(code)
-    loops = Enumeration(layout, code)
+    loops = Enumeration(layout.cells, layout, code)
 
     def fill(cell: CellClass) -> None:
         cleared: set[str] = set()
@@ -133,105 +131,77 @@ def _trace(layout: Layout, code: Code, row: Expression, K: Name | None) -> None:
     :param row: of the output.
     :param K: the size of the lists of the k best, whose entry ``rank`` is read; None for a draw.
     """
-    cells = layout.cells
-    numbers = {name: x for x, name in enumerate(cells.sizes)}
-    width = 4 + max([len(s) for s in cells.sizes.values()], default=0)  # item, i, j, rank, symbols
-    top = code.set("depth", 1)
+    agenda = Agenda(layout.cells, code, layout.position, layout.symbol, 0 if K is None else 1)
+    loops = Enumeration(layout.cells, layout, code)
     code.set("row", row)
     code.set("length", 0)
-    code.put(AGENDA, 0, numbers[cells.goal])
-    code.put(AGENDA, 3, Name("rank", "int") if K is not None else 0)
-    with code.loop_while(top > 0):
-        code.set("depth", top - 1)
-        start = code.set("entry", top * width)
-        item = code.set("item", AGENDA[start])
-        code.set("at.i", AGENDA[start + 1])
-        code.set("at.j", AGENDA[start + 2])
-        code.set("wanted", AGENDA[start + 3])
-        for a in range(width - 4):
-            code.set(f"sym.{HERE}.{a}", AGENDA[start + 4 + a])
-            code.set(f"{HERE}.{a}", AGENDA[start + 4 + a])
-        code.set("found", value(False))
-        for name, number in numbers.items():
-            with code.when(equal(item, number)):
-                _step(layout, code, name, numbers, width, K)
-
-
-def _step(layout: Layout, code: Code, table: str, numbers: dict[str, int], width: int, K: Name | None) -> None:
-    """Find the instance that proves the item at hand, and push what it is made of."""
-    loops = Enumeration(layout, code)
-    heads = [(cell, head) for cell in layout.cells.classes for head in cell.heads if head.ref.table == table]
-    here = loops.item_here(heads[0][1].ref)
-    found = Name("found", "bool")
-    if K is None:
-        # The total is formed by the same additions as the running sum, which therefore reaches it.
-        e = code.set("e", CELLS[layout.item(here)])
-        code.set("total", 0.0)
-        for cell, head in heads:
-            with _in_class(code, cell), loops.matching(head):
-                loops.instances(head, lambda t: _more(code, exp(log_weight(layout, t) - e)))
-        code.set("goal", Name("total", "real") * uniform(code))
-        code.set("total", 0.0)
-    else:
-        start = code.set("first", layout.item(here) * K)
-        target = code.set("target", CELLS[start + Name("wanted", "int")])
-        # Of those with the same value, the one as far down as the rank is: equals are met in one order.
-        code.set("ties", Name("wanted", "int"))
-        with code.loop("x", 0, Name("wanted", "int")) as x, code.when(CELLS[start + x] > target):
-            code.set("ties", Name("ties", "int") - 1)
 
     def push(term: Term, ranks: list[Expression]) -> None:
-        items = [f for f in term.all_factors if f.is_item]
         for f in term.all_factors:
             if not f.is_item:
                 write_weight(layout, code, f)
-        for f, r in reversed(list(zip(items, ranks or [value(0)] * len(items), strict=True))):
-            top = Name("depth", "int")
-            entry = code.set("entry", top * width)
-            code.put(AGENDA, entry, numbers[f.table])
-            at = [layout.position(x) for x in f.positions]
-            code.put(AGENDA, entry + 1, at[0] if len(at) == 2 else 0)
-            code.put(AGENDA, entry + 2, at[-1] if at else 0)
-            code.put(AGENDA, entry + 3, r)
-            for a, s in enumerate(f.symbols):
-                code.put(AGENDA, entry + 4 + a, layout.symbol(s))
-            code.set("depth", top + 1)
+        agenda.push([f for f in term.all_factors if f.is_item], [[r] for r in ranks])
 
-    def drawn(term: Term) -> None:
+    def draw(table: str) -> None:
+        e = code.set("e", CELLS[layout.item(loops.item_here(table))])
+        choose_in_proportion(loops, table, lambda term: exp(log_weight(layout, term) - e), lambda term: push(term, []))
+
+    if K is None:
+        agenda.run(draw)
+    else:
+        agenda.run(lambda table: _find_ranked(loops, table, K, push), Name("rank", "int"))
+
+
+def choose_in_proportion(
+    loops: Enumeration, table: str, amount: Callable[[Term], Expression], push: Callable[[Term], None]
+) -> None:
+    """Choose an instance of the item at hand in proportion to its amount, and push what it is made of.
+
+    The total is formed by the same additions as the running sum, which therefore reaches it.
+    """
+    code, found, mass = loops.code, Name("found", "bool"), Name("mass", "real")
+    code.set("found", value(False))
+    code.set("mass", 0.0)
+    loops.instances_here(table, lambda term: _more(code, amount(term)))
+    code.set("wanted", mass * uniform(code))
+    code.set("mass", 0.0)
+
+    def visit(term: Term) -> None:
         with code.when(negated(found)):
-            _more(code, exp(log_weight(layout, term) - Name("e", "real")))
-            with code.when(Name("total", "real") > Name("goal", "real")):
+            _more(code, amount(term))
+            with code.when(mass > Name("wanted", "real")):
                 code.set("found", value(True))
-                push(term, [])
+                push(term)
 
-    def ranked(term: Term) -> None:
-        def visit(ranks: list[Expression]) -> None:
-            with code.when(negated(found)), code.when(equal(Name("v", "real"), Name("target", "real"))):
-                with code.when(equal(Name("ties", "int"), 0)):
-                    code.set("found", value(True))
-                    push(term, list(ranks))
-                with code.otherwise():
-                    code.set("ties", Name("ties", "int") - 1)
-
-        with code.when(negated(found)):
-            _ranked(layout, code, term, visit)
-
-    for cell, head in heads:
-        with _in_class(code, cell), loops.matching(head):
-            loops.instances(head, drawn if K is None else ranked)
+    loops.instances_here(table, visit)
 
 
 def _more(code: Code, term: Expression) -> None:
-    code.set("total", Name("total", "real") + term)
+    code.set("mass", Name("mass", "real") + term)
 
 
-@contextmanager
-def _in_class(code: Code, cell: CellClass) -> Iterator[None]:
-    """If the item at hand is in a class of cells."""
-    if cell.kind == "goal":
-        yield
-        return
-    i, j = Name("at.i", "int"), Name("at.j", "int")
-    width = j - i if cell.kind == "span" else j
-    with code.when(equal(width, cell.width) if cell.width is not None else width >= cell.least):
-        yield
+def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, list[Expression]], None]) -> None:
+    """Find the instance that the wanted entry of the item's list comes from, and push what it is made of."""
+    layout, code, found = loops.layout, loops.code, Name("found", "bool")
+    wanted = Name(f"{FURTHER}.0", "int")
+    code.set("found", value(False))
+    start = code.set("first", layout.item(loops.item_here(table)) * K)
+    target = code.set("target", CELLS[start + wanted])
+    # Of those with the same value, the one as far down as the rank is: equals are met in one order.
+    code.set("ties", wanted)
+    with code.loop("x", 0, wanted) as x, code.when(CELLS[start + x] > target):
+        code.set("ties", Name("ties", "int") - 1)
+
+    def visit(term: Term, ranks: list[Expression]) -> None:
+        with code.when(negated(found)), code.when(equal(Name("v", "real"), Name("target", "real"))):
+            with code.when(equal(Name("ties", "int"), 0)):
+                code.set("found", value(True))
+                push(term, list(ranks))
+            with code.otherwise():
+                code.set("ties", Name("ties", "int") - 1)
+
+    def ranked(term: Term) -> None:
+        with code.when(negated(found)):
+            _ranked(layout, code, term, lambda ranks: visit(term, ranks))
+
+    loops.instances_here(table, ranked)

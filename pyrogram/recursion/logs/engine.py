@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calling.agenda import room
 from ..calling.checks import Checks
 from ..calling.functions import compiled
 from ..calling.layout import Layout
@@ -78,7 +79,9 @@ class ScalarEngine:
         values = given.strides() | given.arrays() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
         values |= trace_values(self.layout, trace, (k, B, width))
         size = self._cells(given) * k
-        self._run("best", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
+        self._run(
+            "best", values, lambda: {"chart": np.empty(size), "agenda": room(self.cells, given.pitch, given.sizes, 1)}
+        )
         return scores, values["trace"]
 
     def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -93,7 +96,9 @@ class ScalarEngine:
         )
         values |= trace_values(self.layout, trace, (number, B, width))
         size = self._cells(given)
-        self._run("draw", values, lambda: {"chart": np.empty(size), "agenda": self._agenda(given)})
+        self._run(
+            "draw", values, lambda: {"chart": np.empty(size), "agenda": room(self.cells, given.pitch, given.sizes)}
+        )
         return log_z, values["trace"]
 
     def _run(self, name: str, values: dict[str, Any], own: Callable[[], dict[str, Any]]) -> None:
@@ -129,15 +134,3 @@ class ScalarEngine:
     def _cells(self, given: Sentences) -> int:
         pitch = given.pitch
         return sum(pitch ** self.cells.arity[name] * count for name, count in self._symbols(given).items())
-
-    def _agenda(self, given: Sentences) -> Numbers:
-        """Room for the items that a derivation has still to prove.
-
-        The way down from the goal meets each item once at most: of a column for each position, or of all columns where
-        points and spans read one another.
-        """
-        width = 4 + max(map(len, self.cells.sizes.values()), default=0)
-        most = max(len(rule.items) for rule in self.recursion.rules)
-        kinds = {self.cells.arity[name] for name in self.cells.sizes} - {0}
-        steps = given.pitch ** max(len(kinds), 1) * sum(self._symbols(given).values())
-        return np.zeros((most * steps + 2) * width, np.int64)

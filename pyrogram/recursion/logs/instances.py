@@ -12,23 +12,24 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from ..calling.agenda import here, in_class
 from ..calling.layout import Layout
 from ..machine.expressions import Expression, Name, equal, greatest, least
 from ..machine.statements import Code
-from ..rules.cells import CellClass, Head, Term
+from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
-
-HERE = "here"  # the prefix of variables that hold the symbols of an item at hand
 
 
 @dataclass
 class Enumeration:
     """Code that goes through a chart.
 
-    :param layout: of the recursion.
+    :param cells: of the chart.
+    :param layout: where weights lie.
     :param code: to which loops are added.
     """
 
+    cells: Cells
     layout: Layout
     code: Code
 
@@ -36,7 +37,7 @@ class Enumeration:
 
     def upwards(self, visit: Callable[[CellClass], None]) -> None:
         """All cells in the order of filling."""
-        cells, code, first = self.layout.cells, self.code, self.layout.cells.first
+        cells, code, first = self.cells, self.code, self.cells.first
         spans, points = cells.of("span"), cells.of("point")
         if spans or points:
             with code.loop("at.j", first, Name("n", "int") + 1) as j:
@@ -51,7 +52,7 @@ class Enumeration:
 
     def downwards(self, visit: Callable[[CellClass], None]) -> None:
         """All cells, in the reverse order."""
-        cells, code, first = self.layout.cells, self.code, self.layout.cells.first
+        cells, code, first = self.cells, self.code, self.cells.first
         for cell in cells.of("goal"):
             visit(cell)
         spans, points = cells.of("span"), cells.of("point")
@@ -66,7 +67,7 @@ class Enumeration:
 
     @contextmanager
     def _span(self, cell: CellClass, j: Expression, upwards: bool) -> Iterator[None]:
-        first = self.layout.cells.first
+        first = self.cells.first
         if cell.width is not None:
             i = self.code.set("at.i", j - cell.width)
             with self.code.when(i >= first):
@@ -145,16 +146,16 @@ class Enumeration:
         with ExitStack() as stack:
             bound: set[Variable] = set()
             for a, x in enumerate(head.ref.symbols):
-                here = Name(f"{HERE}.{a}", "int")
+                wanted = self.layout.symbol(here(a))
                 self._enter_word(stack, x)
                 if isinstance(x, Variable) and x not in bound:
                     bound.add(x)
-                    self.code.set(f"sym.{x.name}", here)
+                    self.code.set(f"sym.{x.name}", wanted)
                     continue
                 if isinstance(x, Entry) and x.row not in bound:
                     bound.add(x.row)
                     stack.enter_context(self.code.loop(f"sym.{x.row.name}", 0, self.layout.size(x.row.size)))
-                stack.enter_context(self.code.when(equal(self.layout.symbol(x), here)))
+                stack.enter_context(self.code.when(equal(self.layout.symbol(x), wanted)))
             yield
 
     def _enter_word(self, stack: ExitStack, x: object) -> None:
@@ -163,9 +164,17 @@ class Enumeration:
             at = self.layout.position(x.position)
             stack.enter_context(self.code.when((at >= 1) & (at <= Name("n", "int"))))
 
-    def item_here(self, ref: Ref) -> Ref:
-        """The reference with the symbols of the item at hand."""
-        return replace(ref, symbols=tuple(Variable(f"{HERE}.{a}", 1) for a in range(len(ref.symbols))))
+    def item_here(self, table: str) -> Ref:
+        """The item at hand."""
+        ref = next(h.ref for c in self.cells.classes for h in c.heads if h.ref.table == table)
+        return replace(ref, symbols=tuple(here(a) for a in range(len(ref.symbols))))
+
+    def instances_here(self, table: str, visit: Callable[[Term], None]) -> None:
+        """All instances that prove the item at hand."""
+        for cell in self.cells.classes:
+            for head in (h for h in cell.heads if h.ref.table == table):
+                with in_class(self.code, cell), self.matching(head):
+                    self.instances(head, visit)
 
 
 def needs_accumulation(cell: CellClass, table: str) -> bool:

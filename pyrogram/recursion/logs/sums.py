@@ -49,7 +49,7 @@ def log_counts(cells: Cells) -> Function:
 
 def inside(layout: Layout, code: Code) -> None:
     """The log values of all items, into the chart."""
-    loops = Enumeration(layout, code)
+    loops = Enumeration(layout.cells, layout, code)
 
     def fill(cell: CellClass) -> None:
         started: set[str] = set()
@@ -119,7 +119,7 @@ def num_symbols(layout: Layout, ref: Ref) -> Expression:
 
 
 def _posteriors(layout: Layout, code: Code) -> None:
-    loops = Enumeration(layout, code)
+    loops = Enumeration(layout.cells, layout, code)
     with code.loop("x", 0, Name("cells", "int")) as x:
         code.put(GIVEN, x, 0.0)
     code.put(GIVEN, layout.item(goal(layout.cells)), Array("scale", "real")[B])

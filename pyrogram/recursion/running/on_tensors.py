@@ -25,6 +25,7 @@ from ..tensors.tracing import is_traced
 from .program import Program
 
 Numbers = Any  # a numpy array
+_NOTHING = torch.empty(0)
 
 
 @dataclass
@@ -52,13 +53,20 @@ class Given:
     def arrays(self) -> Sentences:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
-        weights = {name: w.detach().to("cpu", dtype).numpy() for name, w in self.weights.items()}
+        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
         return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
 
     def with_weights(self, tables: Sequence[Tensor]) -> Given:
         """The same with other weights, in the same order."""
-        return replace(self, weights=dict(zip(self.weights, tables, strict=True)))
+        weights = dict(zip(self.weights, tables, strict=True))
+        return Given(weights, self.lengths, self.words, self.sizes, self.lists)
+
+
+def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
+    """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    w = w.detach()
+    return w.numpy() if w.dtype == dtype and w.device.type == "cpu" else w.to("cpu", dtype).numpy()
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
@@ -198,19 +206,15 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
-        given = ctx.given.with_weights(ctx.saved_tensors)
+        tables = ctx.saved_tensors
         kept, ctx.kept = ctx.kept, None
         if torch.is_grad_enabled() or not fits_compiled(gradient):
-            return (None, None, *_derivatives(ctx.on, given, [gradient]))
+            return (None, None, *_derivatives(ctx.on, ctx.given.with_weights(tables), [gradient]))
         factors = gradient.detach().numpy()
-        if (
-            len(factors)
-            and not (factors == factors[0]).all()
-            and any(len(t) != len(factors) for t in ctx.saved_tensors)
-        ):
-            return (None, None, *ctx.on.log_counts(given, gradient)[1].values())
+        if any(len(t) != len(factors) for t in tables) and len(factors) and not (factors == factors[0]).all():
+            return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
-            kept = list(ctx.on.log_counts(given)[1].values())
+            kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())
         return (None, None, *(_scaled(c, factors, in_place=True) for c in kept))
 
 
@@ -243,7 +247,7 @@ class _Marginals(torch.autograd.Function):
 
 def _without_weights(given: Given) -> Given:
     """For a context that saves its tensors by itself."""
-    return replace(given, weights=dict.fromkeys(given.weights, torch.empty(0)))
+    return Given(dict.fromkeys(given.weights, _NOTHING), given.lengths, given.words, given.sizes, given.lists)
 
 
 def _scaled(counts: Tensor, factors: Numbers, in_place: bool) -> Tensor:

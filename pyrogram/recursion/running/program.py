@@ -41,6 +41,7 @@ class Program:
         self.recursion = recursion
         self.in_lanes = fits_lanes(recursion)
         self.in_tiles = not self.in_lanes and fits_tiles(recursion)
+        self._many = self.in_lanes or self.in_tiles  # whether many sentences are done at once
         kind = TilesEngine if self.in_tiles else LanesEngine
         self._lanes = functools.lru_cache(functools.partial(kind, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
@@ -75,7 +76,7 @@ class Program:
         excess = self._excess(given)
         if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
             attempts = [(dtype if n <= _FEW_WORDS else "float64", False), ("float64", False), ("float64", True)]
-        for of_lanes, adjoints in dict.fromkeys(attempts) if self.in_lanes or self.in_tiles else ():
+        for of_lanes, adjoints in dict.fromkeys(attempts) if self._many else ():
             if len(todo) == 0:
                 break
             engine, few = self._ready(given, of_lanes)
@@ -128,11 +129,12 @@ class Program:
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
         """
-        if k > 1 or not self.in_lanes:
+        if k > 1 or not self._many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
         wide = {name: np.asarray(table, np.float64) for name, table in given.weights.items()}
         order = longest_first(given.lengths)
-        scores, rows = self._lanes("float64", True).best(replace(given, weights=wide), order, trace, width)
+        engine = self._lanes("float64", not (self.in_tiles and self._is_shared(given)))
+        scores, rows = engine.best(replace(given, weights=wide), order, trace, width)
         return scores[None], rows[None]
 
     def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -141,7 +143,7 @@ class Program:
         Rows of sentences without derivations are -1.
         """
         dtype = _dtype(given)
-        if not self.in_lanes or self._excess(given):
+        if not self._many or self._excess(given):
             return self._scalar(dtype).draw(given, number, seed, trace, width)
         n = given.pitch - 1
         wide = dtype if n <= _FEW_WORDS else "float64"
@@ -193,7 +195,7 @@ def _greatest(table: Numbers) -> float:
 
 def longest_first(lengths: Numbers) -> Numbers:
     """The order in which sentences fill the lanes."""
-    if len(lengths) == 0 or (lengths == lengths[0]).all():
+    if len(lengths) == 0 or lengths.min() == lengths.max():
         return np.arange(len(lengths))
     return np.argsort(-lengths, kind="stable")
 

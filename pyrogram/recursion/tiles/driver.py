@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from ..calling.layout import Layout
-from ..lanes.driver import LogCounts
-from ..lanes.passes import Options
+from ..lanes.driver import Blocks, LogCounts
 from ..lanes.tables import MEMORY, WeightCells
 from ..machine.expressions import Array, Expression, Name, equal, fill, select, total_of, with_lane
 from ..machine.statements import Code, Function
@@ -33,21 +32,26 @@ def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Func
 
     :param logs: whether weights are logarithms. Where they are not, all sentences share them.
     """
-    return TileLogCounts(recursion, lanes, logs, dtype, Options()).function()
+    return TileLogCounts(recursion, lanes, dtype, shared=not logs).function(logs)
 
 
-class TileLogCounts(LogCounts):
-    """Code for log Z and posteriors, where items have symbols."""
+class TileBlocks(Blocks):
+    """Code for blocks of sentences, where items have symbols.
+
+    :param shared: whether all sentences share the weights that know no position.
+    """
 
     elements: TileElements
 
-    def __init__(self, recursion: Recursion, lanes: int, logs: bool, dtype: str, options: Options) -> None:
-        self._shared = not logs
-        super().__init__(recursion, lanes, logs, dtype, options)
+    def __init__(
+        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, *, shared: bool = False
+    ) -> None:
+        self._shared = shared
+        super().__init__(recursion, lanes, dtype, layout)
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         made = layout or Layout(lower(recursion))
-        return TileElements(Products(recursion, {}), lanes, made, shared=self._shared)
+        return TileElements(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
 
     def _begin(self) -> None:
         """Numbers that all sentences share, in whole tiles."""
@@ -63,6 +67,10 @@ class TileLogCounts(LogCounts):
         elements = self.elements
         with elements.each_lane() as x:
             self.feed_lane(x, elements.tables.in_lanes, in_logs)
+
+
+class TileLogCounts(TileBlocks, LogCounts):
+    """Code for log Z and posteriors, where items have symbols."""
 
     def _inside(self) -> None:
         tables = self.elements.tables

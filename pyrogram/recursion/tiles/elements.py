@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.elements import Elements
 from ..lanes.regions import Region, by_axes, regions_of
 from ..lanes.tables import WeightCells
@@ -23,14 +24,18 @@ class TileElements(Elements):
     """Code that goes through the weights of a block of sentences.
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
+    :param arithmetic: what a sum and a product are.
     """
 
     shared: bool = False
+    arithmetic: Arithmetic = REALS
 
     def __post_init__(self) -> None:
         self.cells = lower(self.products.recursion, widen=True)
         # All that reads the tables of trees is overridden here and in TileLogCounts.
-        self.tables: TileTables = TileTables(self.cells, self.layout, self.lanes, self.shared)  # type: ignore[assignment]
+        self.tables: TileTables = TileTables(  # type: ignore[assignment]
+            self.cells, self.layout, self.lanes, self.shared, self.arithmetic
+        )
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes}
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:

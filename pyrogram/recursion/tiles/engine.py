@@ -14,11 +14,15 @@ from ..rules.cells import CellClass, Cells, Term
 from ..rules.language import InvalidRecursion, Ref, Rule, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
-from . import driver
+from . import descents, driver
 
 
 class TilesEngine(LanesEngine):
-    """Log Z and expected counts of many sentences at once; the parameters are those of :class:`.LanesEngine`."""
+    """As :class:`.LanesEngine`.
+
+    :param logs: whether weights are logarithms; where they are not, all sentences share them. Best derivations always
+        take logarithms, of weights that sentences share where this is False.
+    """
 
     def _cost(self, given: Sentences) -> float:
         def of(rule: Rule) -> float:
@@ -28,11 +32,12 @@ class TilesEngine(LanesEngine):
         return 2.0 * sum(map(of, self.recursion.rules))
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
-        assert name == "lanes"
-        return [
-            lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
-            lambda recursion: driver.size(recursion, self.width, not self.logs),
-        ]
+        make: dict[str, Callable[[Recursion], Function]] = {
+            "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
+            "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
+            "best": lambda recursion: descents.best(recursion, not self.logs, self.width, self._name),
+        }
+        return [make[name], lambda recursion: driver.size(recursion, self.width, not self.logs)]
 
 
 def fits_tiles(recursion: Recursion) -> bool:

@@ -26,8 +26,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..calling.layout import Layout
+from ..lanes.arithmetic import Arithmetic
 from ..lanes.tables import MEMORY
-from ..machine.expressions import Array, Expression, Name, fill, fma, greatest, least, value
+from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
@@ -109,10 +110,12 @@ class Sums:
     """Code of sums of products.
 
     :param layout: the names of sizes.
+    :param numbers: what a sum and a product are.
     """
 
     code: Code
     layout: Layout
+    numbers: Arithmetic
 
     # ------------------------------------------------------------------ loops
 
@@ -207,7 +210,7 @@ class Sums:
             names = [f"sum.{x}" for x in range(len(tile))]
             if loops or summed:
                 for name in names:
-                    code.set(name, fill(0.0))
+                    code.set(name, fill(self.numbers.zero))
                 with self.loops(loops, summed):
                     for name, term in zip(names, self.products(tile, factors, names), strict=True):
                         code.set(name, term)
@@ -219,9 +222,9 @@ class Sums:
                 if kept is not None:
                     code.put(MEMORY, kept.index(steps), found)
                 for f in outer:
-                    found = found * (f.value(steps) if isinstance(f, Grid) else f)
+                    found = self.numbers.times(found, f.value(steps) if isinstance(f, Grid) else f)
                 index = code.let(out.index(steps))
-                code.put(MEMORY, index, found + MEMORY[index] if add else found)
+                code.put(MEMORY, index, self.numbers.plus(found, MEMORY[index]) if add else found)
 
         self._tiles(free, tiled, rows, body)
 
@@ -298,25 +301,28 @@ class Sums:
                 if key not in known:
                     known[key] = self.code.let(f.value(steps))
                 values.append(known[key])
-            first: Expression = values[0] if values else fill(1.0)
+            first: Expression = values[0] if values else fill(self.numbers.one)
             for v in values[1:-1]:
-                first = first * v
+                first = self.numbers.times(first, v)
             if not totals:
-                found.append(first * values[-1] if len(values) > 1 else first)
+                found.append(self.numbers.times(first, values[-1]) if len(values) > 1 else first)
                 continue
             given = totals[place]
             total = Name(given, "lanes") if isinstance(given, str) else given
-            found.append(fma(first, values[-1], total) if len(values) > 1 else total + first)
+            several = len(values) > 1
+            found.append(
+                self.numbers.add_product(total, first, values[-1]) if several else self.numbers.plus(total, first)
+            )
         return found
 
     def clear(self, grid: Grid) -> None:
         """Zero for all symbols of a table."""
         with self.loops((), grid.variables):
-            self.code.put(MEMORY, grid.index({}), fill(0.0))
+            self.code.put(MEMORY, grid.index({}), fill(self.numbers.zero))
 
     def meet(self, values: Sequence[Expression]) -> None:
         """Add what was met to the bound: as a tree, for a chain would wait for each addition."""
-        terms = list(values)
+        terms = [] if self.numbers.in_logs else list(values)
         while len(terms) > 1:
             pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
             terms = pairs + terms[len(terms) // 2 * 2 :]
@@ -325,5 +331,7 @@ class Sums:
 
     def meet_all(self, grid: Grid) -> None:
         """Add all cells of a table to the bound."""
+        if self.numbers.in_logs:
+            return
         with self.loops((), grid.variables):
             self.meet([grid.value({})])

@@ -301,9 +301,9 @@ class Inside(Pass):
     def _close(self) -> None:
         """Z of every lane, where its sentence ends."""
         code = self.code
-        code.set("z.sum", fill(0.0))
+        code.set("z.sum", fill(self.sums.numbers.zero))
         with self.ends() as here:
-            code.set("goal.value", fill(0.0))
+            code.set("goal.value", fill(self.sums.numbers.zero))
             for c in self.goal:
                 for head in c.heads:
                     for term in head.terms:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..calling.layout import Layout
+from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.tables import WeightCells, axes, weight_cells
 from ..machine.expressions import Expression, Name, value, within
 from ..machine.statements import Code
@@ -37,12 +38,14 @@ class TileTables:
     """The layout of a recursion.
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
+    :param arithmetic: what a sum and a product are.
     """
 
     cells: Cells
     layout: Layout
     lanes: int
     shared: bool
+    arithmetic: Arithmetic = REALS
     sums: Sums = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +73,7 @@ class TileTables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        self.sums = Sums(code, self.layout)
+        self.sums = Sums(code, self.layout, self.arithmetic)
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

@@ -1,0 +1,102 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Derivations of the sentences in lanes, where items have symbols: the best one, and draws.
+
+As in :mod:`~pyrogram.recursion.lanes.descents`, each lane goes down from the goal by itself. The instances of an item
+are gone through twice: for the total of their values, or the greatest, and then up to the one that is wanted.
+"""
+
+from __future__ import annotations
+
+from ..lanes.descents import BestDerivation, Descents, IndependentDraws
+from ..lanes.driver import INF
+from ..logs.derivations import choose_in_proportion
+from ..logs.instances import Enumeration
+from ..machine.expressions import Expression, Name, equal, negated, select, value
+from ..machine.statements import Function
+from ..rules.cells import Term
+from ..rules.recursions import Recursion
+from .columns import columns
+from .driver import TileBlocks
+from .grids import NUMBERS
+from .inside import Inside
+
+
+def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
+    """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
+    return _Draws(recursion, lanes, dtype, shared=not logs).function(logs)
+
+
+def best(recursion: Recursion, shared: bool, lanes: int, dtype: str) -> Function:
+    """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
+    return _Best(recursion, lanes, dtype, shared=shared).function()
+
+
+class _TileDescents(TileBlocks, Descents):
+    """Code that goes down from the goal in one lane."""
+
+    def inside(self) -> None:
+        self.columns = None if self.numbers.in_logs else columns(self.elements.cells)
+        Inside(self.elements.tables, self.code, self.columns).run()
+
+    def step(self, table: str) -> None:
+        self.choose(Enumeration(self.elements.cells, self.elements.layout, self.code), table)
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        """Choose an instance of the item at hand, and push the items that it is made of."""
+        raise NotImplementedError
+
+    def push(self, term: Term) -> None:
+        """Go on with an instance."""
+        for f in term.all_factors:
+            if not f.is_item:
+                self.write(f)
+        self.agenda.push([f for f in term.all_factors if f.is_item])
+
+    def amount(self, term: Term) -> Expression:
+        """The value of an instance."""
+        tables, total = self.elements.tables, None
+        parts = [self._number(Name("factors", "int") + Name("at.j", "int"))] if self._brings(term) else []
+        for f in term.all_factors:
+            grid = tables.factor(f)
+            index = grid.index({})
+            parts.append(NUMBERS[index] if grid.is_number else self._number(index))
+        for v in parts:
+            total = v if total is None else self.numbers.times(total, v)
+        return value(self.numbers.one) if total is None else total
+
+    def _number(self, cell: Expression) -> Expression:
+        return NUMBERS[cell * self.lanes + Name("lane", "int")]
+
+    def _brings(self, term: Term) -> bool:
+        """Whether a rule brings the factor of its column."""
+        return self.columns is not None and id(term) in self.columns.bringing
+
+
+class _Draws(_TileDescents, IndependentDraws):
+    """``draw``."""
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        choose_in_proportion(loops, table, self.amount, self.push)
+
+
+class _Best(_TileDescents, BestDerivation):
+    """``best``."""
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        code, top, found = self.code, Name("top", "real"), Name("found", "bool")
+        code.set("found", value(False))
+        code.set("top", -INF)
+
+        def offer(term: Term) -> None:
+            v = code.let(self.amount(term))
+            code.set("top", select(v > top, v, top))
+
+        loops.instances_here(table, offer)
+
+        def visit(term: Term) -> None:
+            with code.when(negated(found)), code.when(equal(self.amount(term), top)):
+                code.set("found", value(True))
+                self.push(term)
+
+        loops.instances_here(table, visit)
