@@ -27,6 +27,7 @@ HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
 DMV = ("expected counts", "log Z")
+CHAINS = ("expected counts", *TREES)
 LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
 
@@ -43,6 +44,9 @@ def rows(lengths: Sequence[int]) -> list[list[str]]:
             ("DMV, 45 tags", "float64", DMV),
             ("DMV, 45 tags", "float64", LOOPS),
             ("extended DMV, 45 tags", "float64", LOOPS),
+            ("HMM, 10 states", "float64", CHAINS),
+            ("HMM, 45 states", "float64", CHAINS),
+            ("HMM, 45 states", "float32", CHAINS[:4]),
         ):
             for task in tasks:
                 for n in lengths:
@@ -126,6 +130,9 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
             return lambda: grammar.log_partition(weights, words)
         return lambda: grammar.expected_counts(weights, words)
 
+    if "HMM" in kind:
+        return _of_chains(task, int(kind.split()[1]), torch.randint(0, 1000, (BATCH, n), generator=generator), dtype)
+
     def scores(*shape: int) -> torch.Tensor:
         return torch.randn(BATCH, *shape, generator=generator, dtype=dtype)
 
@@ -151,6 +158,22 @@ def _of_loops(grammar: Any, task: str, words: torch.Tensor) -> Callable[[], obje
     return lambda: loop.step(words, grammar)
 
 
+def _of_chains(task: str, K: int, words: torch.Tensor, dtype: torch.dtype) -> Callable[[], object]:
+    from pyrogram.distributions import StateSequence
+    from pyrogram.grammars import HMM
+
+    grammar, generator = HMM(K, 1000), torch.Generator().manual_seed(0)
+    shapes = {name: block.shape for name, block in grammar.blocks.items()}
+    weights = {k: torch.randn(s, generator=generator, dtype=dtype).log_softmax(-1) for k, s in shapes.items()}
+    if task == "expected counts":
+        return lambda: grammar.expected_counts(weights, words)
+
+    def states(tables: Any = None) -> Any:
+        return StateSequence(*(tables or weights.values()), words, validate_args=False)
+
+    return _of_states(task, states, list(weights.values()))
+
+
 def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor]) -> Callable[[], object]:
     from pyrogram.distributions import ProjectiveDependencyTree, SiblingDependencyTree
 
@@ -163,23 +186,32 @@ def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor])
     else:
         given, make = (scores(N, N, 2), scores(N, 2, 2)), ProjectiveDependencyTree
 
-    def tree(*leaves: torch.Tensor) -> Any:
+    def tree(leaves: Any = None) -> Any:
         return make(*(leaves or given), validate_args=False)
+
+    return _of_states(task, tree, given)
+
+
+def _of_states(task: str, make: Callable[..., Any], given: Sequence[torch.Tensor]) -> Callable[[], object]:
+    """A distribution over trees or states.
+
+    :param make: it, from scores or, without any, from those that are given.
+    """
 
     def backward() -> None:
         leaves = [x.requires_grad_() for x in given]
         for x in leaves:
             x.grad = None
-        tree(*leaves).log_partition.sum().backward()
+        make(leaves).log_partition.sum().backward()
 
     works: dict[str, Callable[[], object]] = {
-        "log Z": lambda: tree().log_partition,
-        "marginals": lambda: tree().expected_counts(),
+        "log Z": lambda: make().log_partition,
+        "marginals": lambda: make().expected_counts(),
         "log Z, backward": backward,
-        "Viterbi": lambda: tree().argmax(),
-        "5 best": lambda: tree().top_k(5),
-        "1 draw": lambda: tree().sample(),
-        "10 draws": lambda: tree().sample((10,)),
+        "Viterbi": lambda: make().argmax(),
+        "5 best": lambda: make().top_k(5),
+        "1 draw": lambda: make().sample(),
+        "10 draws": lambda: make().sample((10,)),
     }
     return works[task]
 

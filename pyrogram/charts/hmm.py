@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hidden Markov chains that end: log Z, posteriors, counts, draws, best state sequences.
 
-One signature, two engines (docs/architecture.md). Everywhere
+Everywhere
 
 * ``initial`` (#B, K) are log weights of the first state;
 * ``transition`` (#B, K, K+1) are log weights [state, next state, or K: the end];
@@ -13,15 +13,46 @@ and the batch of a table is 1, if all sentences share it, or B. The weight of a 
 its first state's, of all transitions', the last one into the end, and of its emissions. O(n K^2) time a sentence.
 """
 
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from . import hmm_numba, hmm_torch
-from .checks import check_sentence_weights, check_size, checked_words, is_traced, keep_nan
+from pyrogram.recursion.calling.traces import Trace
+from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+
+from .checks import check_sentence_weights, check_size, checked_words, keep_nan
 from .projective import Engine, choose_engine
+
+_STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
+
+
+@recursion
+def chain(p: Any, by_word: bool = True) -> None:
+    """State x emits the word w[t] or, where scores of words are given by position, word t."""
+    t, w = p.positions("t"), p.words("w")
+    x, y = p.symbols("x y", "K")
+    F, Z = p.items("F", "K"), p.items("Z")
+    initial, end = p.weights("initial end", "K")
+    transition = p.weights("transition", "K", "K")
+    emission = p.weights("emission", "K", "V") if by_word else p.weights("emission", "K")
+
+    def emit(t: Any, x: Any) -> Any:
+        return emission[x, w[t]] if by_word else emission[t, x]
+
+    F[1, x] += initial[x] * emit(1, x)
+    F[t, x] += F[t - 1, y] * transition[y, x] * emit(t, x)
+    Z[()] += F[p.n, x] * end[x]
+
+
+@cache
+def program(by_word: bool = True) -> TensorProgram:
+    """Chains, with emissions by word or by position."""
+    return TensorProgram(chain(by_word=by_word), "state sequence")
 
 
 def log_partition(
@@ -35,11 +66,8 @@ def log_partition(
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    if _choose(tables, words, engine) == "torch":
-        return _keep_nan(hmm_torch.log_partition(*tables, words), tables)
-    if _needs_grad(*tables):
-        return _keep_nan(_LogPartition.apply(*tables, words), tables)
-    return _keep_nan(hmm_numba.log_partition(*tables, words), tables)
+    log_z = program().log_partition(_given(*tables, words), by_torch=_by_torch(tables, engine))
+    return _keep_nan(log_z, tables)
 
 
 def posteriors(
@@ -53,11 +81,11 @@ def posteriors(
     """log Z, the expected number of each transition, and the probability of each word's states. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    if _choose(tables, words, engine) == "torch" or (engine is None and _needs_grad(*tables)):
-        log_z, moves, states = hmm_torch.posteriors(*tables, words)
-    else:
-        log_z, moves, states = hmm_numba.posteriors(*tables, words)
-    return _keep_nan(log_z, tables), moves, states
+    own = [t.expand(len(words), *t.shape[1:]) for t in tables[:2]]
+    given = _given(own[0], own[1], _by_position(emission, words), words)
+    log_z, found = program(by_word=False).marginals(given, by_torch=_by_torch(tables, engine))
+    moves = torch.cat([found["transition"], found["end"][..., None]], -1)
+    return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
 
 
 def expected_counts(
@@ -76,14 +104,14 @@ def expected_counts(
     tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
     words = _checked(tables, words)
     check_sentence_weights(sentence_weights, len(words))
-    if _choose(tables, words, engine) == "compiled":
-        log_z, *counts = hmm_numba.expected_counts(*tables, words, sentence_weights)
-        return _keep_nan(log_z, tables), counts[0], counts[1], counts[2]
-    log_z, moves, states = hmm_torch.posteriors(*tables, words)
-    if sentence_weights is not None:
-        moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
-    log_z = _keep_nan(log_z, tables)
-    return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
+    if _by_torch(tables, engine):
+        log_z, moves, states = posteriors(*tables, words, engine="torch")
+        if sentence_weights is not None:
+            moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
+        return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
+    log_z, found = program().log_counts(_given(*tables, words), sentence_weights)
+    moves = torch.cat([found["transition"][0], found["end"][0, :, None]], -1)
+    return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
 
 
 def sample(
@@ -94,7 +122,6 @@ def sample(
     *,
     num_samples: int = 1,
     generator: torch.Generator | None = None,
-    engine: Engine | None = None,
 ) -> Int[Tensor, "S B n"]:
     """Independent state sequences drawn in proportion to their weights, padded with -1.
 
@@ -103,8 +130,8 @@ def sample(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     num_samples = check_size("num_samples", num_samples, 0)
-    chart: Any = hmm_torch if _choose(tables, words, engine) == "torch" else hmm_numba
-    return chart.sample(*tables, words, num_samples, generator)  # type: ignore[no-any-return]
+    rows = program().draw(_given(*tables, words), num_samples, _STATES, words.shape[1], generator)
+    return _forwards(rows, words)
 
 
 def top_k(
@@ -114,7 +141,6 @@ def top_k(
     words: Int[Tensor, "B n"],
     *,
     k: int = 1,
-    engine: Engine | None = None,
 ) -> tuple[Int[Tensor, "k B n"], Float[Tensor, "k B"]]:
     """The k state sequences of highest weight, best first, and their log weights, without a graph.
 
@@ -123,8 +149,8 @@ def top_k(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     k = check_size("k", k)
-    chart: Any = hmm_torch if _choose(tables, words, engine) == "torch" else hmm_numba
-    return chart.top_k(*tables, words, k)  # type: ignore[no-any-return]
+    scores, rows = program().best(_given(*tables, words), k, _STATES, words.shape[1])
+    return _forwards(rows, words), scores.to(initial)
 
 
 def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], num_words: int) -> Tensor:
@@ -132,6 +158,40 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     real = torch.where((words >= 0)[..., None], states, 0.0).transpose(1, 2)
     index = words.clamp_min(0)[:, None, :].expand_as(real)
     return real.new_zeros(*real.shape[:2], num_words).scatter_add(-1, index, real)
+
+
+def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor) -> Given:
+    """Tables and sentences as the recursion takes them."""
+    K, V = initial.shape[-1], emission.shape[-1]
+    weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K], "emission": emission}
+    return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})
+
+
+def _lengths(words: Tensor) -> Tensor:
+    """Of sentences that have been checked."""
+    return (words >= 0).sum(-1)
+
+
+def _by_position(emission: Tensor, words: Tensor) -> Tensor:
+    """Emissions (B, n+1, K) of the words at their positions, of which the first is 1."""
+    by_word = emission.transpose(1, 2)
+    index = words.clamp_min(0)
+    if len(emission) == 1:
+        scores = by_word[0][index]
+    else:
+        scores = by_word.gather(1, index[..., None].expand(*index.shape, by_word.shape[-1]))
+    return torch.nn.functional.pad(scores, (0, 0, 1, 0))
+
+
+def _forwards(rows: Tensor, words: Tensor) -> Tensor:
+    """States in the order of words: derivations have the last one first."""
+    n = words.shape[1]
+    place = _lengths(words).cpu().numpy()[:, None] - 1 - np.arange(n)
+    states = rows.numpy()[..., ::-1].copy()
+    if (place[:, 0] < n - 1).any():
+        states = np.take_along_axis(rows.numpy(), np.maximum(place, 0)[None], -1)
+        states[:, place < 0] = -1
+    return torch.from_numpy(states).to(words.device)
 
 
 def _keep_nan(log_z: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
@@ -161,45 +221,5 @@ def _checked(tables: tuple[Tensor, ...], words: Tensor) -> Tensor:
     return words
 
 
-def _choose(tables: tuple[Tensor, ...], words: Tensor, engine: Engine | None) -> Engine:
-    engines = {choose_engine(t, engine) for t in tables}
-    return "torch" if is_traced(words) or "torch" in engines else "compiled"
-
-
-def _needs_grad(*tables: Tensor) -> bool:
-    return torch.is_grad_enabled() and any(t.requires_grad for t in tables)
-
-
-class _LogPartition(torch.autograd.Function):
-    """Log Z of compiled code, and its gradient; higher derivatives are torch's."""
-
-    @staticmethod
-    def forward(ctx: Any, initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor) -> Tensor:
-        ctx.save_for_backward(initial, transition, emission, words)
-        ctx.shared = all(len(t) == 1 for t in (initial, transition, emission))
-        tables = initial, transition, emission
-        if not ctx.shared:
-            return hmm_numba.log_partition(*tables, words)
-        # The counts cost as much again, and are what the backward pass will mostly want.
-        log_z, *ctx.counts = hmm_numba.expected_counts(*tables, words)
-        return log_z
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (gradient,) = gradients
-        initial, transition, emission, words = ctx.saved_tensors
-        tables = initial, transition, emission
-        if torch.is_grad_enabled() or is_traced(gradient):
-
-            def log_z(initial: Tensor, transition: Tensor, emission: Tensor) -> Tensor:
-                return hmm_torch.log_partition(initial, transition, emission, words)
-
-            return (*torch.func.vjp(log_z, *tables)[1](gradient), None)
-        if ctx.shared:
-            if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
-                return (*(gradient[0] * c[None] for c in ctx.counts), None)
-            return (*(c[None] for c in hmm_numba.expected_counts(*tables, words, gradient)[1:]), None)
-        _, moves, states = hmm_numba.posteriors(*tables, words)
-        moves, states = moves * gradient[:, None, None], states * gradient[:, None, None]
-        counts = states[:, 0], moves, emission_counts(states, words, tables[2].shape[-1])
-        return (*(c if len(t) > 1 else c.sum(0, keepdim=True) for t, c in zip(tables, counts, strict=True)), None)
+def _by_torch(tables: tuple[Tensor, ...], engine: Engine | None) -> bool:
+    return "torch" in {choose_engine(t, engine) for t in tables}

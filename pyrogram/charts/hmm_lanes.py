@@ -7,7 +7,7 @@ log Z, so that their product is the state's probability. Every word's forward ce
 that brings the sum of its predecessor's to between one and two; emissions come divided by the greatest of their word.
 
 Tables have a pitch of P, the number of states rounded up to a multiple of eight, and zeros in what is added. Weights of
-transitions are one table (P * P,) for all sentences, or cells of lanes (P * P, 8), each sentence's own.
+transitions are one table (P * P,) for all sentences.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 
 from pyrogram.charts.runtime.lanes import exponent_of, fill, fma, load, maximum, power_of_two, store
 
@@ -33,7 +32,6 @@ class Lanes(NamedTuple):
     stops: Any  # (n,) 1 where the sentence ends, else 0
     initial: Any  # (P,)
     end: Any  # (P,)
-    moved: Any  # (P, P) transitions' posteriors, less their weights
     ended: Any  # (P,)
     result: Any  # (4,) Z, its exponent, the greatest forward cell, the greatest adjoint
     scattered: Any  # (8, P) one word's cells, lane by lane, as plain numbers
@@ -41,23 +39,12 @@ class Lanes(NamedTuple):
 
 def make_lanes(n: int, num_states: int) -> Lanes:
     P = pitch_of(num_states)
-    cells = [np.zeros(size * WIDTH) for size in (n * P, n * P, n * P, n, n, P, P, P * P, P, 4, P)]
+    cells = [np.zeros(size * WIDTH) for size in (n * P, n * P, n * P, n, n, P, P, P, 4, P)]
     return Lanes(P, *cells)
 
 
 def pitch_of(num_states: int) -> int:
     return -(-num_states // 8) * 8
-
-
-def _weight(table, cell):
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_weight, inline="always")
-def _(table, cell):
-    if table.ndim == 1:
-        return lambda table, cell: fill(table, table[cell])
-    return lambda table, cell: load(table, cell)
 
 
 @njit(nogil=True)
@@ -69,7 +56,7 @@ def forward(c, moves, n, K):
     for i in range(K):
         row = zero
         for j in range(K):
-            row = row + _weight(moves, i * P + j)
+            row = row + fill(moves, moves[i * P + j])
         most = maximum(most, row)
         most_end = maximum(most_end, load(c.end, i))
     scale, exponent, z, z_exponent, greatest, bound, z_bound = one, zero, zero, zero, zero, one, zero
@@ -82,10 +69,10 @@ def forward(c, moves, n, K):
                 for i in range(K):
                     x = load(c.forward, (t - 1) * P + i)
                     w = i * P + j
-                    a0 = fma(x, _weight(moves, w), a0)
-                    a1 = fma(x, _weight(moves, w + 1), a1)
-                    a2 = fma(x, _weight(moves, w + 2), a2)
-                    a3 = fma(x, _weight(moves, w + 3), a3)
+                    a0 = fma(x, fill(moves, moves[w]), a0)
+                    a1 = fma(x, fill(moves, moves[w + 1]), a1)
+                    a2 = fma(x, fill(moves, moves[w + 2]), a2)
+                    a3 = fma(x, fill(moves, moves[w + 3]), a3)
             cell = t * P + j
             a0 = a0 * load(c.emission, cell) * scale
             a1 = a1 * load(c.emission, cell + 1) * scale
@@ -132,10 +119,10 @@ def backward(c, moves, n, K):
                 for j in range(K):
                     x = load(c.emission, (t + 1) * P + j)
                     w = i * P + j
-                    b0 = fma(x, _weight(moves, w), b0)
-                    b1 = fma(x, _weight(moves, w + P), b1)
-                    b2 = fma(x, _weight(moves, w + 2 * P), b2)
-                    b3 = fma(x, _weight(moves, w + 3 * P), b3)
+                    b0 = fma(x, fill(moves, moves[w]), b0)
+                    b1 = fma(x, fill(moves, moves[w + P]), b1)
+                    b2 = fma(x, fill(moves, moves[w + 2 * P]), b2)
+                    b3 = fma(x, fill(moves, moves[w + 3 * P]), b3)
             cell = t * P + i
             store(c.backward, cell, b0)
             store(c.backward, cell + 1, b1)
@@ -148,53 +135,3 @@ def backward(c, moves, n, K):
                 cell = t * P + j
                 store(c.emission, cell, load(c.emission, cell) * scale * load(c.backward, cell))
     store(c.result, 3, greatest)
-
-
-@njit(nogil=True)
-def count(c, n, K):
-    """Posteriors of transitions and ends, less their weights; then forward cells become posteriors of states."""
-    P = c.pitch
-    zero = fill(c.forward, 0.0)
-    for i in range(0, K, 2):
-        for j in range(0, K, 4):
-            x0, x1, x2, x3, y0, y1, y2, y3 = zero, zero, zero, zero, zero, zero, zero, zero
-            for t in range(n - 1):
-                a, b = load(c.forward, t * P + i), load(c.forward, t * P + i + 1)
-                cell = (t + 1) * P + j
-                g0, g1, g2, g3 = (
-                    load(c.emission, cell),
-                    load(c.emission, cell + 1),
-                    load(c.emission, cell + 2),
-                    load(c.emission, cell + 3),
-                )
-                x0, x1, x2, x3 = fma(a, g0, x0), fma(a, g1, x1), fma(a, g2, x2), fma(a, g3, x3)
-                y0, y1, y2, y3 = fma(b, g0, y0), fma(b, g1, y1), fma(b, g2, y2), fma(b, g3, y3)
-            w = i * P + j
-            store(c.moved, w, x0)
-            store(c.moved, w + 1, x1)
-            store(c.moved, w + 2, x2)
-            store(c.moved, w + 3, x3)
-            store(c.moved, w + P, y0)
-            store(c.moved, w + P + 1, y1)
-            store(c.moved, w + P + 2, y2)
-            store(c.moved, w + P + 3, y3)
-    inverse = load(c.ended, 0)
-    for i in range(K):
-        ended = zero
-        for t in range(n):
-            ended = fma(load(c.stops, t), load(c.forward, t * P + i), ended)
-        store(c.ended, i, ended * inverse)
-    for t in range(n):
-        for i in range(K):
-            cell = t * P + i
-            store(c.forward, cell, load(c.forward, cell) * load(c.backward, cell))
-
-
-@njit(nogil=True)
-def clear(c, lane, n, K):
-    """Take a sentence out of the counts: its cells may be infinite."""
-    for cell in range(n * c.pitch):
-        c.forward[cell * WIDTH + lane] = 0
-        c.backward[cell * WIDTH + lane] = 0
-        c.emission[cell * WIDTH + lane] = 0
-    c.ended[lane] = 0

@@ -13,7 +13,7 @@ from pyrogram.charts.runtime.lanes import fill, fma, gather_cells, load, maximum
 from .hmm_lanes import WIDTH, pitch_of
 from .lanes_log import log
 
-GREATEST = 2.0**900  # see :mod:`.hmm_kernels`
+GREATEST = 2.0**900  # of cells and adjoints: what is flushed to zero beside them is below rounding
 _LOG2 = float(np.log(2.0))
 
 

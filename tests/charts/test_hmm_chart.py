@@ -127,12 +127,11 @@ def test_engines_agree_on_long_sentences(states):
     torch.testing.assert_close(hmm.log_partition(*given, words), hmm.posteriors(*given, words, engine="torch")[0])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("k", [1, 2, 40])
-def test_top_k(engine, k):
+def test_top_k(k):
     for forbid in (0.0, 0.3):
         given = tables(len(WORDS), forbid=forbid)
-        states, totals = hmm.top_k(*given, WORDS, k=k, engine=engine)
+        states, totals = hmm.top_k(*given, WORDS, k=k)
         for b, row in enumerate(WORDS):
             listed = sorted((s for s in sequences(given, row, b) if s[1] > -math.inf), key=lambda s: -s[1])[:k]
             n = int((row >= 0).sum())
@@ -142,15 +141,14 @@ def test_top_k(engine, k):
             assert states[:, b].tolist() == expected
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("extreme", [False, True])
-def test_draws(engine, extreme):
+def test_draws(extreme):
     """In proportion to the weights, also where all of them are far below what real space holds."""
     given = tables(2)
     if extreme:
         given[1] = given[1] - 2000.0
     words = torch.tensor([[0, 3, -1], [1, 2, 0]])
-    drawn = hmm.sample(*given, words, num_samples=5000, engine=engine)
+    drawn = hmm.sample(*given, words, num_samples=5000)
     for b, row in enumerate(words):
         listed = list(sequences(given, row, b))
         n = len(listed[0][0])
@@ -160,12 +158,11 @@ def test_draws(engine, extreme):
         assert chi_square(torch.bincount(index, minlength=K**n), probs) > 1e-4
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_nothing_to_draw(engine):
+def test_nothing_to_draw():
     given = tables()
     given[2][:, :, 1] = -torch.inf
-    with pytest.raises(ValueError, match="sentence 0 has no states of positive weight"):
-        hmm.sample(*given, WORDS, engine=engine)
+    with pytest.raises(ValueError, match="sentence 0 has no state sequence of positive weight"):
+        hmm.sample(*given, WORDS)
 
 
 def test_counts_do_not_depend_on_threads():

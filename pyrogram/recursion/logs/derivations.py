@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ..calling.agenda import AGENDA, FURTHER, Agenda
 from ..calling.layout import Layout
 from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, exp, negated, value
+from ..machine.expressions import Array, Expression, Name, equal, exp, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
@@ -39,6 +39,10 @@ def best(cells: Cells) -> Function:
     layout.place_items(code)
     loops = Enumeration(layout.cells, layout, code)
 
+    def rank(term: Term) -> None:
+        worst = CELLS[Name("first", "int") + (K - 1)]
+        _ranked(layout, code, term, worst, lambda ranks: _insert(code, K))
+
     def fill(cell: CellClass) -> None:
         cleared: set[str] = set()
         for head in cell.heads:
@@ -49,7 +53,7 @@ def best(cells: Cells) -> Function:
                     code.put(CELLS, start + x, -INF)
             with loops.symbols(head), loops.rows(head):
                 code.set("first", layout.item(head.ref) * K)
-                loops.instances(head, lambda term: _ranked(layout, code, term, lambda ranks: _insert(code, K)))
+                loops.instances(head, rank)
 
     with sentences(code):
         loops.upwards(fill)
@@ -85,9 +89,14 @@ def draw(cells: Cells) -> Function:
     return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
 
 
-def _ranked(layout: Layout, code: Code, term: Term, visit: Callable[[list[Expression]], None]) -> None:
-    """All combinations of ranks of an instance's items that can be among the k best: v is their log weight."""
-    K = Name("k", "int")
+def _ranked(
+    layout: Layout, code: Code, term: Term, worst: Expression, visit: Callable[[list[Expression]], None]
+) -> None:
+    """All combinations of ranks of an instance's items that can be among the k best: v is their log weight.
+
+    :param worst: what no v that counts is below; lists are sorted, so what follows in one need not be looked at.
+    """
+    K, v = Name("k", "int"), Name("v", "real")
     items = [f for f in term.all_factors if f.is_item]
     fixed: Expression | None = None
     for f in term.all_factors:
@@ -101,13 +110,18 @@ def _ranked(layout: Layout, code: Code, term: Term, visit: Callable[[list[Expres
             code.set("v", value(0.0) if sofar is None else sofar)
             visit(ranks)
             return
-        with code.loop(f"rank.{depth}", 0, K // product) as r:
+        r = code.set(f"rank.{depth}", 0)
+        code.set(f"most.{depth}", K // product)
+        with code.loop_while(r < Name(f"most.{depth}", "int")):
             ranks.append(r)
             own = CELLS[layout.item(items[depth]) * K + r]
             down(depth + 1, own if sofar is None else sofar + own, product * (r + 1))
             ranks.pop()
+            code.set(r.name, r + 1)
+            if depth == len(items) - 1:
+                code.set(r.name, select(v < worst, K, r))
 
-    down(0, fixed, value(1))
+    down(0, None if fixed is None else code.let(fixed), value(1))
 
 
 def _insert(code: Code, K: Name) -> None:
@@ -202,6 +216,6 @@ def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, 
 
     def ranked(term: Term) -> None:
         with code.when(negated(found)):
-            _ranked(layout, code, term, lambda ranks: visit(term, ranks))
+            _ranked(layout, code, term, Name("target", "real"), lambda ranks: visit(term, ranks))
 
     loops.instances_here(table, ranked)

@@ -75,7 +75,7 @@ class Program:
         attempts = [(dtype, True), ("float64", True)]
         excess = self._excess(given)
         if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
-            attempts = [(dtype if n <= _FEW_WORDS else "float64", False), ("float64", False), ("float64", True)]
+            attempts = [(self._first_dtype(given), False), ("float64", False), ("float64", True)]
         for of_lanes, adjoints in dict.fromkeys(attempts) if self._many else ():
             if len(todo) == 0:
                 break
@@ -146,16 +146,26 @@ class Program:
         if not self._many or self._excess(given):
             return self._scalar(dtype).draw(given, number, seed, trace, width)
         n = given.pitch - 1
-        wide = dtype if n <= _FEW_WORDS else "float64"
-        order = longest_first(given.lengths)
-        engine, few = self._ready(given, wide)
-        log_z, rows, failed = engine.draw(
-            few, order, (number, width), seed, trace, self.least(wide, n, given.sizes, given.lists)
-        )
-        todo = np.flatnonzero(failed)
-        if len(todo):
-            log_z[todo], rows[:, todo] = self._scalar(dtype).draw(given.only(todo), number, seed + 1, trace, width)
+        log_z, rows, todo = np.zeros(0), np.zeros(0), longest_first(given.lengths)
+        for of_lanes in dict.fromkeys((self._first_dtype(given), "float64")):
+            engine, few = self._ready(given, of_lanes)
+            least = self.least(of_lanes, n, given.sizes, given.lists)
+            values, found, failed = engine.draw(few, todo, (number, width), seed, trace, least)
+            if len(todo) == len(values):
+                log_z, rows = values, found
+            else:
+                log_z[todo], rows[:, todo] = values[todo], found[:, todo]
+            todo = todo[failed[todo] != 0]
+            if len(todo) == 0:
+                return log_z, rows
+            seed += 1
+        log_z[todo], rows[:, todo] = self._scalar(dtype).draw(given.only(todo), number, seed, trace, width)
         return log_z, rows
+
+    def _first_dtype(self, given: Sentences) -> str:
+        """Of lanes without adjoints: float32 holds no long sentences, and none of rare words, which are not shifted."""
+        few = self.in_lanes and given.pitch - 1 <= _FEW_WORDS
+        return _dtype(given) if few else "float64"
 
     def _is_shared(self, given: Sentences) -> bool:
         """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from ..calling.sentences import Sentences
 from ..lanes.engine import LanesEngine
 from ..machine.statements import Function
 from ..rules.cells import CellClass, Cells, Term
-from ..rules.language import InvalidRecursion, Ref, Rule, Word, _positions
+from ..rules.language import InvalidRecursion, Ref, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
 from . import descents, driver
@@ -24,12 +25,17 @@ class TilesEngine(LanesEngine):
         take logarithms, of weights that sentences share where this is False.
     """
 
-    def _cost(self, given: Sentences) -> float:
-        def of(rule: Rule) -> float:
-            sizes = [x.size if isinstance(x.size, int) else given.sizes[x.size] for x in rule.variables]
-            return math.prod(sizes) * float(given.pitch) ** len(rule.positions)
+    @functools.cached_property
+    def _rules(self) -> list[tuple[list[int | str], int]]:
+        """Of every rule the sizes of its symbols, and how many positions it has."""
+        return [([x.size for x in rule.variables], len(rule.positions)) for rule in self.recursion.rules]
 
-        return 2.0 * sum(map(of, self.recursion.rules))
+    def _cost(self, given: Sentences) -> float:
+        found = 0.0
+        for sizes, positions in self._rules:
+            symbols = math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
+            found += 2.0 * symbols * float(given.pitch) ** positions
+        return found
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         make: dict[str, Callable[[Recursion], Function]] = {
