@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -45,15 +46,26 @@ def dense(p: Any) -> None:
 
 @recursion(first=0)
 def listed(p: Any) -> None:
-    """The same with a list of rules."""
+    """The same with lists of rules, one for each kind."""
     i, j, k = p.positions("i j k")
-    r, A = p.symbols("r", "R"), p.symbols("A", "S")
-    parent, left, right = p.columns("parent left right", "R")
-    w = p.words("w")
-    X, Z = p.items("X", "S"), p.items("Z")
-    rule, word = p.weights("rule", "R"), p.weights("word", "S", "V")
-    X[j - 1, j, A] += word[A, w[j]]
-    X[i, j, parent[r]] += rule[r] * X[i, k, left[r]] * X[k, j, right[r]]
+    b, w = p.symbols("b", "P"), p.words("w")
+    X, T, Z = p.items("X", "N"), p.items("T", "P"), p.items("Z")
+    word = p.weights("word", "P", "V")
+    T[j - 1, j, b] += word[b, w[j]]
+
+    def rules(kind: str) -> tuple[Any, ...]:
+        r, weight = p.symbols(kind.lower(), f"R{kind}"), p.weights(kind, f"R{kind}")
+        A, B, C = p.columns(f"parent{kind} left{kind} right{kind}", f"R{kind}")
+        return A[r], B[r], C[r], weight[r]
+
+    A, B, C, rule = rules("NN")
+    X[i, j, A] += rule * X[i, k, B] * X[k, j, C]
+    A, B, C, rule = rules("NP")
+    X[i, j, A] += rule * X[i, j - 1, B] * T[j - 1, j, C]
+    A, B, C, rule = rules("PN")
+    X[i, j, A] += rule * T[i, i + 1, B] * X[i + 1, j, C]
+    A, B, C, rule = rules("PP")
+    X[i, j, A] += rule * T[i, i + 1, B] * T[i + 1, j, C]
     Z[()] += X[0, p.n, 0]
 
 
@@ -71,11 +83,14 @@ def grammars() -> Iterator[tuple[Task, dict[str, tuple[Work, Work]]]]:
             weights |= {"PN": table[:, :, N:, :N], "PP": table[:, :, N:, N:]}
             program, sizes, lists = programs["dense"], {"N": N, "P": P, "V": WORDS}, {}
         else:
-            lexicon = np.full((1, N + P, WORDS), -np.inf)
-            lexicon[0, N:] = emissions
-            weights = {"rule": binary[None], "word": lexicon}
-            program, sizes = programs["list"], {"R": len(rules), "S": N + P, "V": WORDS}
-            lists = dict(zip(("parent", "left", "right"), rules.T, strict=True))
+            program, sizes, lists = programs["list"], {"N": N, "P": P, "V": WORDS}, {}
+            weights = {"word": emissions[None]}
+            for left, right in itertools.product((0, 1), (0, 1)):
+                kind = "NP"[left] + "NP"[right]
+                rows = ((rules[:, 1] >= N) == left) & ((rules[:, 2] >= N) == right)
+                columns = (rules[rows] - [0, left * N, right * N]).T
+                weights[kind], sizes[f"R{kind}"] = binary[None, rows], int(rows.sum())
+                lists |= dict(zip((f"parent{kind}", f"left{kind}", f"right{kind}"), columns, strict=True))
         given = Sentences(np.full(task.batch, task.n), weights, {"w": words}, sizes, lists)
         chart = ByHand(task, torch.float64)
         works: dict[str, tuple[Work, Work]] = {
