@@ -225,7 +225,7 @@ class RecursiveGrammar(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words, program = checked_words(words, self.num_words), self._sums.program.program
-        if fits_sweeps(self.blocks, words):
+        if fits_sweeps(program, self.blocks, words):
             fitted = self._sums.fitted
             return RecursiveUpdates(self, words, program, fitted.sizes, fitted.lists)
         return CollapsedUpdates(self, words)

@@ -17,21 +17,23 @@ from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, ch
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
-from pyrogram.recursion.running.batches import BatchEngine
 from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tiles.engine import TilesSweepEngine
 
 from .compiled_collapsed import CompiledUpdates
 
 _FAR = 1e300  # below zero, for counts that shall not count
 
 
-def fits_sweeps(blocks: Mapping[str, Block], words: Tensor) -> bool:
-    """Whether the sweeps of a recursion are compiled: on the CPU, without packed blocks."""
-    return not words.is_cuda and words.dim() == 2 and all(type(block) is Block for block in blocks.values())
+def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
+    """Whether the sweeps of a recursion are compiled: on the CPU, for many sentences at once, without packed blocks."""
+    at_once = program.in_lanes or program.in_tiles
+    plain = all(type(block) is Block for block in blocks.values())
+    return at_once and plain and not words.is_cuda and words.dim() == 2
 
 
 class RecursiveUpdates(CompiledUpdates):
-    """Sweeps of a grammar that is a recursion, in lanes if its items have no symbols; words must lie on the CPU.
+    """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
     :mod:`~pyrogram.recursion.calling.sentence_events`. A sentence for which numbers leave the range in which real space
@@ -53,11 +55,9 @@ class RecursiveUpdates(CompiledUpdates):
         super().__init__(grammar, words)
         shapes = {name: tuple(block.shape) for name, block in self.blocks.items()}
         self._program, self._sizes = program, sizes
-        self._engine: SweepEngine | BatchEngine
-        if program.in_lanes:
-            self._engine = SweepEngine(program.recursion, shapes, self.words.numpy())
-        else:
-            self._engine = BatchEngine(program, shapes, self.words.numpy(), sizes, lists or {})
+        kind = SweepEngine if program.in_lanes else TilesSweepEngine
+        self._engine = kind(program.recursion, shapes, self.words.numpy(), sizes, lists)
+        self._lists = lists or {}
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes.values()])
@@ -159,7 +159,7 @@ class RecursiveUpdates(CompiledUpdates):
     ) -> tuple[Any, Any]:
         counts, alpha = self._shared(corpus)
         n = int(self._events.lengths.max(initial=1))
-        least = self._program.least("float64", n, self._sizes, {}) if self._program.in_lanes else 0.0
+        least = self._program.least("float64", n, self._sizes, self._lists)
         accepted, failed, positions = self._engine.hastings(
             counts, alpha, self._rows(trees), order.numpy(), batch_size, seed, temperature, least, self._positions()
         )

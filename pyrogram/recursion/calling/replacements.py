@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..machine.expressions import Array, Expression, Name, equal, greatest, log, select
-from ..machine.statements import Code, Function
+from ..machine.statements import Code
 
 COUNTS, ALPHA, FAILED = Array("counts", "real"), Array("alpha", "real"), Array("failed", "int")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
@@ -25,17 +25,6 @@ WIDTH, POWER = Name("trace_width", "int"), Name("power", "real")
 REPLACEMENTS: list[Array | Name] = [ROWS, PROPOSED, WIDTH, MULTINOMIALS, ACCEPTED, LOG_Q, LOG_U, POWER]
 """Parameters, beside those of sweeps."""
 _SMALL = 1e-200  # products are taken on as logarithms below it
-
-
-def replace_derivations() -> Function:
-    """``replace``: the derivations of a batch, one after the other, by those that were proposed."""
-    code, order = Code(), Array("order", "int")
-    made = Replacements(code)
-    with code.loop("member", 0, Name("count", "int")) as k:
-        b = code.set("b", order[k])
-        with code.when(equal(FAILED[b], 0)):
-            made.decide(b, k)
-    return Function("replace", [order, Name("count", "int"), COUNTS, ALPHA, FAILED, *REPLACEMENTS], code.body)
 
 
 class Replacements:

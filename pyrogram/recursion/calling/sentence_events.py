@@ -95,15 +95,12 @@ class SentenceEvents:
     num_numbers: int
 
     @staticmethod
-    def of(
-        cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers, word_axes: WordAxes | None = None
-    ) -> SentenceEvents:
+    def of(cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> SentenceEvents:
         """
         :param shapes: of the weights, in the order that they have in the corpus.
-        :param word_axes: as few of them as one likes; None: all.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
-        word_axes = word_axes or WordAxes.of(cells)
+        word_axes = WordAxes.of(cells)
         by_word, tables = word_axes.axes, [w.name for w in Layout(cells).weights]
         num_events = sum(math.prod(s) for s in shapes.values())
         num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 1

@@ -16,11 +16,7 @@ from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
-from .arithmetic import REALS
-from .inside import Inside
 from .logarithms import log_of_lanes
-from .outside import Outside
-from .passes import Options
 from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 
 SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
@@ -30,22 +26,25 @@ ENTROPIES = Array("entropies", "real")
 
 def collapsed_vb(recursion: Recursion) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _CollapsedVB(recursion).function()
+    return CollapsedSweep(recursion).function()
 
 
-class _CollapsedVB(Sweeps):
+class CollapsedSweep(Sweeps):
+    """Code for ``collapsed_vb``."""
+
     def function(self) -> Function:
-        code, tables = self.code, self.elements.tables
-        tables.place(code)
+        """The function itself."""
+        code = self.code
+        self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
                 self.weigh(SEEN, OWN)
                 self.announce([OWN, OUT, PLACES])
                 self.feed_reals(logs=False)
-                Inside(tables, code, Options(), REALS).run()
+                self.inside()
                 with self.elements.each_lane() as x:
                     code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
-                Outside(tables, code, Options(), REALS).run()
+                self.outside()
                 code.set("spoilt", 0)
                 with self.elements.each_lane() as x:
                     fits = self.judge(x)

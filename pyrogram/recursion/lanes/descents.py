@@ -28,8 +28,6 @@ from ..rules.recursions import Recursion
 from .arithmetic import LOGS
 from .driver import BLOCKS, INF, Blocks
 from .elements import NUMBERS
-from .inside import Inside
-from .passes import Options
 from .scaling import carriers, is_carrier
 from .schedule import K
 from .tables import MEMORY
@@ -50,10 +48,6 @@ def best(recursion: Recursion, lanes: int, dtype: str) -> Function:
 
 class Descents(Blocks):
     """Code that goes down from the goal in one lane."""
-
-    def inside(self) -> None:
-        """Fill the chart of a block."""
-        Inside(self.elements.tables, self.code, Options(), self.numbers).run()
 
     def descend(self, row: Expression) -> None:
         """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""

@@ -64,6 +64,7 @@ class Blocks:
     """
 
     numbers: Arithmetic = REALS
+    options = Options()
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
@@ -74,6 +75,14 @@ class Blocks:
 
     def _begin(self) -> None:
         """What is done before the first block: nothing."""
+
+    def inside(self) -> None:
+        """Fill the chart of a block."""
+        Inside(self.elements.tables, self.code, self.options, self.numbers).run()
+
+    def outside(self) -> None:
+        """Posteriors of a block."""
+        Outside(self.elements.tables, self.code, self.options, self.numbers).run()
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -150,14 +159,6 @@ class Blocks:
 class LogCounts(Blocks):
     """Code for log Z and posteriors."""
 
-    options = Options()
-
-    def _inside(self) -> None:
-        Inside(self.elements.tables, self.code, self.options, REALS).run()
-
-    def _outside(self) -> None:
-        Outside(self.elements.tables, self.code, self.options, REALS).run()
-
     def function(self, logs: bool) -> Function:
         """The function itself.
 
@@ -166,10 +167,10 @@ class LogCounts(Blocks):
         code = self.code
         with self.blocks():
             self.feed_reals(logs)
-            self._inside()
+            self.inside()
             self._judge(adjoints=False)
             with code.when(Name("adjoints", "int") > 0):
-                self._outside()
+                self.outside()
             self._judge(adjoints=True)
             with code.when(Name("with_counts", "int") > 0):
                 code.set("whole", Name("whole", "int") * Name("plain", "int"))

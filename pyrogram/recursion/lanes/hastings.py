@@ -31,7 +31,7 @@ from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
-from .descents import TERMS, Draws
+from .descents import TERMS, Descents, Draws
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
 from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
@@ -39,11 +39,14 @@ from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 
 def hastings(recursion: Recursion) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _Hastings(recursion).function()
+    return _TreeHastings(recursion).function()
 
 
-class _Hastings(Sweeps, Draws):
+class HastingsSweep(Sweeps, Descents):
+    """Code for ``hastings``."""
+
     def function(self) -> Function:
+        """The function itself."""
         code, order = self.code, Array("order", "int")
         self.made = Replacements(code)
         self.elements.tables.place(code)
@@ -125,3 +128,7 @@ class _Hastings(Sweeps, Draws):
         with made.events(ROWS, b) as e:
             made.multiply("q", made.share(e, code.let(MULTINOMIALS[e])))
         return code.let(POWER * (new - made.log("q")))
+
+
+class _TreeHastings(HastingsSweep, Draws):
+    """``hastings`` for items without symbols."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..calling.functions import compiled
 from ..calling.sentence_events import CELL, SentenceEvents, SentenceLayout
 from ..machine.objects import Compiled
+from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
@@ -29,10 +30,21 @@ class SweepEngine:
     :param recursion: the rules.
     :param shapes: of the weights, in the order that their events have in the corpus.
     :param words: shape ``(N, n)``, padded with -1.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
     """
 
-    def __init__(self, recursion: Recursion, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> None:
+    def __init__(
+        self,
+        recursion: Recursion,
+        shapes: Mapping[str, tuple[int, ...]],
+        words: Numbers,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Numbers] | None = None,
+    ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
+        self._sizes = dict(sizes or {})
+        self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
         self.events = SentenceEvents.of(self._cells, shapes, words)
         self._layout = SentenceLayout(self._cells)
         self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
@@ -106,7 +118,7 @@ class SweepEngine:
         for w in self._layout.weights:
             first, *strides = positions.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
-        values |= memory_of_descents(self._cells, values["pitch"], {})
+        values |= memory_of_descents(self._cells, values["pitch"], self._sizes)
         self._function("hastings")("hastings", values)
         accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
         return accepted, failed, values["positions"]
@@ -121,6 +133,8 @@ class SweepEngine:
         values: dict[str, Any] = {"pitch": (n + 1) | 1}  # odd: so rows do not fall into the same cache sets
         for name in self._layout.words:
             values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
+        values |= {f"size.{name}": size for name, size in self._sizes.items()}
+        values |= {f"list.{name}": column for name, column in self._lists.items()}
         for name, shape in self._shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
         values |= {
@@ -146,12 +160,12 @@ class SweepEngine:
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
-            make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
             self._functions[name] = compiled(
-                self.recursion,
-                f"sweeps: {name}",
-                lambda: [make(self.recursion), driver.size(self.recursion, self._layout)],
-                "float64",
-                CELL,
+                self.recursion, f"sweeps: {name}", lambda: self._functions_of(name), "float64", CELL
             )
         return self._functions[name]
+
+    def _functions_of(self, name: str) -> list[Function]:
+        """A sweep, and the function that says how much memory it needs."""
+        make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
+        return [make(self.recursion), driver.size(self.recursion, self._layout)]

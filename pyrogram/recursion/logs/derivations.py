@@ -39,7 +39,7 @@ def best(cells: Cells) -> Function:
     layout.place_items(code)
     loops = Enumeration(layout.cells, layout, code)
 
-    def rank(term: Term) -> None:
+    def insert(term: Term) -> None:
         worst = CELLS[Name("first", "int") + (K - 1)]
         _ranked(layout, code, term, worst, lambda ranks: _insert(code, K))
 
@@ -53,7 +53,7 @@ def best(cells: Cells) -> Function:
                     code.put(CELLS, start + x, -INF)
             with loops.symbols(head), loops.rows(head):
                 code.set("first", layout.item(head.ref) * K)
-                loops.instances(head, rank)
+                loops.instances(head, insert)
 
     with sentences(code):
         loops.upwards(fill)

@@ -16,10 +16,8 @@ from ..machine.expressions import Expression, Name, equal, negated, select, valu
 from ..machine.statements import Function
 from ..rules.cells import Term
 from ..rules.recursions import Recursion
-from .columns import columns
 from .driver import TileBlocks
 from .grids import NUMBERS
-from .inside import Inside
 
 
 def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
@@ -32,12 +30,8 @@ def best(recursion: Recursion, shared: bool, lanes: int, dtype: str) -> Function
     return _Best(recursion, lanes, dtype, shared=shared).function()
 
 
-class _TileDescents(TileBlocks, Descents):
+class TileDescents(TileBlocks, Descents):
     """Code that goes down from the goal in one lane."""
-
-    def inside(self) -> None:
-        self.columns = None if self.numbers.in_logs else columns(self.elements.cells)
-        Inside(self.elements.tables, self.code, self.columns).run()
 
     def step(self, table: str) -> None:
         self.choose(Enumeration(self.elements.cells, self.elements.layout, self.code), table)
@@ -73,14 +67,18 @@ class _TileDescents(TileBlocks, Descents):
         return self.columns is not None and id(term) in self.columns.bringing
 
 
-class _Draws(_TileDescents, IndependentDraws):
-    """``draw``."""
+class TileDraws(TileDescents):
+    """Code that chooses instances in proportion to their values."""
 
     def choose(self, loops: Enumeration, table: str) -> None:
         choose_in_proportion(loops, table, self.amount, self.push)
 
 
-class _Best(_TileDescents, BestDerivation):
+class _Draws(TileDraws, IndependentDraws):
+    """``draw``."""
+
+
+class _Best(TileDescents, BestDerivation):
     """``best``."""
 
     def choose(self, loops: Enumeration, table: str) -> None:

@@ -20,11 +20,11 @@ from .outside import Outside
 from .tables import TileTables
 
 
-def size(recursion: Recursion, lanes: int, shared: bool) -> Function:
+def size(recursion: Recursion, lanes: int, shared: bool, layout: Layout | None = None) -> Function:
     """``size``: the number of cells that the functions of lanes need."""
-    code, cells = Code(), lower(recursion, widen=True)
-    code.give(TileTables(cells, Layout(cells), lanes, shared).place(code))
-    return Function("size", Layout(lower(recursion)).parameters(), code.body, "int")
+    code, layout = Code(), layout or Layout(lower(recursion))
+    code.give(TileTables(lower(recursion, widen=True), layout, lanes, shared).place(code))
+    return Function("size", layout.parameters(), code.body, "int")
 
 
 def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
@@ -63,6 +63,13 @@ class TileBlocks(Blocks):
             with tables.sums.loops((), grid.variables):
                 code.put(NUMBERS, grid.index({}), self.elements.layout.weight(ref))
 
+    def inside(self) -> None:
+        self.columns = None if self.numbers.in_logs else columns(self.elements.cells)
+        Inside(self.elements.tables, self.code, self.columns).run()
+
+    def outside(self) -> None:
+        Outside(self.elements.tables, self.code, self.columns).run()
+
     def _feed_lanes(self, in_logs: bool) -> None:
         elements = self.elements
         with elements.each_lane() as x:
@@ -71,14 +78,6 @@ class TileBlocks(Blocks):
 
 class TileLogCounts(TileBlocks, LogCounts):
     """Code for log Z and posteriors, where items have symbols."""
-
-    def _inside(self) -> None:
-        tables = self.elements.tables
-        Inside(tables, self.code, columns(tables.cells)).run()
-
-    def _outside(self) -> None:
-        tables = self.elements.tables
-        Outside(tables, self.code, columns(tables.cells)).run()
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements

@@ -8,14 +8,16 @@ import functools
 import math
 from collections.abc import Callable
 
+from ..calling.sentence_events import CELL
 from ..calling.sentences import Sentences
 from ..lanes.engine import LanesEngine
+from ..lanes.sweep_engine import SweepEngine
 from ..machine.statements import Function
 from ..rules.cells import CellClass, Cells, Term
 from ..rules.language import InvalidRecursion, Ref, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
-from . import descents, driver
+from . import descents, driver, sweeps
 
 
 class TilesEngine(LanesEngine):
@@ -44,6 +46,14 @@ class TilesEngine(LanesEngine):
             "best": lambda recursion: descents.best(recursion, not self.logs, self.width, self._name),
         }
         return [make[name], lambda recursion: driver.size(recursion, self.width, not self.logs)]
+
+
+class TilesSweepEngine(SweepEngine):
+    """As :class:`.SweepEngine`, where items have symbols."""
+
+    def _functions_of(self, name: str) -> list[Function]:
+        make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
+        return [make(self.recursion), driver.size(self.recursion, CELL, False, self._layout)]
 
 
 def fits_tiles(recursion: Recursion) -> bool:

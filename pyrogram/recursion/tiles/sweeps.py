@@ -1,0 +1,33 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps over a corpus where items have symbols: as :mod:`~pyrogram.recursion.lanes.sweeps`, with charts in tiles.
+
+Every sentence has weights of its own, so that all of them are lanes.
+"""
+
+from __future__ import annotations
+
+from ..lanes.collapsed import CollapsedSweep
+from ..lanes.hastings import HastingsSweep
+from ..machine.statements import Function
+from ..rules.recursions import Recursion
+from .descents import TileDraws
+from .driver import TileBlocks
+
+
+def collapsed_vb(recursion: Recursion) -> Function:
+    """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
+    return _TileCollapsedVB(recursion).function()
+
+
+def hastings(recursion: Recursion) -> Function:
+    """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
+    return _TileHastings(recursion).function()
+
+
+class _TileCollapsedVB(CollapsedSweep, TileBlocks):
+    pass
+
+
+class _TileHastings(HastingsSweep, TileDraws):
+    pass
