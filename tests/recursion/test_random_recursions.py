@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,12 @@ from pages import Page
 from random_recursions import LISTS, SIZES, random_recursions
 from test_corners import CORNERS
 
-from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion import InvalidRecursion, Recursion, recursion
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles
+from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 FEW = 300  # derivations, that are listed one by one
 
@@ -93,6 +94,20 @@ def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
     check_lanes(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
+def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool], Sentences]]:
+    """Weights in logarithms; shared ones of symbols alone as numbers; all as numbers, if all are shared."""
+
+    def with_numbers(names: Iterable[str]) -> Sentences:
+        return replace(given, weights={**given.weights, **{name: np.exp(given.weights[name]) for name in names}})
+
+    yield {}, given
+    plain = plain_tables(made)
+    if plain and all(len(given.weights[name]) == 1 for name in plain):
+        yield {"shared": True}, with_numbers(plain)
+    if all(len(table) == 1 for table in given.weights.values()):
+        yield {"logs": False}, with_numbers(given.weights)
+
+
 def check_tiles(page: Page) -> bool:
     """The same for pages with symbols, of weights by sentence and of weights that all sentences share."""
     made = page.make()
@@ -104,10 +119,7 @@ def check_tiles(page: Page) -> bool:
     except InvalidRecursion:  # the lists are not in topological order
         return False
     order = np.argsort(-given.lengths, kind="stable")
-    results = [TilesEngine(made).log_counts(given, order)]
-    if all(len(table) == 1 for table in given.weights.values()):
-        shared = replace(given, weights={name: np.exp(table) for name, table in given.weights.items()})
-        results.append(TilesEngine(made, logs=False).log_counts(shared, order))
+    results = [TilesEngine(made, **options).log_counts(own, order) for options, own in of_kinds(made, given)]
     for found, compiled, failed in results:
         trusted = failed == 0
         np.testing.assert_allclose(found[trusted], log_z[trusted], rtol=1e-10, atol=1e-10, err_msg=str(made))
@@ -129,18 +141,17 @@ def check_descents_in_tiles(page: Page) -> bool:
     if max(numbers) > FEW:
         return False
     order, truth, trace = np.argsort(-given.lengths, kind="stable"), listed(page, made, given), Trace(given)
-    for logs in [True, False] if all(len(table) == 1 for table in given.weights.values()) else [True]:
-        engine = TilesEngine(made, logs=logs)
+    for options, own in of_kinds(made, given):
+        engine = TilesEngine(made, **options)
         scores, best = engine.best(given, order, trace.numbers(), 200)
-        numbers_given = given if logs else replace(given, weights={k: np.exp(t) for k, t in given.weights.items()})
-        log_z, draws, failed = engine.draw(numbers_given, order, (FEW, 200), 0, trace.numbers(), -np.inf)
+        log_z, draws, failed = engine.draw(own, order, (FEW, 200), 0, trace.numbers(), -np.inf)
         for b, one in enumerate(truth):
             np.testing.assert_allclose(scores[b], np.max(one.scores, initial=-np.inf), atol=1e-10, err_msg=str(made))
             if not one.uses:
                 assert failed[b]
                 continue
             uses = trace.uses(best[b])
-            exact = [score for own, score in zip(one.uses, one.scores, strict=True) if tuple(sorted(own)) == uses]
+            exact = [score for used, score in zip(one.uses, one.scores, strict=True) if tuple(sorted(used)) == uses]
             assert np.isclose(exact, scores[b], atol=1e-9).any(), f"{uses} in\n{made}"
             if failed[b]:
                 continue

@@ -210,10 +210,13 @@ class LanesEngine:
         }
         return [make[name], driver.size]
 
+    @property
+    def _kind(self) -> str:
+        return f"lanes of {'logs' if self.logs else 'reals'}"
+
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
-            kind = f"{name} in lanes of {'logs' if self.logs else 'reals'}"
-            makers = self._functions_of(name)
+            makers, kind = self._functions_of(name), f"{name} in {self._kind}"
             self._functions[name] = compiled(
                 self.recursion, kind, lambda: [f(self.recursion) for f in makers], self._name, self.width
             )

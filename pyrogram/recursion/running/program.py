@@ -24,7 +24,7 @@ from ..lanes.schedule import fits_lanes
 from ..logs.engine import ScalarEngine
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from ..tiles.engine import TilesEngine, fits_tiles
+from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 Numbers = Any  # a numpy array
 
@@ -50,6 +50,7 @@ class Program:
         self.tables, self._words = layout.weights, layout.words
         self._unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
         self._by_position = any(w.num_positions for w in layout.weights)
+        self._plain = plain_tables(recursion) if self.in_tiles else frozenset()
         self._rows = {} if self.in_lanes else _words_first(layout)
         self._most_weights = max(len(rule.weights) for rule in recursion.rules)
 
@@ -105,7 +106,7 @@ class Program:
 
         Weights of groups (``once``) are at most one when they have been shifted.
         """
-        names = given.weights if self._is_shared(given) else self._unclaimed
+        names = given.weights if self._is_shared(given) else {*self._unclaimed, *self._plain}
         logs = [_greatest(given.weights[name]) for name in names if name in given.weights]
         return max(0.0, *logs, 0.0) * self._most_weights
 
@@ -133,8 +134,8 @@ class Program:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
         wide = {name: np.asarray(table, np.float64) for name, table in given.weights.items()}
         order = longest_first(given.lengths)
-        engine = self._lanes("float64", not (self.in_tiles and self._is_shared(given)))
-        scores, rows = engine.best(replace(given, weights=wide), order, trace, width)
+        kind = ("float64", True, True) if self._has_numbers(given) else ("float64", True)
+        scores, rows = self._lanes(*kind).best(replace(given, weights=wide), order, trace, width)
         return scores[None], rows[None]
 
     def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -171,19 +172,24 @@ class Program:
         """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""
         return not self._by_position and all(len(table) == 1 for table in given.weights.values())
 
+    def _has_numbers(self, given: Sentences) -> bool:
+        """Whether all sentences share the weights that know neither positions nor words."""
+        return bool(self._plain) and all(len(given.weights[name]) == 1 for name in self._plain)
+
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
         shared = self._is_shared(given)
-        if not shared and dtype == _dtype(given):
+        numbers = self._plain if self._has_numbers(given) else frozenset[str]()
+        if not shared and not numbers and dtype == _dtype(given):
             return self._lanes(dtype, True), given
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
         for name, order in self._rows.items() if shared else ():
             rows = np.ascontiguousarray(weights[name].transpose(order))
             weights[name] = rows.transpose(np.argsort(order))
-        if shared:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                weights = {name: np.exp(table) for name, table in weights.items()}
-        return self._lanes(dtype, not shared), replace(given, weights=weights)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            weights |= {name: np.exp(weights[name]) for name in (weights if shared else numbers)}
+        kind = (dtype, True, True) if numbers and not shared else (dtype, not shared)
+        return self._lanes(*kind), replace(given, weights=weights)
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:

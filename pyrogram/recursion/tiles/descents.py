@@ -13,21 +13,9 @@ from ..lanes.driver import INF
 from ..logs.derivations import choose_in_proportion
 from ..logs.instances import Enumeration
 from ..machine.expressions import Expression, Name, equal, negated, select, value
-from ..machine.statements import Function
 from ..rules.cells import Term
-from ..rules.recursions import Recursion
 from .driver import TileBlocks
 from .grids import NUMBERS
-
-
-def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
-    """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return _Draws(recursion, lanes, dtype, shared=not logs).function(logs)
-
-
-def best(recursion: Recursion, shared: bool, lanes: int, dtype: str) -> Function:
-    """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
-    return _Best(recursion, lanes, dtype, shared=shared).function()
 
 
 class TileDescents(TileBlocks, Descents):
@@ -74,12 +62,12 @@ class TileDraws(TileDescents):
         choose_in_proportion(loops, table, self.amount, self.push)
 
 
-class _Draws(TileDraws, IndependentDraws):
-    """``draw``."""
+class IndependentTileDraws(TileDraws, IndependentDraws):
+    """Code for ``draw``."""
 
 
-class _Best(TileDescents, BestDerivation):
-    """``best``."""
+class BestTileDerivation(TileDescents, BestDerivation):
+    """Code for ``best``."""
 
     def choose(self, loops: Enumeration, table: str) -> None:
         code, top, found = self.code, Name("top", "real"), Name("found", "bool")

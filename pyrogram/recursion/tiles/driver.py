@@ -27,14 +27,6 @@ def size(recursion: Recursion, lanes: int, shared: bool, layout: Layout | None =
     return Function("size", layout.parameters(), code.body, "int")
 
 
-def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
-    """``lanes``: log Z and, if they are wanted, posteriors of weights, for sentences of which the longest come first.
-
-    :param logs: whether weights are logarithms. Where they are not, all sentences share them.
-    """
-    return TileLogCounts(recursion, lanes, dtype, shared=not logs).function(logs)
-
-
 class TileBlocks(Blocks):
     """Code for blocks of sentences, where items have symbols.
 
@@ -44,7 +36,7 @@ class TileBlocks(Blocks):
     elements: TileElements
 
     def __init__(
-        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, *, shared: bool = False
+        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
     ) -> None:
         self._shared = shared
         super().__init__(recursion, lanes, dtype, layout)

@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 
+from ..calling.layout import Layout
 from ..calling.sentence_events import CELL
 from ..calling.sentences import Sentences
 from ..lanes.engine import LanesEngine
@@ -18,14 +19,26 @@ from ..rules.language import InvalidRecursion, Ref, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
 from . import descents, driver, sweeps
+from .tables import TileTables
 
 
 class TilesEngine(LanesEngine):
     """As :class:`.LanesEngine`.
 
-    :param logs: whether weights are logarithms; where they are not, all sentences share them. Best derivations always
-        take logarithms, of weights that sentences share where this is False.
+    :param logs: whether weights are logarithms; where they are not, all sentences share them.
+    :param shared: whether all sentences share the weights of :func:`plain_tables`. These are then no logarithms, except
+        for best derivations, which take logarithms alone. None: if all weights are shared.
     """
+
+    def __init__(
+        self, recursion: Recursion, dtype: str = "float64", logs: bool = True, shared: bool | None = None
+    ) -> None:
+        super().__init__(recursion, dtype, logs)
+        self.shared = not logs if shared is None else shared
+
+    @property
+    def _kind(self) -> str:
+        return f"{super()._kind}{' with numbers' * self.shared}"
 
     @functools.cached_property
     def _rules(self) -> list[tuple[list[int | str], int]]:
@@ -40,12 +53,13 @@ class TilesEngine(LanesEngine):
         return found
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
+        kind = self.width, self._name, None, self.shared
         make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
-            "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
-            "best": lambda recursion: descents.best(recursion, not self.logs, self.width, self._name),
+            "lanes": lambda recursion: driver.TileLogCounts(recursion, *kind).function(self.logs),
+            "draw": lambda recursion: descents.IndependentTileDraws(recursion, *kind).function(self.logs),
+            "best": lambda recursion: descents.BestTileDerivation(recursion, *kind).function(),
         }
-        return [make[name], lambda recursion: driver.size(recursion, self.width, not self.logs)]
+        return [make[name], lambda recursion: driver.size(recursion, self.width, self.shared)]
 
 
 class TilesSweepEngine(SweepEngine):
@@ -54,6 +68,14 @@ class TilesSweepEngine(SweepEngine):
     def _functions_of(self, name: str) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
         return [make(self.recursion), driver.size(self.recursion, CELL, False, self._layout)]
+
+
+def plain_tables(recursion: Recursion) -> frozenset[str]:
+    """Weights that know neither positions nor words, in any rule; none, if another weight does in some rules only."""
+    cells = lower(recursion, widen=True)
+    tables = TileTables(cells, Layout(cells), CELL, shared=True)
+    numbers, others = ({w.table for w in found} for found in (tables.numbers, tables.in_lanes))
+    return frozenset() if numbers & others else frozenset(numbers)
 
 
 def fits_tiles(recursion: Recursion) -> bool:
