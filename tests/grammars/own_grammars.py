@@ -104,8 +104,8 @@ def cnf(S: int, W: int) -> RecursiveGrammar:
 LISTS = {"parent": [0, 0, 1], "left": [0, 1, 0], "right": [1, 1, 0]}
 
 
-def listed() -> RecursiveGrammar:
-    return RecursiveGrammar(blocks(rule=(3,), word=(2, 2)), rules(first=0), 2, lists=LISTS)
+def listed(W: int = 2) -> RecursiveGrammar:
+    return RecursiveGrammar(blocks(rule=(3,), word=(2, W)), rules(first=0), W, lists=LISTS)
 
 
 @recursion
