@@ -26,7 +26,7 @@ WIDTH = 60
 
 
 def below_one(given: Sentences) -> Sentences:
-    """Weights that are probabilities: lanes draw from no others."""
+    """Weights that are probabilities."""
     for table in given.weights.values():
         table -= table.max()
     return given
@@ -68,12 +68,14 @@ def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
         np.testing.assert_allclose(sum(own), score, rtol=1e-10)
 
 
+@pytest.mark.parametrize("below", [True, False])
 @pytest.mark.parametrize("shared", [False, None])
 @pytest.mark.parametrize("page", AT_ONCE, ids=str)
-def test_draws_follow_the_distribution(page: Page, shared: bool | None) -> None:
+def test_draws_follow_the_distribution(page: Page, shared: bool | None, below: bool) -> None:
     made, number = page.make(), 3000
     lengths = [3, 1, 2, 3, 3, 2, 2, 1, 3, 3]
-    given = below_one(random_sentences(page, made, lengths, np.random.default_rng(2), shared=shared))
+    given = random_sentences(page, made, lengths, np.random.default_rng(2), shared=shared)
+    given = below_one(given) if below else given
     truth, program = listed(page, made, given), Program(made)
     log_z, rows = program.draw(given, number, 7, Trace(given).numbers(), WIDTH)
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-12)
@@ -137,6 +139,24 @@ def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str
             start, mean = trace.starts[table], of_all[b].astype(float).ravel()
             found = drawn[start : start + mean.size] / number
             assert (np.abs(found - mean) <= 6 * np.sqrt(24 * mean / number) + 2e-3).all(), table
+
+
+@pytest.mark.parametrize("page", AT_ONCE, ids=str)
+def test_draws_under_weights_of_any_size(page: Page) -> None:
+    """Some in lanes, after a look at their adjoints, and some in logarithms: in a block of both."""
+    made, number = page.make(), 2000
+    given = random_sentences(page, made, [3, 3, 2, 3, 1, 3, 2, 3, 3], np.random.default_rng(3), shared=False)
+    for table in given.weights.values():
+        table[1::3] *= 150.0
+        table[2::3] += 30.0
+    truth, trace = listed(page, made, given), Trace(given)
+    log_z, rows = PROGRAMS[page.name].draw(given, number, 5, trace.numbers(), WIDTH)
+    np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-10, atol=1e-10)
+    for b, one in enumerate(truth):
+        found = Counter(trace.uses(rows[s, b]) for s in range(number))
+        for uses, p in one.probabilities().items():
+            assert abs(found[uses] - number * p) < 6 * np.sqrt(number * p * max(1 - p, 0)) + 3
+        assert found.keys() <= one.probabilities().keys()
 
 
 def one_each(table: Any) -> Any:

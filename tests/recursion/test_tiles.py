@@ -158,6 +158,23 @@ def test_one_bad_sentence_among_others(page: Page) -> None:
             np.testing.assert_allclose(found[key][~bad], table[~bad], atol=1e-10, err_msg=key)
 
 
+def test_one_bad_sentence_under_weights_of_all() -> None:
+    """Its numbers leave the range of lanes, and are not added to the counts of the others, be it times zero."""
+    page = next(page for page in PAGES if page.name == "hmm")
+    made = page.make()
+    given = random_sentences(page, made, [1] * 20, np.random.default_rng(0), shared=True)
+    given.weights["emission"][..., 2] = -716.0  # one over it is infinite
+    given.words["w"][:] = np.where(given.words["w"] == 2, 0, given.words["w"])
+    given.words["w"][[3, 9], 0] = 2
+    order, good = np.argsort(-given.lengths, kind="stable"), np.delete(np.arange(20), [3, 9])
+    log_z, found, failed = TilesEngine(made, logs=False).log_counts(in_reals(given, "float64"), order)
+    assert failed.nonzero()[0].tolist() == [3, 9]
+    expected_z, expected = ScalarEngine(made).log_counts(given.only(good))
+    np.testing.assert_allclose(log_z[good], expected_z, rtol=1e-11)
+    for name, table in expected.items():
+        np.testing.assert_allclose(found[name], table, atol=1e-10, err_msg=name)
+
+
 @recursion
 def staying(p: Any) -> None:
     """A chain that stays in its state, some of which no row of the list begins with."""

@@ -143,22 +143,24 @@ class Program:
 
         Rows of sentences without derivations are -1.
         """
-        dtype = _dtype(given)
-        if not self._many or self._excess(given):
+        dtype, n, excess = _dtype(given), given.pitch - 1, self._excess(given)
+        todo = longest_first(given.lengths)
+        if not self._many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
-        n = given.pitch - 1
-        log_z, rows, todo = np.zeros(0), np.zeros(0), longest_first(given.lengths)
+        log_z, rows = np.empty(len(todo)), np.full((number, len(todo), width), -1)
         for of_lanes in dict.fromkeys((self._first_dtype(given), "float64")):
             engine, few = self._ready(given, of_lanes)
-            least = self.least(of_lanes, n, given.sizes, given.lists)
-            values, found, failed = engine.draw(few, todo, (number, width), seed, trace, least)
-            if len(todo) == len(values):
-                log_z, rows = values, found
+            if excess:  # the adjoints say of which charts one may draw
+                failed = engine.log_counts(few, todo, counts=False, excess=excess)[2]
+                ready, least = todo[failed[todo] == 0], -math.inf
             else:
-                log_z[todo], rows[:, todo] = values[todo], found[:, todo]
-            todo = todo[failed[todo] != 0]
-            if len(todo) == 0:
-                return log_z, rows
+                ready, least = todo, self.least(of_lanes, n, given.sizes, given.lists)
+            values, found, failed = engine.draw(few, ready, (number, width), seed, trace, least)
+            good = ready[failed[ready] == 0]
+            if len(good) == len(log_z):
+                return values, found
+            log_z[good], rows[:, good] = values[good], found[:, good]
+            todo = todo[~np.isin(todo, good)]
             seed += 1
         log_z[todo], rows[:, todo] = self._scalar(dtype).draw(given.only(todo), number, seed, trace, width)
         return log_z, rows
