@@ -176,7 +176,7 @@ class Program:
 
     def _has_numbers(self, given: Sentences) -> bool:
         """Whether all sentences share the weights that know neither positions nor words."""
-        return bool(self._plain) and all(len(given.weights[name]) == 1 for name in self._plain)
+        return bool(self._plain) and all(len(given.weights.get(name, ())) == 1 for name in self._plain)
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
