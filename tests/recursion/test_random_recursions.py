@@ -179,8 +179,8 @@ def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
 def test_a_thousand_random_recursions_in_tiles(block: int) -> None:
     pages = list(random_recursions(range(1000 + 150 * block, 1150 + 150 * block)))
     found = [check_tiles(page) for page in pages]
-    assert sum(found) > 10  # of 150 that fit tiles, and have a derivation for every length
-    assert sum(map(check_descents_in_tiles, pages)) > 10
+    assert sum(found) > 4  # of 150 that fit tiles, and have a derivation for every length
+    assert sum(map(check_descents_in_tiles, pages)) > 4
 
 
 @pytest.mark.slow
