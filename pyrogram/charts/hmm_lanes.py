@@ -34,12 +34,11 @@ class Lanes(NamedTuple):
     end: Any  # (P,)
     ended: Any  # (P,)
     result: Any  # (4,) Z, its exponent, the greatest forward cell, the greatest adjoint
-    scattered: Any  # (8, P) one word's cells, lane by lane, as plain numbers
 
 
 def make_lanes(n: int, num_states: int) -> Lanes:
     P = pitch_of(num_states)
-    cells = [np.zeros(size * WIDTH) for size in (n * P, n * P, n * P, n, n, P, P, P, 4, P)]
+    cells = [np.zeros(size * WIDTH) for size in (n * P, n * P, n * P, n, n, P, P, P, 4)]
     return Lanes(P, *cells)
 
 

@@ -14,7 +14,7 @@ from numba import njit
 
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.lanes import fill, load, maximum, store
-from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.charts.runtime.random_numbers import choose, seed_stream, uniform
 
 from .hmm_lanes import WIDTH, backward, forward, make_lanes
 from .hmm_sweeps import Layout, Tables
@@ -132,7 +132,7 @@ def _draw(layout, c, shared, b, lane, terms, state, out):
         for i in range(K):
             step = shared[P + i] if following < 0 else shared[(2 + i) * P + following]
             terms[i] = c.forward[(t * P + i) * WIDTH + lane] * step
-        following = _choose(terms, K, state)
+        following = choose(terms, K, state)
         out[t] = following
 
 
@@ -212,20 +212,3 @@ def _add(layout, tables, b, y, sign):
         tables.f[(2 + K + layout.words[b, t]) * P + i] += sign
         tables.f_sums[P + i] += sign
         tables.f_sums[2 * P + i] += sign
-
-
-@njit(nogil=True)
-def _choose(terms, count, state):
-    """An index in proportion to non-negative terms."""
-    total = 0.0
-    for t in range(count):
-        total += terms[t]
-    remaining = uniform(state) * total
-    chosen = -1
-    for t in range(count):
-        if terms[t] > 0:
-            chosen = t
-            remaining -= terms[t]
-            if remaining < 0:
-                break
-    return chosen

@@ -15,10 +15,12 @@ from pages import PAGES, Page
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tiles.columns import columns
-from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles
+from pyrogram.recursion.tiles.engine import TilesEngine, TilesSweepEngine, fits_tiles
 
 TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
 WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
@@ -366,3 +368,11 @@ def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, f
         if not found[2].any():
             compare(found, log_z, counts, 1e-10)
     compare((*Program(made).log_counts(given), None), log_z, counts, 1e-10)
+
+
+def test_no_engine_is_given_the_code_of_another() -> None:
+    """Trees fit lanes and tiles, and their functions have the same names: the cache must tell them apart."""
+    made = next(page for page in PAGES if page.name == "projective").make()
+    engines = [LanesEngine(made), LanesEngine(made, logs=False), TilesEngine(made), TilesEngine(made, logs=False)]
+    kinds = {engine._kind for engine in [*engines, TilesEngine(made, shared=True)]}
+    assert len(kinds | {SweepEngine._kind, TilesSweepEngine._kind}) == 7

@@ -212,6 +212,7 @@ class LanesEngine:
 
     @property
     def _kind(self) -> str:
+        """Tells the functions of this engine from those of others, in the cache."""
         return f"lanes of {'logs' if self.logs else 'reals'}"
 
     def _function(self, name: str) -> Compiled:

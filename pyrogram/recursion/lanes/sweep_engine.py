@@ -34,6 +34,8 @@ class SweepEngine:
     :param lists: columns of lists of rules.
     """
 
+    _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
+
     def __init__(
         self,
         recursion: Recursion,
@@ -161,7 +163,7 @@ class SweepEngine:
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
             self._functions[name] = compiled(
-                self.recursion, f"sweeps: {name}", lambda: self._functions_of(name), "float64", CELL
+                self.recursion, f"{self._kind}: {name}", lambda: self._functions_of(name), "float64", CELL
             )
         return self._functions[name]
 

@@ -38,7 +38,8 @@ class TilesEngine(LanesEngine):
 
     @property
     def _kind(self) -> str:
-        return f"{super()._kind}{' with numbers' * self.shared}"
+        numbers = " with numbers" if self.shared else ""
+        return f"tiles of {'logs' if self.logs else 'reals'}{numbers}"
 
     @functools.cached_property
     def _rules(self) -> list[tuple[list[int | str], int]]:
@@ -64,6 +65,8 @@ class TilesEngine(LanesEngine):
 
 class TilesSweepEngine(SweepEngine):
     """As :class:`.SweepEngine`, where items have symbols."""
+
+    _kind = "sweeps in tiles"
 
     def _functions_of(self, name: str) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
