@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import statistics
 import subprocess
@@ -28,12 +29,18 @@ BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
 DMV = ("expected counts", "log Z")
 CHAINS = ("expected counts", *TREES)
+GRAMMARS = (
+    "expected counts", "log Z", "counts by sentence", "weights by sentence, backward", "1 draw", "10 draws", "Viterbi",
+    "5 best", "MBR", "spans",
+)  # fmt: skip
 LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
 
-def rows(lengths: Sequence[int]) -> list[list[str]]:
-    """Sentences/s of one thread, and medians over rounds of the ratio."""
-    found = []
+def rows(lengths: Sequence[int], only: str = "") -> Iterator[list[str]]:
+    """Sentences/s of one thread, and medians over rounds of the ratio.
+
+    :param only: a part of the names of the programs that are wanted.
+    """
     with _worker(_earlier()) as before, _worker(ROOT) as now:
         for kind, dtype, tasks in (
             ("trees", "float64", TREES),
@@ -47,15 +54,23 @@ def rows(lengths: Sequence[int]) -> list[list[str]]:
             ("HMM, 10 states", "float64", CHAINS),
             ("HMM, 45 states", "float64", CHAINS),
             ("HMM, 45 states", "float32", CHAINS[:4]),
+            *((f"PCFG, {grammar}", "float64", GRAMMARS) for grammar in ("5 + 5", "10 + 10", "1,000 rules")),
+            ("PCFG, 30 + 30", "float64", GRAMMARS[:6]),
         ):
+            if only not in kind:
+                continue
             for task in tasks:
-                for n in lengths:
+                for n in (n for n in lengths if n <= 20 or "PCFG" not in kind):
                     case = f"{kind}|{dtype}|{task}|{n}"
                     pairs = [(_ask(before, case), _ask(now, case)) for _ in range(ROUNDS)]
-                    rates = [BATCH / statistics.median(x) for x in zip(*pairs, strict=True)]
+                    rates = [_batch(kind, task) / statistics.median(x) for x in zip(*pairs, strict=True)]
                     ratio = statistics.median(b / a for b, a in pairs)
-                    found.append([f"{kind}, {dtype}", task, str(n), *(f"{x:,.0f}" for x in rates), f"{ratio:.2f}"])
-    return found
+                    yield [f"{kind}, {dtype}", task, str(n), *(f"{x:,.0f}" for x in rates), f"{ratio:.2f}"]
+
+
+def _batch(kind: str, task: str) -> int:
+    """Few sentences, where each took the earlier code seconds."""
+    return BATCH if "PCFG" not in kind else 8 if task in GRAMMARS[6:] else 32 if "30 + 30" in kind else BATCH
 
 
 def _earlier() -> Path:
@@ -130,6 +145,8 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
             return lambda: grammar.log_partition(weights, words)
         return lambda: grammar.expected_counts(weights, words)
 
+    if "PCFG" in kind:
+        return _of_grammars(kind.removeprefix("PCFG, "), task, n, dtype)
     if "HMM" in kind:
         return _of_chains(task, int(kind.split()[1]), torch.randint(0, 1000, (BATCH, n), generator=generator), dtype)
 
@@ -156,6 +173,42 @@ def _of_loops(grammar: Any, task: str, words: torch.Tensor) -> Callable[[], obje
         loop = CollapsedVB(dirichlet, batch_size=1 if task.endswith(" 1") else 8)
     loop.run(words, grammar, num_steps=2, progress=False)
     return lambda: loop.step(words, grammar)
+
+
+def _of_grammars(name: str, task: str, n: int, dtype: torch.dtype) -> Callable[[], object]:
+    from pyrogram.grammars import CFG
+
+    generator = torch.Generator().manual_seed(0)
+    if name == "1,000 rules":
+        grammar = CFG.dense(30, 30, 50)
+        binary = [x for x, (_, right) in enumerate(grammar.rules) if len(right) == 2]
+        chosen = {binary[x] for x in torch.randperm(len(binary), generator=generator)[:1000].tolist()}
+        grammar = CFG([r for x, r in enumerate(grammar.rules) if len(r[1]) == 1 or x in chosen], "S")
+    else:
+        grammar = CFG.dense(*(int(x) for x in name.split(" + ")), 50)
+    batch = _batch(f"PCFG, {name}", task)
+    words = torch.randint(0, 50, (batch, n), generator=generator)
+    block = grammar.blocks["rules"]
+    logs = torch.randn(len(grammar.rules), generator=generator, dtype=dtype)
+    weights = {"rules": block.softmax(logs)}
+
+    def backward() -> None:
+        leaf = weights["rules"].log().expand(batch, -1).clone().requires_grad_()
+        grammar.log_partition({"rules": leaf}, words).sum().backward()
+
+    works: dict[str, Callable[[], object]] = {
+        "expected counts": lambda: grammar.expected_counts({"rules": weights["rules"].log()}, words),
+        "log Z": lambda: grammar.derivation(weights, words).log_partition,
+        "counts by sentence": lambda: grammar.derivation(weights, words).expected_counts(),
+        "weights by sentence, backward": backward,
+        "Viterbi": lambda: grammar.derivation(weights, words).argmax(),
+        "5 best": lambda: grammar.derivation(weights, words).top_k(5),
+        "MBR": lambda: grammar.derivation(weights, words).mbr(),
+        "spans": lambda: grammar.derivation(weights, words).marginals(),
+        "1 draw": lambda: grammar.derivation(weights, words).sample(),
+        "10 draws": lambda: grammar.derivation(weights, words).sample((10,)),
+    }
+    return works[task]
 
 
 def _of_chains(task: str, K: int, words: torch.Tensor, dtype: torch.dtype) -> Callable[[], object]:
@@ -220,9 +273,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 40])
+    parser.add_argument("--only", default="", help="a part of the names of the programs that are wanted")
     options = parser.parse_args()
     if options.worker:
         _serve()
     else:
-        for row in [HEADER, *rows(options.lengths)]:
-            print(" | ".join(row))
+        for row in itertools.chain([HEADER], rows(options.lengths, options.only)):
+            print(" | ".join(row), flush=True)

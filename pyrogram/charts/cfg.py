@@ -12,6 +12,7 @@ One signature, several engines (docs/architecture.md). Everywhere
 O(n^3 P + n^2 R) time for P distinct right sides of R binary rules.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from . import cfg_dense, cfg_numba, cfg_sentences, cfg_torch
-from .cfg_best import RULES, SPANS, WEIGHT
+from . import cfg_dense
+from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations
-from .cfg_numba import LOG_Z, ROWS, SUM
 from .cfg_rules import Matches, RuleTable, longest
 from .checks import check_sentence_weights, check_size, is_traced, keep_nan
 from .projective import Engine, choose_engine
+
+# What is wanted: log Z alone, or with counts: summed, or a row for each sentence.
+LOG_Z, SUM, ROWS = range(3)
 
 __all__ = [
     "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
@@ -39,7 +42,7 @@ def log_partition(
     """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
     _check(log_weights, rules, matches)
     if _by_torch(log_weights, rules, matches, engine):
-        return keep_nan(cfg_torch.log_partition(log_weights, rules, matches), (log_weights, 1))
+        return keep_nan(_in_torch(log_weights, rules, matches), (log_weights, 1))
     if torch.is_grad_enabled() and log_weights.requires_grad:
         return keep_nan(_LogPartition.apply(log_weights, rules, matches), (log_weights, 1))
     return keep_nan(_run(log_weights, rules, matches, None, LOG_Z)[0], (log_weights, 1))
@@ -94,7 +97,9 @@ def span_marginals(
     if S > rules.num_symbols:
         raise ValueError(f"num_symbols must be at most {rules.num_symbols}, all that there are, not {S}")
     out = np.zeros((len(matches), N, N, S))
-    cfg_sentences.sentence_marginals(_as_array(log_weights), rules, matches, np.zeros(len(matches)), out)
+    for batch, weights in _batches(log_weights, rules, matches, spans=True):
+        n = batch.matches.max_length + 1
+        out[batch.place, :n, :n] = batch.marginals(weights, S)
     return torch.from_numpy(out).to(log_weights)
 
 
@@ -111,12 +116,15 @@ def sample(
     :raises ValueError: if a sentence has no derivation.
     """
     _check(log_weights, rules, matches)
-    B, num_samples = len(matches), check_size("num_samples", num_samples, 0)
-    ids = np.full((num_samples, B, longest(rules, matches.max_length)), -1, np.int64)
-    seed = cfg_sentences.new_seed(generator)
-    failed = cfg_numba.draw(_as_array(log_weights), rules, matches, seed, ids)
-    if failed.any():
-        raise ValueError(f"sentence {int(failed.argmax())} has no derivation of positive weight to sample")
+    L, num_samples = longest(rules, matches.max_length), check_size("num_samples", num_samples, 0)
+    ids = np.full((num_samples, len(matches), L), -1)
+    for batch, weights in _batches(log_weights, rules, matches):
+        seed = int(torch.randint(2**62, (), generator=generator))
+        log_z, ids[:, batch.place] = batch.draws(weights, num_samples, seed, L)
+        possible = (log_z > -np.inf) & (log_z < np.inf)
+        if not possible.all():
+            first = batch.first + int(possible.argmin())
+            raise ValueError(f"sentence {first} has no derivation of positive weight to sample")
     return torch.from_numpy(ids).to(log_weights.device)
 
 
@@ -125,8 +133,10 @@ def top_k(
 ) -> tuple[Int[Tensor, "k N L"], Float[Tensor, "k N"]]:
     """The k derivations of greatest weight, best first, and their log weights; -1 and -inf where there are fewer."""
     _check(log_weights, rules, matches)
-    k = check_size("k", k)
-    ids, scores = cfg_sentences.sentence_best(_as_array(log_weights), rules, matches, k, WEIGHT)
+    k, L = check_size("k", k), longest(rules, matches.max_length)
+    scores, ids = np.zeros((k, len(matches))), np.full((k, len(matches), L), -1)
+    for batch, weights in _batches(log_weights, rules, matches):
+        scores[:, batch.place], ids[:, batch.place] = batch.best(weights, k, L)
     return torch.from_numpy(ids).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
 
 
@@ -139,16 +149,19 @@ def mbr(
 ) -> Int[Tensor, "N L"]:
     """The derivation, among those of positive weight, that is right in most of its parts (minimum Bayes risk).
 
-    :param criterion: the parts: "spans", labelled spans (a symbol that spans words i .. k - 1 by a rule with an
-        event), or "rules", rules with their spans (of a right side that was split: where its first symbol ends).
+    :param criterion: the parts: "spans", labelled spans (a symbol with events that spans words i .. k - 1), or "rules",
+        rules with their spans (of a right side that was split: where its first symbol ends).
     :returns: (B, L), -1 for sentences without derivations.
     """
     _check(log_weights, rules, matches)
-    modes = {"spans": SPANS, "rules": RULES}
-    if criterion not in modes:
+    if criterion not in ("spans", "rules"):
         raise ValueError(f"criterion must be 'spans' or 'rules', not {criterion!r}")
-    ids, _ = cfg_sentences.sentence_best(_as_array(log_weights), rules, matches, 1, modes[criterion])
-    return torch.from_numpy(ids[0]).to(log_weights.device)
+    L = longest(rules, matches.max_length)
+    ids = np.full((len(matches), L), -1)
+    for batch, weights in _batches(log_weights, rules, matches, spans=criterion == "spans"):
+        decode = batch.best_spans if criterion == "spans" else batch.best_rules
+        ids[batch.place] = decode(weights, L)
+    return torch.from_numpy(ids).to(log_weights.device)
 
 
 def derivations(rules: RuleTable, matches: Matches, sentence: int = 0) -> Int[Tensor, "T L"]:
@@ -170,12 +183,6 @@ def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
     if matches.__dict__.get("checked") is not rules:
         matches.check(rules)
         matches.__dict__["checked"] = rules
-
-
-def _as_array(log_weights: Tensor) -> Any:
-    """Log weights (1 or B, R) in float64 for compiled code."""
-    weights = log_weights.detach().to("cpu", torch.float64).contiguous().numpy()
-    return weights.reshape(-1, weights.shape[-1])
 
 
 def _by_torch(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None) -> bool:
@@ -205,14 +212,43 @@ def _run_lanes(
     log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
 ) -> tuple[Tensor, Any]:
     """:func:`_run` on the CPU, for all grammars."""
-    weights, B = _as_array(log_weights), len(matches)
-    scale = np.ones(B) if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
-    log_z, counts = cfg_numba.run(weights, rules, matches, np.ascontiguousarray(scale), mode)
-    found = torch.from_numpy(log_z).to(log_weights)
-    if mode == LOG_Z:
-        return found, None
-    out = torch.from_numpy(counts).to(log_weights)
-    return found, out[0] if mode == SUM else out
+    B, R = len(matches), rules.num_events
+    if mode == ROWS:
+        log_weights = log_weights.expand(B, R)
+    scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
+    log_z, counts = np.zeros(B), np.zeros((B, R) if mode == ROWS else R)
+    for batch, weights in _batches(log_weights, rules, matches):
+        own = None if scale is None else scale[batch.place]
+        log_z[batch.place], found = batch.log_counts(weights, mode != LOG_Z, own)
+        if mode == ROWS:
+            counts[batch.place] = found
+        elif mode == SUM:
+            counts += found.sum(0)
+    return torch.from_numpy(log_z).to(log_weights), torch.from_numpy(counts).to(log_weights)
+
+
+def _batches(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, spans: bool = False
+) -> Iterator[tuple[Batch, Any]]:
+    """Batches with their log weights (1 or B, R + 2) in float64: of events, of no event, and of no rule."""
+    weights = log_weights.detach().to("cpu", torch.float64).numpy()
+    weights = weights.reshape(-1, weights.shape[-1])
+    weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
+    shared = log_weights.dim() == 1
+    for batch in batches(rules, matches, own_weights=not shared, spans=spans):
+        yield batch, weights if shared else weights[batch.place]
+
+
+def _in_torch(log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor:
+    """log Z by torch: any device, precision and derivative, and under torch's transforms."""
+    shared = log_weights.dim() == 1
+    weights = log_weights[None] if shared else log_weights
+    weights = torch.cat([weights, torch.zeros_like(weights[:, :1]), torch.full_like(weights[:, :1], -torch.inf)], 1)
+    parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
+    for batch in batches(rules, matches, own_weights=not shared):
+        own = weights if shared else weights[batch.place]
+        parts.append(batch.program.in_torch(batch.given(own)))
+    return torch.cat(parts)
 
 
 def _by_gradient(
@@ -220,7 +256,7 @@ def _by_gradient(
 ) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.enable_grad():
         leaf = log_weights.detach().clone().requires_grad_()
-        log_z = cfg_torch.log_partition(leaf, rules, matches)
+        log_z = _in_torch(leaf, rules, matches)
         total = log_z.masked_fill(log_z == -torch.inf, 0.0)
         (counts,) = torch.autograd.grad((total if scale is None else total * scale.detach()).sum(), leaf)
     return log_z.detach(), counts
@@ -244,7 +280,7 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(weights: Tensor) -> Tensor:
-                return cfg_torch.log_partition(weights, ctx.rules, ctx.matches)
+                return _in_torch(weights, ctx.rules, ctx.matches)
 
             return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None
         if log_weights.dim() == 2:

@@ -11,7 +11,7 @@ over wide symbols whose maximum is one, times exp(e) with an e of its own. For a
 all spans of a width and all sentences at once. A narrow symbol takes part only at the first or the last split, and its
 weights depend on nothing but the word: summed over it first, for each word instead of each span, the rules are a matrix
 from the other symbol to the parent. The outside pass is written out. A sentence that is not sure to have lost no digits
-(as in :mod:`.cfg_numba`) is left to the caller.
+is left to the caller.
 """
 
 from typing import Any

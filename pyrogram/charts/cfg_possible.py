@@ -13,8 +13,7 @@ import numpy as np
 
 from pyrogram.charts.runtime.compiling import borrowing, inlined, kernel
 
-from .cfg_log import grammar_of
-from .cfg_rules import Matches, RuleTable
+from .cfg_rules import Matches, RuleTable, grammar_of
 
 _ROOM = 1 << 20  # events of some sentences
 

@@ -9,7 +9,7 @@ the sequence of its events from the top down and from left to right (a leftmost 
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -137,18 +137,58 @@ class Matches:
         _check(self.table[:, 3], -1, rules.num_events, "events of matches")
 
 
+class Grammar(NamedTuple):
+    """What compiled code reads of a :class:`RuleTable`; binary rules are sorted by their parents.
+
+    ``parent``, ``left``, ``right``, ``event``, ``pair`` belong to binary rules; ``pairs`` (P, 2) are the distinct right
+    sides; ``unary`` (Nu, 3) [parent, child, event]; ``binary_of``, ``unary_of`` (S + 1,) say where the rules of a
+    parent begin, the latter in ``unary_order``.
+    """
+
+    S: int
+    start: int
+    parent: Any
+    left: Any
+    right: Any
+    event: Any
+    pair: Any
+    pairs: Any
+    unary: Any
+    binary_of: Any
+    unary_of: Any
+    unary_order: Any
+
+
+def grammar_of(rules: RuleTable) -> Grammar:
+    """The arrays of a grammar, made once."""
+    found = rules.__dict__.get("compiled")
+    if found is None:
+        order, binary_of, unary_order, unary_of = rules.by_parent
+        parent, left, right, event = (np.ascontiguousarray(x) for x in rules.binary[order].T)
+        pairs, pair = rules.pairs
+        found = Grammar(
+            rules.num_symbols, rules.start, parent, left, right, event, pair[order], pairs, rules.unary,
+            binary_of, unary_of, unary_order,
+        )  # fmt: skip
+        rules.__dict__["compiled"] = found
+    return found
+
+
 @lru_cache(maxsize=1024)
-def longest(rules: RuleTable, n: int) -> int:
-    """The number of events that no derivation of at most n words exceeds, 2n - 1 in Chomsky normal form."""
+def longest(rules: RuleTable, n: int, with_silent: bool = False) -> int:
+    """The number of events that no derivation of at most n words exceeds, 2n - 1 in Chomsky normal form.
+
+    :param with_silent: count rules without an event, too.
+    """
     impossible = -(10**9)
     most = np.full((n + 1, rules.num_symbols), 1)  # any symbol may match any words
     most[0] = impossible
     parent, left, right, event = rules.binary.T
     for m in range(1, n + 1):
         for j in range(1, m):
-            np.maximum.at(most[m], parent, most[j][left] + most[m - j][right] + (event >= 0))
+            np.maximum.at(most[m], parent, most[j][left] + most[m - j][right] + (with_silent | (event >= 0)))
         for above, child, own in rules.unary:
-            most[m][above] = max(most[m][above], most[m][child] + (own >= 0))
+            most[m][above] = max(most[m][above], most[m][child] + (with_silent or own >= 0))
     return int(most[1:, rules.start].max())
 
 

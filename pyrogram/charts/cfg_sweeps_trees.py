@@ -16,13 +16,12 @@ from pyrogram.charts.runtime.compiling import borrowing, inlined, joined, kernel
 from pyrogram.charts.runtime.lanes_memory import aligned
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
-from .cfg_draw import draw_from_lanes
-from .cfg_log import grammar_of
-from .cfg_rules import RuleTable, longest
+from .cfg_rules import RuleTable, grammar_of, longest
 from .cfg_sweeps import table_of
 from .cfg_sweeps_layout import Layout
 from .cfg_sweeps_rows import LANES
 from .cfg_tiles import LEAST, LEAST_WEIGHT, TileChart, fill_chart, make_memory, watch
+from .cfg_tiles_draw import draw_from_lanes
 from .cfg_tiles_outside import outside
 from .cfg_tiles_plan import TilePlan
 

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inside of context-free grammars for eight sentences at a time, width by width, in scaled real space.
 
-The recursion is that of :mod:`.cfg_lanes`. There, spans come one after the other, and each reads all rules: little work
-where all sentences share their weights, but where each has its own, weights are eight times as many, and to fetch them
-is most of the work. Here up to four spans of the same width are done at once, in tiles of four parents or left symbols
+The recursion is that of :mod:`.cfg_page`. Every sentence has weights of its own, so that to fetch them is most of the
+work. Therefore up to four spans of the same width are done at once, in tiles of four parents or left symbols
 (:mod:`.lanes_tiles`), so that a weight that is fetched serves four spans.
 
 Cells (i, k) carry the factors f of the words i + 1 .. k: powers of two, such that the greatest weight of a word alone

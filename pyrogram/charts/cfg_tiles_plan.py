@@ -2,20 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a context-free grammar in small dense pieces: the lists that :mod:`.cfg_tiles` runs through.
 
-As in :mod:`.cfg_plan`, pairs of right sides fall into classes by the numbers of words that both symbols can span. Pairs
-of a class stand in *blocks* of up to four left times four right symbols; a few blocks make a *piece*, whose products
-stay in the first-level cache until all rules have read them; parents with about the same pairs in a piece stand
-together in *groups* of up to four.
+A symbol can only span certain numbers of words: a preterminal one, others at least two, the start symbol of many
+grammars only the whole sentence. So pairs of right sides fall into classes by the widths of both. Pairs of a class
+stand in *blocks* of up to four left times four right symbols; a few blocks make a *piece*, whose products stay in the
+first-level cache until all rules have read them; parents with about the same pairs in a piece stand together in
+*groups* of up to four.
 """
 
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cfg_plan import _NEVER, _repeats, _table, _widths
 from .cfg_rules import Matches, RuleTable
 from .lanes_tiles import MOST
 
+_NEVER = 2**30  # words: more than any sentence has
 # Products of a piece: few where many parents read them, for all others what costs little memory.
 _SHARED, _ALONE = 64, 256
 # How many times the work that must be done may be done to do it in larger tiles.
@@ -168,3 +170,31 @@ def _blocks(pairs: Any, numbers: Any) -> Any:
 
 def _padded(symbols: Any) -> list[int]:
     return [*(int(a) for a in symbols), *[0] * (MOST - len(symbols))]
+
+
+def _widths(rules: RuleTable, low: Any, high: Any) -> tuple[Any, Any]:
+    """The least and the greatest number of words of each symbol, from those of its matches."""
+    low, high = low.copy(), high.copy()
+    parent, left, right, _ = rules.binary.T
+    for turn in count():
+        before = low.copy(), high.copy()
+        possible = (low[left] < _NEVER) & (low[right] < _NEVER)
+        np.minimum.at(low, parent, np.minimum(low[left] + low[right], _NEVER))
+        np.maximum.at(high, parent, np.where(possible, np.minimum(high[left] + high[right], _NEVER), 0))
+        np.minimum.at(low, rules.unary[:, 0], low[rules.unary[:, 1]])
+        np.maximum.at(high, rules.unary[:, 0], high[rules.unary[:, 1]])
+        if all((a == b).all() for a, b in zip(before, (low, high), strict=True)):
+            break
+        if turn > rules.num_symbols:  # what still grows does so without end
+            high[high > before[1]] = _NEVER
+    return low, high
+
+
+def _repeats(sorted_values: Any) -> Any:
+    """0, 1, ... for equal neighbours."""
+    first = np.searchsorted(sorted_values, sorted_values)
+    return np.arange(len(sorted_values)) - first
+
+
+def _table(rows: list[Any], width: int) -> Any:
+    return np.array(rows, np.int64).reshape(-1, width)

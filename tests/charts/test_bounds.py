@@ -105,14 +105,12 @@ CHARTS = """
 import json
 import numpy as np
 from types import SimpleNamespace
-from pyrogram.charts import cfg_lanes, cfg_tiles
+from pyrogram.charts import cfg_tiles
 from pyrogram.charts.gaussians import direction
 
-plan = SimpleNamespace(S=3, num_pairs=5, num_products=5, num_weights=7)
+plan = SimpleNamespace(S=3, num_products=5, num_weights=7)
 tiles = cfg_tiles.chart_of(6, plan)
 made = {
-    "cfg": cfg_lanes.make_chart(6, plan, True),
-    "cfg, inside": cfg_lanes.make_chart(6, plan, False),
     "cfg, tiles": (cfg_tiles.make_memory(tiles), tiles),
     "gaussians": direction.make_cells(5, 4, 2, 3, True),
     "gaussians, diagonal": direction.make_cells(5, 4, 2, 3, False),

@@ -10,8 +10,9 @@ import torch
 from cfg_oracle import Case, Enumeration
 from scipy.special import gammaincc
 
-from pyrogram.charts import cfg, cfg_numba
+from pyrogram.charts import cfg
 from pyrogram.charts.cfg import Matches, RuleTable
+from pyrogram.recursion.logs.engine import ScalarEngine
 
 ENGINES = ["compiled", "torch"]
 
@@ -369,11 +370,11 @@ def test_long_sentences_with_chains_and_matches_of_many_words() -> None:
 def test_ordinary_weights_need_no_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also weights that underflow, as variational Bayes with a tiny concentration has them, where others are likely."""
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("went through log space")
 
-    monkeypatch.setattr(cfg_numba, "sentence_counts", refuse)
-    monkeypatch.setattr(cfg_numba, "sentence_samples", lambda *a: refuse() if len(a[3]) else None)
+    monkeypatch.setattr(ScalarEngine, "log_counts", refuse)
+    monkeypatch.setattr(ScalarEngine, "draw", refuse)
     case = dense((12, 3, 30, 10, 2, 40, 5), 4, 4)
     rules, matches = arrays(case)
     weights = random_weights(case)

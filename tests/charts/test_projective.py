@@ -14,8 +14,6 @@ from oracle import Enumeration, all_trees, events
 from oracle import score as oracle_score
 from torch import Tensor
 
-from pyrogram.charts import cfg_torch
-
 EXACT = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 2e-5, "atol": 2e-5}}
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
@@ -717,20 +715,3 @@ def test_forward_mode():
     _, forward = torch.func.jvp(lambda a: TORCH.log_partition(a, stops, lengths, False), (arcs,), (direction,))
     _, arc_marginals, _ = TORCH.marginals(arcs, stops, lengths, False)
     torch.testing.assert_close(forward, (arc_marginals * direction).sum((1, 2, 3)), **EXACT[arcs.dtype])
-
-
-# Semirings
-
-
-def test_log_sum_exp():
-    inf = torch.inf
-    x = torch.tensor([[0.0, -inf, 1e300, -1e5], [1.0, -inf, -1e300, -inf], [-inf, -inf, 1e300, 1.0]])
-    expected = torch.tensor([math.log(1 + math.e), -inf, 1e300, 1.0])
-    (leaf,) = leaves(x)
-    value = cfg_torch._log_sum_exp(leaf)
-    torch.testing.assert_close(value, expected)
-    (gradient,) = torch.autograd.grad(value.sum(), leaf, create_graph=True)
-    assert gradient[:, 1].tolist() == [0, 0, 0]
-    torch.testing.assert_close(gradient.sum(0), torch.tensor([1.0, 0.0, 1.0, 1.0]))
-    (second,) = torch.autograd.grad(gradient.square().sum(), leaf)
-    assert second.isfinite().all()

@@ -178,3 +178,13 @@ def summed(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, d
         for (name, indices), part in parts.items():
             counts[name][(b if len(counts[name]) > 1 else 0, *indices)] += part / z
     return np.array(log_z), counts, numbers
+
+
+def instances_of(sentence: Grounded, item: Key | None = None) -> list[list[tuple[Key, int]]]:
+    """All derivations of an item, by default the goal: each as its instances, by head and number among those of it."""
+    item = item or (sentence.recursion.goal, ())
+    found = []
+    for number, x in enumerate(sentence.instances.get(item, ())):
+        for parts in itertools.product(*(instances_of(sentence, below) for below in x.items)):
+            found.append([(item, number), *itertools.chain.from_iterable(parts)])
+    return found

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enumeration import Listed, Trace, expected_counts, listed, log_sum, random_sentences
+from enumeration import (
+    Listed,
+    Trace,
+    expected_counts,
+    grounded,
+    instances_of,
+    listed,
+    log_sum,
+    random_sentences,
+    weights_of,
+)
 from pages import PAGES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import Recursion
@@ -257,3 +267,40 @@ def test_a_long_sentence_of_a_hidden_markov_model() -> None:
     np.testing.assert_allclose(log_z, [forward(**one, words=words[0])], rtol=1e-13)
     np.testing.assert_allclose(counts["emission"][0].sum(0), np.bincount(words[0], minlength=W))
     np.testing.assert_allclose(counts["transition"].sum(), n - 1)
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_the_derivation_with_the_most_expected_instances(compiled: Compiled, forbidden: float) -> None:
+    """Against the sums of all derivations, from the posteriors of all instances."""
+    given, _ = compiled.random()
+    rng = np.random.default_rng(7)
+    for table in given.weights.values():
+        table[rng.random(table.shape) < forbidden] = -np.inf
+    worth = {name: rng.integers(0, 3, table.shape).astype(float) for name, table in given.weights.items()}
+    found, rows = compiled.engine.most_expected(given, worth, Trace(given).numbers(), 60)
+    for b in range(len(given.lengths)):
+        sentence, logs = grounded(compiled.page, compiled.recursion, given, b), weights_of(given, b)
+        worth_of = {name: table[b if len(table) > 1 else 0] for name, table in worth.items()}
+        uses, scores, gains = [], [], Counter[Any]()
+        derivations = instances_of(sentence)
+        for one in derivations:
+            uses.append([key for head, x in one for key in sentence.instances[head][x].weights])
+            scores.append(sum(logs[name][indices] for name, indices in uses[-1]))
+        log_z = log_sum(np.array(scores))
+        possible = [x for x, score in enumerate(scores) if score > -np.inf]
+        for x in possible:
+            for instance in set(derivations[x]):
+                gains[instance] += np.exp(scores[x] - log_z) * derivations[x].count(instance)
+        sums = {}
+        for x in possible:
+            sums[x] = sum(
+                gains[head, y] * sum(worth_of[name][i] for name, i in sentence.instances[head][y].weights)
+                for head, y in derivations[x]
+            )
+        if not sums:
+            assert found[b] == -np.inf and (rows[b] == -1).all()
+            continue
+        best = max(sums.values())
+        assert found[b] == pytest.approx(best, rel=1e-10, abs=1e-12)
+        chosen = Trace(given).uses(rows[b])
+        assert any(tuple(sorted(uses[x])) == chosen and sums[x] > best - 1e-9 for x in sums)

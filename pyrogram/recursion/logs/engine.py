@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,14 @@ from ..machine import objects
 from ..machine.threads import run_workers
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import derivations, sums
+from . import derivations, expected, sums
 
-_FUNCTIONS = {"log_counts": sums.log_counts, "best": derivations.best, "draw": derivations.draw}
+_FUNCTIONS = {
+    "log_counts": sums.log_counts,
+    "best": derivations.best,
+    "draw": derivations.draw,
+    "most_expected": expected.most_expected,
+}
 
 
 class ScalarEngine:
@@ -81,6 +86,33 @@ class ScalarEngine:
         size = self._cells(given) * k
         self._run(
             "best", values, lambda: {"chart": np.empty(size), "agenda": room(self.cells, given.pitch, given.sizes, 1)}
+        )
+        return scores, values["trace"]
+
+    def most_expected(
+        self, given: Sentences, worth: Mapping[str, Numbers], trace: Trace, width: int
+    ) -> tuple[Numbers, Numbers]:
+        """The derivations with the greatest sums of posteriors: the sums, ``(B,)``, and the weights, ``(B, width)``.
+
+        :param worth: of the weights, in their shapes: what the posterior of an instance with one of them is multiplied
+            by; of several, by the sum.
+        """
+        B, size = len(given.lengths), self._cells(given)
+        scores = np.empty(B)
+        values = given.strides() | given.arrays() | self._sentences(given) | {"scores": scores}
+        for w in self.layout.weights:
+            table = worth[w.name]
+            values |= strided(f"worth.{w.name}", table, ("b", *range(table.ndim - 1))) | {f"worth.{w.name}": table}
+            if len(table) == 1:
+                values[f"worth.{w.name}.b"] = 0
+        values |= trace_values(self.layout, trace, (B, width))
+        self._run(
+            "most_expected",
+            values,
+            lambda: {
+                **{name: np.empty(size) for name in ("chart", "given", "gains")},
+                "agenda": room(self.cells, given.pitch, given.sizes),
+            },
         )
         return scores, values["trace"]
 

@@ -10,7 +10,7 @@ posterior g has g exp(v - e). NaN stays NaN, and what is impossible has -inf.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
@@ -38,7 +38,7 @@ def log_counts(cells: Cells) -> Function:
         z = code.set("z", CELLS[layout.item(goal(cells))])
         code.put(Array("log_z", "real"), B, z)
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
-            _posteriors(layout, code)
+            posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
     outputs: list[Array | Name] = []
     for w in layout.weights:
         outputs.append(Array(f"out.{w.name}", "element"))
@@ -58,7 +58,7 @@ def inside(layout: Layout, code: Code) -> None:
             several = needs_accumulation(cell, table)
             if several and table not in started:
                 started.add(table)
-                _clear(layout, code, head.ref)
+                clear(layout, code, head.ref)
             with loops.symbols(head), loops.rows(head):
                 if not several:
                     code.set("top", -INF)
@@ -97,11 +97,11 @@ def log_weight(layout: Layout, term: Term) -> Expression:
     return value(0.0) if total is None else total
 
 
-def _clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS, number: Expression = -INF) -> None:
-    """Give all symbols of an item at a cell a value."""
+def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS) -> None:
+    """-inf for all symbols of an item at a cell."""
     first = first_symbol(layout, ref)
     with code.loop("symbol", 0, num_symbols(layout, ref)) as s:
-        code.put(array, first + s, number)
+        code.put(array, first + s, -INF)
 
 
 def first_symbol(layout: Layout, ref: Ref) -> Expression:
@@ -118,11 +118,15 @@ def num_symbols(layout: Layout, ref: Ref) -> Expression:
     return count
 
 
-def _posteriors(layout: Layout, code: Code) -> None:
+def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[Ref, Name], None]) -> None:
+    """Posteriors of all items, times a scale, given their values.
+
+    :param count: code for a weight and the posterior of an instance that has it.
+    """
     loops = Enumeration(layout.cells, layout, code)
     with code.loop("x", 0, Name("cells", "int")) as x:
         code.put(GIVEN, x, 0.0)
-    code.put(GIVEN, layout.item(goal(layout.cells)), Array("scale", "real")[B])
+    code.put(GIVEN, layout.item(goal(layout.cells)), scale)
 
     def share(term: Term) -> None:
         part = code.set("share", Name("g", "real") * exp(log_weight(layout, term) - Name("e", "real")))
@@ -130,8 +134,7 @@ def _posteriors(layout: Layout, code: Code) -> None:
             if f.is_item:
                 code.add(GIVEN, layout.item(f), part)
             else:
-                target = layout.weight(f, f"out.{f.table}")
-                code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), part)
+                count(f, part)
 
     def give(cell: CellClass) -> None:
         for head in reversed(cell.heads):
@@ -142,6 +145,11 @@ def _posteriors(layout: Layout, code: Code) -> None:
                     loops.instances(head, share)
 
     loops.downwards(give)
+
+
+def _count(layout: Layout, code: Code, f: Ref, share: Name) -> None:
+    target = layout.weight(f, f"out.{f.table}")
+    code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), share)
 
 
 @contextmanager

@@ -138,6 +138,17 @@ class Program:
         scores, rows = self._lanes(*kind).best(replace(given, weights=wide), order, trace, width)
         return scores[None], rows[None]
 
+    def most_expected(
+        self, given: Sentences, worth: Mapping[str, Numbers], trace: Trace, width: int
+    ) -> tuple[Numbers, Numbers]:
+        """The derivations of positive weight with the greatest sums of posteriors of instances of rules.
+
+        :param worth: of the weights, in their shapes: what the posterior of an instance with one of them is multiplied
+            by; of several, by the sum.
+        :returns: the sums, shape ``(B,)``, -inf without derivations, and the weights, ``(B, width)``; see :meth:`best`.
+        """
+        return self._scalar(_dtype(given)).most_expected(given, worth, trace, width)
+
     def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
 

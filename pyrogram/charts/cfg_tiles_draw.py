@@ -1,14 +1,12 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws of derivations under a context-free grammar, top down through a chart of inside weights in log space."""
+"""Draws of derivations top down through one lane of a chart of :mod:`.cfg_tiles`."""
 
 # mypy: disable-error-code="no-untyped-def"
 import numpy as np
 
 from pyrogram.charts.runtime.compiling import borrowing, inlined
 from pyrogram.charts.runtime.random_numbers import uniform
-
-from .cfg_log import weight_of
 
 
 @borrowing
@@ -26,62 +24,8 @@ def find_matches(table, key_i, key_k, key_symbol):
 
 
 @borrowing
-def draw_from_logs(g, weights, n, table, chart, state, stack, ids):
-    """One derivation, as event ids padded with -1; ``stack`` is (n + 2, 3)."""
-    N, S = n + 1, g.S
-    for k in range(len(ids)):
-        ids[k] = -1
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start
-    size, done = 1, 0
-    while size > 0:
-        size -= 1
-        i, k, A = stack[size, 0], stack[size, 1], stack[size, 2]
-        here = (i * N + k) * S
-        total = chart[here + A]
-        rest = uniform(state)
-        # The last possible choice is kept: rounding may leave a rest after all of them.
-        event, kind, j, B, C = -1, -1, -1, -1, -1
-        m = find_matches(table, i, k, A)
-        while rest >= 0 and m < len(table) and table[m, 0] == i and table[m, 1] == k and table[m, 2] == A:
-            x = weight_of(weights, table[m, 3])
-            if x > -np.inf:
-                rest -= np.exp(x - total)
-                event, kind = table[m, 3], 0
-            m += 1
-        u = g.unary_of[A]
-        while rest >= 0 and u < g.unary_of[A + 1]:
-            rule = g.unary_order[u]
-            x = chart[here + g.unary[rule, 1]] + weight_of(weights, g.unary[rule, 2])
-            if x > -np.inf:
-                rest -= np.exp(x - total)
-                event, kind, B = g.unary[rule, 2], 1, g.unary[rule, 1]
-            u += 1
-        r = g.binary_of[A]
-        while rest >= 0 and r < g.binary_of[A + 1]:
-            w = weight_of(weights, g.event[r]) - total
-            split = i + 1
-            while rest >= 0 and split < k:
-                x = w + chart[(i * N + split) * S + g.left[r]] + chart[(split * N + k) * S + g.right[r]]
-                if x > -np.inf:
-                    rest -= np.exp(x)
-                    event, kind, j, B, C = g.event[r], 2, split, g.left[r], g.right[r]
-                split += 1
-            r += 1
-        if event >= 0:
-            ids[done] = event
-            done += 1
-        if kind == 1:
-            stack[size, 0], stack[size, 1], stack[size, 2] = i, k, B
-            size += 1
-        elif kind == 2:
-            stack[size, 0], stack[size, 1], stack[size, 2] = j, k, C
-            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = i, j, B
-            size += 2
-
-
-@borrowing
 def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
-    """:func:`draw_from_logs` from one lane of a chart of :mod:`.cfg_lanes`; ``real`` are the weights of events."""
+    """One derivation, as event ids padded with -1; ``real`` are the weights of events, ``stack`` is (n + 2, 3)."""
     for k in range(len(ids)):
         ids[k] = -1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, g.start

@@ -1,0 +1,316 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences as the recursion of grammars takes them: events as tables, and counts in tables as counts of events.
+
+The rules of a kind are the same for all sentences; matches are put into tables by position. What a word, or a span, has
+of one symbol several times is there in several *layers*.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+
+from .cfg_kinds import Kinds, kinds_of
+from .cfg_page import SIZES, Form, program, spans
+from .cfg_rules import Matches, RuleTable, longest
+
+Numbers = Any  # a numpy array
+
+_MOST_NUMBERS = 2**22  # in the tables of the sentences that are done at a time
+
+
+class Places(NamedTuple):
+    """The matches that are in one of the tables by position.
+
+    :param shape: of the table of all sentences.
+    :param at: the element of each match, shape (M',).
+    :param event: R for weight one and no event, shape (M',).
+    :param sentence: shape (M',).
+    """
+
+    shape: tuple[int, ...]
+    at: Numbers
+    event: Numbers
+    sentence: Numbers
+
+
+@dataclass
+class Batch:
+    """Sentences that are done at a time.
+
+    :param first: the number of the first one among all sentences.
+    """
+
+    rules: RuleTable
+    matches: Matches
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        rules, matches = self.rules, self.matches
+        i, k, symbol, event = matches.table.T
+        is_wide, is_matched = np.zeros((2, rules.num_symbols), np.bool_)
+        is_wide[symbol[k - i > 1]] = True
+        is_matched[symbol] = True
+        self.kinds = kinds_of(rules, is_wide, bool(is_matched[rules.start]))
+        self.lists, self.sizes = dict(self.kinds.lists), dict(self.kinds.sizes)
+        self.places: dict[str, Places] = {}
+        is_leaf = self.kinds.kind == "T"
+        others = np.nonzero(is_matched & ~is_leaf)[0]
+        if len(others) == 0 and not _follows_from_words(self.kinds):
+            others = np.nonzero(~is_leaf)[0][:1]  # an axiom, though none applies to these sentences
+        word = near = span = 0
+        if is_leaf.any():
+            word = self._put("word", np.nonzero(is_leaf[symbol])[0], self.kinds.number, self.sizes["P"], wide=False)
+        if len(others):
+            row = np.searchsorted(others, np.arange(rules.num_symbols))
+            self.lists["matched"], self.sizes["M"] = self.kinds.number[others], len(others)
+            wide = bool(is_wide.any())
+            depth = self._put("match", np.nonzero(~is_leaf[symbol])[0], row, len(others), wide)
+            near, span = (0, depth) if wide else (depth, 0)
+        self.form = Form(self.kinds.rules, word, near, span)
+
+    def _put(self, name: str, own: Numbers, row_of: Numbers, rows: int, wide: bool) -> int:
+        """Give some matches places in a table of their own, by word or by span; returns the number of layers.
+
+        :param row_of: the row of each symbol.
+        """
+        B, N, R = len(self.matches), self.matches.max_length + 1, self.rules.num_events
+        sentence, (i, k, symbol, event) = self.matches.sentence[own], self.matches.table[own].T
+        at = ((sentence * N + i) * N if wide else sentence * N) + k
+        at = at * rows + row_of[symbol]
+        layer = _repeats(at)
+        layers = int(layer.max(initial=0)) + 1
+        shape = (B, N, N, rows, layers) if wide else (B, N, rows, layers)
+        self.places[name] = Places(shape, at * layers + layer, np.where(event < 0, R, event), sentence)
+        return layers
+
+    @property
+    def place(self) -> slice:
+        """Of its sentences among all."""
+        return slice(self.first, self.first + len(self.matches))
+
+    @property
+    def program(self) -> TensorProgram:
+        """The code that they need."""
+        return program(self.form)
+
+    # ------------------------------------------------------------------ weights and counts
+
+    def sentences(self, weights: Numbers) -> Sentences:
+        """What the recursion takes.
+
+        :param weights: log weights (1 or B, R + 2) of the events, of no event, and of no rule.
+        """
+        tables = {kind: weights[:, events] for kind, events in self.kinds.events.items()}
+        for name, (shape, at, event, sentence) in self.places.items():
+            tables[name] = np.full(shape, -np.inf)
+            tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
+        return Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
+
+    def given(self, weights: Tensor) -> Given:
+        """:meth:`sentences` in tensors."""
+        device = weights.device
+        tables = {}
+        for kind, events in self.kinds.events.items():
+            index = torch.from_numpy(events).to(device)
+            tables[kind] = weights.index_select(1, index.flatten()).unflatten(1, index.shape)
+        for name, (shape, at, event, sentence) in self.places.items():
+            own = event if len(weights) == 1 else sentence * weights.shape[1] + event
+            values = weights.flatten().index_select(0, torch.from_numpy(own).to(device))
+            empty = values.new_full((int(np.prod(shape)),), -torch.inf)
+            tables[name] = empty.index_put((torch.from_numpy(at).to(device),), values).reshape(shape)
+        lengths = torch.from_numpy(self.matches.lengths).to(device)
+        return Given(tables, lengths, {}, self.sizes, self.lists)
+
+    def log_counts(
+        self, weights: Numbers, counts: bool = True, scale: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
+        """Log Z (B,), and counts of events (1 or B, R) as there are weights, if they are wanted."""
+        log_z, found = self.program.program.log_counts(self.sentences(weights), counts=counts, scale=scale)
+        if not counts:
+            return log_z, np.zeros((0, self.rules.num_events))
+        rows, width = len(weights), self.rules.num_events + 2
+        total = np.zeros((rows, width))
+        for kind, events in self.kinds.events.items():
+            table = found[kind].reshape(rows, -1)
+            if self.kinds.once:
+                total[:, events.reshape(-1)] = table
+                continue
+            for row, own in zip(total, table, strict=True):
+                row += np.bincount(events.reshape(-1), own, width)
+        for name, (_, at, event, sentence) in self.places.items():
+            own = sentence * width + event if rows > 1 else event
+            total += np.bincount(own, found[name].reshape(-1)[at], rows * width).reshape(rows, width)
+        return log_z, total[:, :-2]
+
+    # ------------------------------------------------------------------ derivations
+
+    def best(self, weights: Numbers, k: int, width: int) -> tuple[Numbers, Numbers]:
+        """The k best derivations: scores (k, B), and rows of events (k, B, width)."""
+        found = self.program.program.best(self.sentences(weights), k, self._trace, self._width)
+        return found[0], self._events(found[1], width)
+
+    def draws(self, weights: Numbers, number: int, seed: int, width: int) -> tuple[Numbers, Numbers]:
+        """Log Z (B,), and rows of events (number, B, width)."""
+        log_z, rows = self.program.program.draw(self.sentences(weights), number, seed, self._trace, self._width)
+        return log_z, self._events(rows, width)
+
+    def marginals(self, weights: Numbers, num_symbols: int) -> Numbers:
+        """Posteriors of the first symbols over words i + 1 .. k, (B, n + 1, n + 1, num_symbols)."""
+        log_z, X, T = self._spans(weights)
+        N = self.matches.max_length + 1
+        found = np.zeros((len(self.matches), N, N, num_symbols))
+        for symbol, (kind, number) in enumerate(zip(self.kinds.kind, self.kinds.number, strict=True)):
+            if symbol >= num_symbols:
+                break
+            if kind == "X":
+                found[..., symbol] = X[..., number]
+            elif kind == "T":
+                found[:, range(N - 1), range(1, N), symbol] = T[:, 1:, number]
+            else:
+                found[np.arange(len(found)), 0, self.matches.lengths, symbol] = log_z > -np.inf
+        return found
+
+    def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Log Z (B,), posteriors of X over words i + 1 .. k, (B, n + 1, n + 1, X), and of T at k, (B, n + 1, T)."""
+        log_z, found = spans(self.form).log_counts(self._with_bonus(self.sentences(weights), np.float64(0.0)))
+        B, N = len(self.matches), self.matches.max_length + 1
+        X = found["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
+        return log_z, X, found["word"].sum(-1) if "word" in found else np.zeros((B, N, 0))
+
+    def best_spans(self, weights: Numbers, width: int) -> Numbers:
+        """The derivations with the most expected right spans of symbols that have events, as rows (B, width)."""
+        _, X, T = self._spans(weights)
+        X, T = X * self._counts_as_span("X"), T * self._counts_as_span("T")
+        given = self.sentences(weights)
+        tables = {name: np.where(table > -np.inf, 0.0, table) for name, table in given.weights.items()}
+        if "word" in tables:
+            tables["word"] += T[..., None]
+        given = self._with_bonus(replace(given, weights=tables), X)
+        return self._events(spans(self.form).best(given, 1, self._trace, self._width)[1][0], width)
+
+    def best_rules(self, weights: Numbers, width: int) -> Numbers:
+        """The derivations with the most expected right rules in their places, as rows (B, width)."""
+        rules, matches = self._event_of
+        R, given, at = self.rules.num_events, self.sentences(weights), 0
+        worth = {kind: (events < R).astype(float)[None] for kind, events in self.kinds.events.items()}
+        for name, places in self.places.items():
+            size = int(np.prod(places.shape[1:]))
+            worth[name] = (matches[:, at : at + size] < R).astype(float).reshape(places.shape)
+            at += size
+        return self._events(self.program.program.most_expected(given, worth, self._trace, self._width)[1], width)
+
+    def _with_bonus(self, given: Sentences, bonus: Numbers) -> Sentences:
+        if not self.form.has_x:
+            return given
+        B, N = len(self.matches), self.matches.max_length + 1
+        bonus = np.broadcast_to(bonus, (B, N, N, self.sizes["N"]))
+        return replace(given, weights={**given.weights, "bonus.X": bonus})
+
+    def _counts_as_span(self, kind: str) -> Numbers:
+        """Which symbols of a kind have an event, among their rules and matches, shape (X or T,)."""
+        found = np.zeros(self.rules.num_symbols, np.bool_)
+        for symbols, events in (
+            (self.rules.binary[:, 0], self.rules.binary[:, -1]),
+            (self.rules.unary[:, 0], self.rules.unary[:, -1]),
+            (self.matches.table[:, 2], self.matches.table[:, -1]),
+        ):
+            found[symbols[events >= 0]] = True
+        own = self.kinds.kind == kind
+        by_number = np.zeros(self.sizes[SIZES[kind]], np.bool_)
+        by_number[self.kinds.number[own]] = found[own]
+        return by_number
+
+    @cached_property
+    def _width(self) -> int:
+        """The greatest number of elements of tables in a derivation."""
+        return longest(self.rules, self.matches.max_length, with_silent=True)
+
+    @cached_property
+    def _trace(self) -> dict[str, tuple[int, ...]]:
+        """A number for each element of the tables: rules first, then matches."""
+        found, first = {}, 0
+        shapes = {kind: events.shape for kind, events in self.kinds.events.items()}
+        for name, shape in {**shapes, **{name: places.shape[1:] for name, places in self.places.items()}}.items():
+            found[name] = (first, *(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
+            first += int(np.prod(shape))
+        return found
+
+    @cached_property
+    def _event_of(self) -> tuple[Numbers, Numbers]:
+        """The event of each element of the tables of rules, (E,), and of those by position, (B, E')."""
+        R = self.rules.num_events
+        rules = [events.reshape(-1) for events in self.kinds.events.values()]
+        matches = []
+        for places in self.places.values():
+            events = np.full(np.prod(places.shape), R)
+            events[places.at] = places.event
+            matches.append(events.reshape(len(self.matches), -1))
+        return np.concatenate([*rules, [R]]), np.concatenate(matches, 1)
+
+    def _events(self, rows: Numbers, width: int) -> Numbers:
+        """Rows of numbers of elements (..., B, L) as rows of events (..., B, width), both padded with -1."""
+        rules, matches = self._event_of
+        R, E = self.rules.num_events, len(rules) - 1
+        sentence = np.arange(len(self.matches))[:, None]
+        known = rules[np.where((rows >= 0) & (rows < E), rows, E)]
+        found = np.where(rows < E, known, matches[sentence, np.maximum(rows - E, 0)])
+        found = np.where(found < R, found, -1)
+        place = np.argsort(found < 0, axis=-1, kind="stable")
+        return np.take_along_axis(found, place, -1)[..., :width]
+
+
+def batches(rules: RuleTable, matches: Matches, *, own_weights: bool, spans: bool = False) -> list[Batch]:
+    """All sentences, in as many batches as memory asks for; none for no sentences. Kept with the matches.
+
+    :param own_weights: whether every sentence has weights of its own.
+    :param spans: whether posteriors of spans are wanted.
+    """
+    kept = matches.__dict__.setdefault("batches", {})
+    if kept.get("rules") is not rules:
+        kept.clear()
+        kept["rules"] = rules
+    key = own_weights, spans
+    if key not in kept:
+        kept[key] = list(_batches(rules, matches, *key))
+    found: list[Batch] = kept[key]
+    return found
+
+
+def _batches(rules: RuleTable, matches: Matches, own_weights: bool, spans: bool) -> Iterator[Batch]:
+    if len(matches) == 0:
+        return
+    whole = Batch(rules, matches)
+    size = sum(int(np.prod(places.shape[1:])) for places in whole.places.values())
+    size += sum(events.size for events in whole.kinds.events.values()) if own_weights else 0
+    size += (matches.max_length + 1) ** 2 * whole.sizes["N"] if spans else 0
+    step = max(8, _MOST_NUMBERS // max(size, 1))
+    if step >= len(matches):
+        yield whole
+        return
+    for first in range(0, len(matches), step):
+        yield Batch(rules, matches.of(np.arange(first, min(first + step, len(matches)))), first)
+
+
+def _follows_from_words(kinds: Kinds) -> bool:
+    """Whether rules lead from preterminals to X, or there are no X."""
+    return not Form(kinds.rules, 0, 0, 0).has_x or any(kind in ("XT", "XTT") for kind, _ in kinds.rules)
+
+
+def _repeats(keys: Numbers) -> Numbers:
+    """How many equal keys come before each."""
+    if len(np.unique(keys)) == len(keys):
+        return np.zeros(len(keys), np.int64)
+    order = np.argsort(keys, kind="stable")
+    first = np.searchsorted(keys[order], keys[order])
+    found = np.empty(len(keys), np.int64)
+    found[order] = np.arange(len(keys)) - first
+    return found

@@ -1,0 +1,94 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The recursion of context-free grammars: inside (Baker 1979), for rules with at most two symbols on the right.
+
+Symbols are of two kinds. A *preterminal* T spans one word and has no rules; X are all others. So there are kinds of
+rules, named by their symbols from the left side on, such as XXT. A start symbol that is on no right side is the goal Z,
+and the kinds of its rules are ZX, ZXT and so on. The rules of a kind are a list, or a table if it has most of them.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from pyrogram.recursion.rules.bonus import with_bonus
+from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.running.program import Program
+
+SIZES = {"X": "N", "T": "P"}  # how many symbols there are of a kind
+
+
+class Form(NamedTuple):
+    """The kinds of rules that a grammar has.
+
+    :param kinds: of binary and unary rules, each with whether it is a table.
+    :param word: the greatest number of matches that a preterminal has of one word; 0 if there are no preterminals.
+    :param near: the same of X, if all their matches are of one word.
+    :param span: the same of X and of any span, if some of their matches are of several words.
+    """
+
+    kinds: tuple[tuple[str, bool], ...]
+    word: int
+    near: int
+    span: int
+
+    @property
+    def has_x(self) -> bool:
+        """Whether there are symbols of this kind."""
+        names = [kind for kind, _ in self.kinds]
+        return any("X" in kind for kind in names) or not any("Z" in kind for kind in names)
+
+
+@recursion(first=0)
+def grammar(p: Any, form: Form) -> None:
+    """X[i, j, A] is the weight of all derivations of words i + 1 .. j from A."""
+    i, j, k = p.positions("i j k")
+    symbols = {"X": p.symbols("A B C", "N"), "T": p.symbols("a b c", "P")}
+    items = {kind: p.items(kind, size) for kind, size in SIZES.items()}
+    X, T, Z = items["X"], items["T"], p.items("Z")
+    if form.word:
+        word, a = p.weights("word", "P", form.word), symbols["T"][0]
+        for d in range(form.word):
+            T[j - 1, j, a] += word[j, a, d]
+    if form.near or form.span:
+        m, A = p.symbols("m", "M"), p.columns("matched", "M")
+        match = p.weights("match", "M", form.near or form.span)
+        for d in range(form.near):
+            X[j - 1, j, A[m]] += match[j, m, d]
+        for d in range(form.span):
+            X[i, j, A[m]] += match[i, j, m, d] * (i < j)
+
+    def rule(kind: str, is_table: bool) -> tuple[list[Any], Any]:
+        """Its symbols, of which Z has none, and its weight."""
+        if is_table:
+            own = [None if x == "Z" else symbols[x][axis] for axis, x in enumerate(kind)]
+            return own, p.weights(kind, *(SIZES[x] for x in kind if x != "Z"))[tuple(x for x in own if x is not None)]
+        r = p.symbols(f"r{kind}", f"R{kind}")
+        own = [None if x == "Z" else p.columns(f"{kind}{axis}", f"R{kind}")[r] for axis, x in enumerate(kind)]
+        return own, p.weights(kind, f"R{kind}")[r]
+
+    for kind, is_table in form.kinds:
+        (A, *below), product = rule(kind, is_table)
+        first, last = (0, p.n) if kind[0] == "Z" else (j - 1, j) if kind == "XT" else (i, j)
+        split = {"XX": k, "XT": last - 1}.get(kind[1:], first + 1)
+        ends = [(first, last)] if len(below) == 1 else [(first, split), (split, last)]
+        for x, B, (start, end) in zip(kind[1:], below, ends, strict=True):
+            product = product * items[x][start, end, B]
+        if kind[0] == "Z":
+            Z[()] += product
+        else:
+            X[first, last, A] += product
+    if all(kind[0] != "Z" for kind, _ in form.kinds):
+        Z[()] += X[0, p.n, 0]
+
+
+@cache
+def program(form: Form) -> TensorProgram:
+    """The code for all grammars with these kinds of rules."""
+    return TensorProgram(grammar(form))
+
+
+@cache
+def spans(form: Form) -> Program:
+    """The same with a bonus for each X over a span, whose expected count is the span's posterior."""
+    return Program(with_bonus(grammar(form), ["X"] if form.has_x else []))
