@@ -127,6 +127,16 @@ def test_whole_rows_at_once(name: str, dtype: str) -> None:
         compare(found[:2], in_logs(made, given), TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("name", TREES)
+def test_whole_rows_of_tables_that_sentences_share(name: str) -> None:
+    """Their counts are summed over the sentences of a block."""
+    made = TREES[name]()
+    given = sentences(made, [9] * 17, "float64", 1.0)
+    shared = {key: table[:1] for key, table in given.weights.items()}
+    given = Sentences(given.lengths, shared, given.words, given.sizes, given.lists)
+    compare(Program(made).log_counts(given), in_logs(made, given), 1e-11)
+
+
 def test_most_sentences_stay_in_lanes() -> None:
     made = TREES["dmv and claims"]()
     given = sentences(made, [40] * 16, "float64", 5.0)

@@ -134,6 +134,8 @@ class Elements:
         low, high = self._low(last), self._high(last)
         fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= 8)
         name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
+        if not inward:  # where sentences share a table, their counts are added
+            fits = fits & (Name(f"{name}.b", "int") > 0)
         sizes = self.cells.recursion.tables[w.table].sizes
         for axis in range(len(w.indices) - 1, arity - 2, -1):
             fits = fits & equal(Name(f"{name}.{axis}", "int"), expected)
