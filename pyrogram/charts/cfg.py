@@ -213,29 +213,30 @@ def _run_lanes(
 ) -> tuple[Tensor, Any]:
     """:func:`_run` on the CPU, for all grammars."""
     B, R = len(matches), rules.num_events
-    if mode == ROWS:
-        log_weights = log_weights.expand(B, R)
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
-    log_z, counts = np.zeros(B), np.zeros((B, R) if mode == ROWS else R)
-    for batch, weights in _batches(log_weights, rules, matches):
-        own = None if scale is None else scale[batch.place]
-        log_z[batch.place], found = batch.log_counts(weights, mode != LOG_Z, own)
-        if mode == ROWS:
-            counts[batch.place] = found
-        elif mode == SUM:
-            counts += found.sum(0)
-    return torch.from_numpy(log_z).to(log_weights), torch.from_numpy(counts).to(log_weights)
+    log_z, counts = np.zeros(B), np.zeros((B if mode == ROWS else 1, R))
+    for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS):
+        if mode == LOG_Z:
+            log_z[batch.place] = batch.log_z(weights)
+        else:
+            own = None if scale is None else scale[batch.place]
+            log_z[batch.place] = batch.add_counts(weights, own, counts[batch.place] if mode == ROWS else counts)
+    found = torch.from_numpy(counts).to(log_weights)
+    return torch.from_numpy(log_z).to(log_weights), found if mode == ROWS else found[0]
 
 
 def _batches(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, spans: bool = False
+    log_weights: Tensor, rules: RuleTable, matches: Matches, *, rows: bool = False, spans: bool = False
 ) -> Iterator[tuple[Batch, Any]]:
-    """Batches with their log weights (1 or B, R + 2) in float64: of events, of no event, and of no rule."""
+    """Batches with their log weights (1 or B, R + 2) in float64: of events, of no event, and of no rule.
+
+    :param rows: whether every sentence has counts of its own.
+    """
     weights = log_weights.detach().to("cpu", torch.float64).numpy()
     weights = weights.reshape(-1, weights.shape[-1])
     weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
     shared = log_weights.dim() == 1
-    for batch in batches(rules, matches, own_weights=not shared, spans=spans):
+    for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
 
 
@@ -245,7 +246,7 @@ def _in_torch(log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor
     weights = log_weights[None] if shared else log_weights
     weights = torch.cat([weights, torch.zeros_like(weights[:, :1]), torch.full_like(weights[:, :1], -torch.inf)], 1)
     parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
-    for batch in batches(rules, matches, own_weights=not shared):
+    for batch in batches(rules, matches, rows=not shared):
         own = weights if shared else weights[batch.place]
         parts.append(batch.program.in_torch(batch.given(own)))
     return torch.cat(parts)

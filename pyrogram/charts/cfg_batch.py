@@ -130,26 +130,30 @@ class Batch:
         lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
 
-    def log_counts(
-        self, weights: Numbers, counts: bool = True, scale: Numbers | None = None
-    ) -> tuple[Numbers, Numbers]:
-        """Log Z (B,), and counts of events (1 or B, R) as there are weights, if they are wanted."""
-        log_z, found = self.program.program.log_counts(self.sentences(weights), counts=counts, scale=scale)
-        if not counts:
-            return log_z, np.zeros((0, self.rules.num_events))
-        rows, width = len(weights), self.rules.num_events + 2
-        total = np.zeros((rows, width))
+    def log_z(self, weights: Numbers) -> Numbers:
+        """Log Z (B,)."""
+        return self.program.program.log_counts(self.sentences(weights), counts=False)[0]
+
+    def add_counts(self, weights: Numbers, scale: Numbers | None, total: Numbers) -> Numbers:
+        """Log Z (B,); expected counts of events are added to ``total``, (1, R), or by sentence, (B, R).
+
+        :param scale: what the counts of each sentence are multiplied by, shape (B,).
+        """
+        rows, width = total.shape
+        by_sentence = rows == len(self.matches)
+        given = self.sentences(weights)
+        log_z, found = self.program.program.log_counts(given, scale=scale, by_sentence=by_sentence)
         for kind, events in self.kinds.events.items():
-            table = found[kind].reshape(rows, -1)
-            if self.kinds.once:
-                total[:, events.reshape(-1)] = table
-                continue
-            for row, own in zip(total, table, strict=True):
-                row += np.bincount(events.reshape(-1), own, width)
+            is_event = events < width
+            table, own = found[kind].reshape(rows, -1), events[is_event]
+            table = table if is_event.all() else table[:, is_event.reshape(-1)]
+            torch.from_numpy(total).index_add_(1, torch.from_numpy(own), torch.from_numpy(table))
         for name, (_, at, event, sentence) in self.places.items():
-            own = sentence * width + event if rows > 1 else event
-            total += np.bincount(own, found[name].reshape(-1)[at], rows * width).reshape(rows, width)
-        return log_z, total[:, :-2]
+            is_event = event < width
+            own = (sentence * width + event if by_sentence else event)[is_event]
+            counts = found[name].reshape(-1)[at[is_event]]
+            total += np.bincount(own, counts, rows * width).reshape(rows, width)
+        return log_z
 
     # ------------------------------------------------------------------ derivations
 
@@ -268,29 +272,29 @@ class Batch:
         return np.take_along_axis(found, place, -1)[..., :width]
 
 
-def batches(rules: RuleTable, matches: Matches, *, own_weights: bool, spans: bool = False) -> list[Batch]:
+def batches(rules: RuleTable, matches: Matches, *, rows: bool, spans: bool = False) -> list[Batch]:
     """All sentences, in as many batches as memory asks for; none for no sentences. Kept with the matches.
 
-    :param own_weights: whether every sentence has weights of its own.
+    :param rows: whether every sentence has weights, or counts, of its own.
     :param spans: whether posteriors of spans are wanted.
     """
     kept = matches.__dict__.setdefault("batches", {})
     if kept.get("rules") is not rules:
         kept.clear()
         kept["rules"] = rules
-    key = own_weights, spans
+    key = rows, spans
     if key not in kept:
         kept[key] = list(_batches(rules, matches, *key))
     found: list[Batch] = kept[key]
     return found
 
 
-def _batches(rules: RuleTable, matches: Matches, own_weights: bool, spans: bool) -> Iterator[Batch]:
+def _batches(rules: RuleTable, matches: Matches, rows: bool, spans: bool) -> Iterator[Batch]:
     if len(matches) == 0:
         return
     whole = Batch(rules, matches)
     size = sum(int(np.prod(places.shape[1:])) for places in whole.places.values())
-    size += sum(events.size for events in whole.kinds.events.values()) if own_weights else 0
+    size += sum(events.size for events in whole.kinds.events.values()) if rows else 0
     size += (matches.max_length + 1) ** 2 * whole.sizes["N"] if spans else 0
     step = max(8, _MOST_NUMBERS // max(size, 1))
     if step >= len(matches):

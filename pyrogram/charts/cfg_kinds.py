@@ -26,7 +26,6 @@ class Kinds(NamedTuple):
         R + 1 for no rule.
     :param lists: columns, by name.
     :param sizes: numbers of symbols and rows, by name.
-    :param once: whether no two rules have the same event.
     """
 
     kind: Numbers
@@ -35,7 +34,6 @@ class Kinds(NamedTuple):
     events: dict[str, Numbers]
     lists: dict[str, Numbers]
     sizes: dict[str, int]
-    once: bool
 
 
 def kinds_of(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kinds:
@@ -89,6 +87,4 @@ def _make_kinds(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kind
             else:
                 events[name], sizes[f"R{name}"] = event[rows], len(rows)
                 lists |= {f"{name}{axis}": c for axis, c in enumerate(columns) if name[axis] != "Z"}
-    own = np.concatenate([rules.binary[:, -1], rules.unary[:, -1]])
-    own = own[own >= 0]
-    return Kinds(kind, number, tuple(forms), events, lists, sizes, len(np.unique(own)) == len(own))
+    return Kinds(kind, number, tuple(forms), events, lists, sizes)

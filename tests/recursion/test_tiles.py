@@ -376,3 +376,52 @@ def test_no_engine_is_given_the_code_of_another() -> None:
     engines = [LanesEngine(made), LanesEngine(made, logs=False), TilesEngine(made), TilesEngine(made, logs=False)]
     kinds = {engine._kind for engine in [*engines, TilesEngine(made, shared=True)]}
     assert len(kinds | {SweepEngine._kind, TilesSweepEngine._kind}) == 7
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", ["hmm", "pcfg", "semi_markov"])
+def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
+    """Full blocks, also of several lengths, take rows of eight symbols; one with a bad sentence does not."""
+    page = next(p for p in WITH_SYMBOLS if p.name == name)
+    made = page.make()
+    wide = replace(page, sizes={size: number + 8 for size, number in page.sizes.items()})
+    given = random_sentences(wide, made, [5, 4] * 17, np.random.default_rng(0), shared=False)
+    given = replace(given, weights={key: table.astype(dtype) for key, table in given.weights.items()})
+    rng = np.random.default_rng(2)
+    plain = sorted((w.name for w in Program(made).tables if not w.num_positions), key=lambda x: -given.weights[x].ndim)
+    plain = [x for x in plain if x not in ("emission", "lexical")]
+    for change in ("none", "impossible", "untrusted", "shared"):
+        weights = {key: table.copy() for key, table in given.weights.items()}
+        if change == "impossible":
+            weights[plain[0]][3] = -np.inf
+        elif change == "untrusted":
+            weights[plain[0]][3] += np.where(rng.random(weights[plain[0]][3].shape) < 0.5, 80.0, -1000.0)
+        elif change == "shared":  # one table of all, beside others of each
+            weights[plain[-1]] = weights[plain[-1]][:1]
+        one = replace(given, weights=weights)
+        exact = replace(one, weights={key: table.astype("float64") for key, table in weights.items()})
+        for scale in (None, np.random.default_rng(1).random(34)):
+            found = Program(made).log_counts(one, scale=scale)
+            compare((*found, None), *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("size", [0, 8])
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_counts_by_sentence(page: Page, size: int, dtype: str) -> None:
+    """Of tables that sentences share: numbers in tiles, and for a sentence that lanes do not trust."""
+    if size and page.lists:
+        pytest.skip("its lists are of other sizes")
+    made = page.make()
+    wide = replace(page, sizes={name: number + size for name, number in page.sizes.items()})
+    given = random_sentences(wide, made, [3, 4, 2, 4, 1, 4, 4, 4, 4, 4, 4, 4, 4], np.random.default_rng(0))
+    given = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
+    for junk in (0.0, 400.0, -np.inf):
+        for table in (t for t in given.weights.values() if len(t) > 1):
+            table[5] += junk
+        own = {n: np.broadcast_to(t, (13, *t.shape[1:])).astype("float64") for n, t in given.weights.items()}
+        for scale in (None, np.random.default_rng(1).random(13)):
+            log_z, counts = ScalarEngine(made).log_counts(replace(given, weights=own), scale=scale)
+            found = Program(made).log_counts(given, scale=scale, by_sentence=True)
+            compare((*found, None), log_z, counts, TOLERANCE[dtype] * (1 + min(abs(junk), 1.0)))
+            assert all(len(table) == 13 for table in found[1].values())

@@ -100,6 +100,7 @@ class Blocks:
                 shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
                 code.set("ragged", select(here < self.lanes, 1, select(shortest < n, 1, 0)))
                 code.set("whole", 1 - Name("ragged", "int"))
+                code.set("full", select(here < self.lanes, 0, 1))
                 yield
                 code.set("block", block + parts)
             code.set("part", take(Array("turns", "int")))
@@ -173,7 +174,8 @@ class LogCounts(Blocks):
                 self.outside()
             self._judge(adjoints=True)
             with code.when(Name("with_counts", "int") > 0):
-                code.set("whole", Name("whole", "int") * Name("plain", "int"))
+                for name in ("whole", "full"):
+                    code.set(name, Name(name, "int") * Name("plain", "int"))
                 self._drain()
             with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
                 code.put(MEMORY, x, fill(0.0))  # weights that only empty sums are multiplied by stay zero
@@ -196,6 +198,7 @@ class LogCounts(Blocks):
                 fits = code.set("fits", select(self.fits(x, Array("log_z", "real")[b]), 1, 0))
                 code.put(Array("failed", "int"), b, greatest(Array("failed", "int")[b], 1 - fits))
                 code.set("whole", Name("whole", "int") * fits)
+                code.set("full", Name("full", "int") * fits)
                 code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
 
     def _drain(self) -> None:

@@ -79,13 +79,17 @@ class Elements:
                 found: Expression = code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
                 found = found if scale is None else code.let(found * scale)
                 for f in inner:
-                    self._add(f, found, part)
+                    self.add(f, found, part)
                 for total in totals:
                     code.set(total.name, total + found)
             for f, total in zip((f for f in parts if f not in inner), totals, strict=True):
-                self._add(f, total, part)
+                self.add(f, total, part)
 
-    def _add(self, f: Ref, number: Expression, part: bool) -> None:
+    def add(self, f: Ref, number: Expression, part: bool) -> None:
+        """Add a number to an element of the output.
+
+        :param part: whether the output has a table for each part of the sentences.
+        """
         target = self.layout.weight(f, f"out.{f.table}")
         index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
         self.code.add(target.array, index, number)

@@ -84,6 +84,7 @@ class LanesEngine:
         least: float | None = None,
         excess: float = 0.0,
         into: Mapping[str, Numbers] | None = None,
+        by_sentence: bool = False,
     ) -> tuple[Numbers, dict[str, Numbers], Numbers]:
         """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them;
         and which sentences failed: their log Z is not to be trusted, and their counts are missing.
@@ -94,15 +95,18 @@ class LanesEngine:
         :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
         :param into: what counts are added to, in the shapes of the weights, contiguous: no two sentences speak of the
             same element.
+        :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         self._checks.check_names(given)
         B = len(given.lengths)
         blocks = -(-len(order) // self.width)
         shared = counts and into is None and any(len(table) == 1 for table in given.weights.values())
+        shared = shared and not by_sentence
         parts = min(PARTS, blocks) if shared else blocks
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
         for w in self.layout.weights if into is None else ():
             shape = given.weights[w.name].shape
+            shape = (B, *shape[1:]) if by_sentence else shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
             outputs[w.name] = np.zeros(shape, self.dtype)
         log_z, failed = np.empty(B), np.zeros(B, np.int64)

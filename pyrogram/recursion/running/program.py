@@ -61,6 +61,7 @@ class Program:
         counts: bool = True,
         scale: Numbers | None = None,
         into: Mapping[str, Numbers] | None = None,
+        by_sentence: bool = False,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
 
@@ -68,6 +69,7 @@ class Program:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param into: what counts are added to instead, in the shapes of the weights, contiguous, where no two sentences
             speak of the same element of a shared table.
+        :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         dtype, n = _dtype(given), given.pitch - 1
         log_z = np.zeros(len(given.lengths))
@@ -83,7 +85,7 @@ class Program:
             engine, few = self._ready(given, of_lanes)
             least = None if adjoints else self.least(of_lanes, n, given.sizes, given.lists)
             values, found, failed = engine.log_counts(
-                few, todo, counts=counts, scale=scale, least=least, excess=excess, into=into
+                few, todo, counts=counts, scale=scale, least=least, excess=excess, into=into, by_sentence=by_sentence
             )
             if len(todo) == len(log_z):
                 log_z = values
@@ -95,10 +97,15 @@ class Program:
             todo = todo[failed[todo] != 0] if failed.any() else todo[:0]
         if len(todo):
             few, own = given.only(todo), None if scale is None else scale[todo]
+            if by_sentence:
+                each = {name: np.broadcast_to(w, (len(todo), *w.shape[1:])) for name, w in few.weights.items()}
+                few = replace(few, weights=each)
             log_z[todo], found = self._scalar(dtype).log_counts(few, counts=counts, scale=own)
-            _add(total if into is None else dict(into), found, todo, given)
+            if counts and not total and into is None:
+                total = _zeros(given, by_sentence)
+            _add(total if into is None else dict(into), found, todo)
         elif counts and not total and into is None:
-            total = {name: np.zeros_like(table) for name, table in given.weights.items()}
+            total = _zeros(given, by_sentence)
         return log_z, total
 
     def _excess(self, given: Sentences) -> float:
@@ -240,11 +247,15 @@ def _dtype(given: Sentences) -> str:
     return "float32" if single else "float64"
 
 
-def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers, given: Sentences) -> None:
+def _zeros(given: Sentences, by_sentence: bool) -> dict[str, Numbers]:
+    """Counts of nothing."""
+    B = len(given.lengths)
+    return {name: np.zeros((B if by_sentence else len(w), *w.shape[1:]), w.dtype) for name, w in given.weights.items()}
+
+
+def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers) -> None:
     """Add the counts of some sentences to those of all."""
     for name, values in found.items():
-        if name not in total:
-            total[name] = np.zeros_like(given.weights[name])
         if len(total[name]) == 1:
             total[name] += values
         else:

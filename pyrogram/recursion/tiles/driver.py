@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..calling.layout import Layout
 from ..lanes.driver import Blocks, LogCounts
 from ..lanes.tables import MEMORY, WeightCells
@@ -64,8 +66,17 @@ class TileBlocks(Blocks):
 
     def _feed_lanes(self, in_logs: bool) -> None:
         elements = self.elements
+        rows, others = self._split()
         with elements.each_lane() as x:
-            self.feed_lane(x, elements.tables.in_lanes, in_logs)
+            self.feed_lane(x, others, in_logs)
+        for w in rows:
+            with elements.rows([w], inward=True), elements.each_lane() as x:
+                self.feed_lane(x, [w], in_logs)
+
+    def _split(self) -> tuple[list[WeightCells], list[WeightCells]]:
+        """The tables in lanes of which rows may go at once, and the others."""
+        found = self.elements.tables.in_lanes
+        return [w for w in found if w in self.elements.rows_of], [w for w in found if w not in self.elements.rows_of]
 
 
 class TileLogCounts(TileBlocks, LogCounts):
@@ -73,19 +84,38 @@ class TileLogCounts(TileBlocks, LogCounts):
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements
+        rows, others = self._split()
         share = code.set("share", fill(0.0))
-        with elements.each_lane() as x:
-            b = Name("b", "int")
-            with code.when(equal(Array("failed", "int")[b], 0)):
-                scale = code.set("scale.of", Array("scale", "real")[b])
-                code.set("share", with_lane(share, x, scale))
-                for w, region in elements.all_regions(elements.tables.in_lanes):
-                    elements.drain(w, region, x, scale, part=True)
-        code.set("b", 0)
+        for x, scale in self._trusted():
+            code.set("share", with_lane(share, x, scale))
+            for w, region in elements.all_regions(others):
+                elements.drain(w, region, x, scale, part=True)
+        for w in rows:
+            self._drain_lanes(w)
         for w in elements.tables.numbers:
-            self._drain_numbers(w, share)
+            with code.when(Name(f"out.{w.table}.b", "int") > 0):
+                self._drain_lanes(w)
+            with code.otherwise():
+                code.set("b", 0)
+                self._drain_sum(w, share)
 
-    def _drain_numbers(self, w: WeightCells, share: Expression) -> None:
+    def _trusted(self) -> Iterator[tuple[Expression, Expression]]:
+        """The lanes of sentences that have not failed, each with its scale."""
+        code, b = self.code, Name("b", "int")
+        with self.elements.each_lane() as x, code.when(equal(Array("failed", "int")[b], 0)):
+            yield x, code.set("scale.of", Array("scale", "real")[b])
+
+    def _drain_lanes(self, w: WeightCells) -> None:
+        """Add the counts of every lane to those of its sentence, of a table without positions."""
+        elements = self.elements
+        ref = elements.tables.plain(w)
+        count = elements.tables.weight(ref, posterior=True)
+        with elements.rows([w], inward=False):
+            for x, scale in self._trusted():
+                with elements.tables.sums.loops((), count.variables):
+                    elements.add(ref, NUMBERS[count.index({}) * self.lanes + x] * scale, part=True)
+
+    def _drain_sum(self, w: WeightCells, share: Expression) -> None:
         """Add the counts of all lanes to those of a table that sentences share. What failed may be NaN."""
         code, elements = self.code, self.elements
         ref = elements.tables.plain(w)
@@ -93,6 +123,4 @@ class TileLogCounts(TileBlocks, LogCounts):
         with elements.tables.sums.loops((), count.variables):
             here = code.let(MEMORY[count.index({})] * share)
             here = code.let(select(equal(share, 0.0), fill(0.0), here))
-            target = elements.layout.weight(ref, f"out.{w.table}")
-            index = target.index + Name("part", "int") * Name(f"out.{w.table}.part", "int")
-            code.add(target.array, index, total_of(here))
+            elements.add(ref, total_of(here), part=True)

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..lanes.arithmetic import REALS, Arithmetic
-from ..lanes.elements import Elements
+from ..lanes.elements import STARTS, Elements
 from ..lanes.regions import Region, by_axes, regions_of
-from ..lanes.tables import WeightCells
-from ..machine.expressions import Expression
+from ..lanes.tables import MEMORY, WeightCells
+from ..machine.expressions import Array, Expression, Name, equal, least
 from ..rules.language import Variable
 from ..rules.lowering import lower
 from .grids import NUMBERS
@@ -36,6 +37,8 @@ class TileElements(Elements):
         self.tables: TileTables = TileTables(  # type: ignore[assignment]
             self.cells, self.layout, self.lanes, self.shared, self.arithmetic
         )
+        spoken = Counter(w.table for w in self.tables.weights)
+        self.rows_of = [w for w in self.tables.weights if self.tables.is_plain(w) and spoken[w.table] == 1]
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes}
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
@@ -50,7 +53,39 @@ class TileElements(Elements):
                     stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
+    @contextmanager
+    def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
+        """Rows of a table of symbols alone at once, where they follow one another in memory; else the body does it.
+
+        That takes a sentence for every lane, and rows of at least eight numbers.
+        """
+        (w,) = family
+        code, ref = self.code, self.tables.plain(w)
+        if w not in self.rows_of or not isinstance(last := ref.symbols[-1], Variable):
+            yield
+            return
+        name, count = f"{'weight' if inward else 'out'}.{w.table}", self.layout.size(last.size)
+        fits = (Name("full", "int") > 0) & (count >= 8) & equal(Name(f"{name}.{len(ref.symbols) - 1}", "int"), 1)
+        if not inward:  # where sentences share a table, their counts are added
+            fits = fits & (Name(f"{name}.b", "int") > 0)
+        with code.when(fits):
+            with code.loop("lane", 0, self.lanes) as x:
+                b = Array("order", "int")[Name("begin.of", "int") + x]
+                code.put(STARTS, x, b * Name(f"{name}.b", "int"))
+            code.set("b", 0)
+            outer = [x for x in ref.symbols[:-1] if isinstance(x, Variable)]
+            with self.tables.sums.loops((), outer):
+                code.set(f"sym.{last.name}", 0)
+                element = self.layout.weight(ref, None if inward else name)
+                start = code.let(element.index)
+                place = code.let(self.tables.weight(ref, posterior=not inward).index({}))
+                with code.loop("t", 0, count, 8) as t:
+                    at = code.let(least(t, count - 8))
+                    code.turn(MEMORY, place + at, element.array, STARTS, start + at, inward)
+        with code.otherwise():
+            yield
+
     def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
         with self.loops(region, None):
             found: Expression = self.code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
-            self._add(by_axes(region.ref), found if scale is None else found * scale, part)
+            self.add(by_axes(region.ref), found if scale is None else found * scale, part)
