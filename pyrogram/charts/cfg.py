@@ -228,13 +228,12 @@ def _run_lanes(
 def _batches(
     log_weights: Tensor, rules: RuleTable, matches: Matches, *, rows: bool = False, spans: bool = False
 ) -> Iterator[tuple[Batch, Any]]:
-    """Batches with their log weights (1 or B, R + 2) in float64: of events, of no event, and of no rule.
+    """Batches with their log weights, (1, R) or (B, R), in float64.
 
     :param rows: whether every sentence has counts of its own.
     """
     weights = log_weights.detach().to("cpu", torch.float64).numpy()
     weights = weights.reshape(-1, weights.shape[-1])
-    weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
     shared = log_weights.dim() == 1
     for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
@@ -244,7 +243,6 @@ def _in_torch(log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor
     """log Z by torch: any device, precision and derivative, and under torch's transforms."""
     shared = log_weights.dim() == 1
     weights = log_weights[None] if shared else log_weights
-    weights = torch.cat([weights, torch.zeros_like(weights[:, :1]), torch.full_like(weights[:, :1], -torch.inf)], 1)
     parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
     for batch in batches(rules, matches, rows=not shared):
         own = weights if shared else weights[batch.place]

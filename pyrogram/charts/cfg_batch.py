@@ -92,6 +92,12 @@ class Batch:
         self.places[name] = Places(shape, at * layers + layer, np.where(event < 0, R, event), sentence)
         return layers
 
+    @cached_property
+    def _has_others(self) -> bool:
+        """Whether there are rules or matches without an event, or elements of tables without a rule."""
+        events = [*self.kinds.events.values(), *(places.event for places in self.places.values())]
+        return any((own >= self.rules.num_events).any() for own in events)
+
     @property
     def place(self) -> slice:
         """Of its sentences among all."""
@@ -107,9 +113,11 @@ class Batch:
     def sentences(self, weights: Numbers) -> Sentences:
         """What the recursion takes.
 
-        :param weights: log weights (1 or B, R + 2) of the events, of no event, and of no rule.
+        :param weights: log weights of the events, (1, R), or (B, R).
         """
-        tables = {kind: weights[:, events] for kind, events in self.kinds.events.items()}
+        if self._has_others:
+            weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
+        tables = {kind: np.take(weights, events, 1) for kind, events in self.kinds.events.items()}
         for name, (shape, at, event, sentence) in self.places.items():
             tables[name] = np.full(shape, -np.inf)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
@@ -118,6 +126,8 @@ class Batch:
     def given(self, weights: Tensor) -> Given:
         """:meth:`sentences` in tensors."""
         device = weights.device
+        nothing = torch.zeros_like(weights[:, :1])
+        weights = torch.cat([weights, nothing, nothing - torch.inf], 1)
         tables = {}
         for kind, events in self.kinds.events.items():
             index = torch.from_numpy(events).to(device)
@@ -150,9 +160,8 @@ class Batch:
             torch.from_numpy(total).index_add_(1, torch.from_numpy(own), torch.from_numpy(table))
         for name, (_, at, event, sentence) in self.places.items():
             is_event = event < width
-            own = (sentence * width + event if by_sentence else event)[is_event]
-            counts = found[name].reshape(-1)[at[is_event]]
-            total += np.bincount(own, counts, rows * width).reshape(rows, width)
+            row = sentence[is_event] if by_sentence else 0
+            np.add.at(total, (row, event[is_event]), found[name].reshape(-1)[at[is_event]])
         return log_z
 
     # ------------------------------------------------------------------ derivations
