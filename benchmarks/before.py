@@ -24,6 +24,11 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 BEFORE = "d1cc89d"  # the last commit with kernels of trees that were written by hand
 FOLDER = ROOT / f".venv-bench/{BEFORE}"
+AVX2 = {  # both compilers make code for this processor
+    "PYROGRAM_CPU": "haswell",
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+sse4.1,+sse4.2,+popcnt,+lzcnt,+f16c,+movbe",
+}
 HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
@@ -36,12 +41,13 @@ GRAMMARS = (
 LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
 
-def rows(lengths: Sequence[int], only: str = "") -> Iterator[list[str]]:
+def rows(lengths: Sequence[int], only: str = "", avx2: bool = False) -> Iterator[list[str]]:
     """Sentences/s of one thread, and medians over rounds of the ratio.
 
     :param only: a part of the names of the programs that are wanted.
+    :param avx2: whether code is made for a processor without AVX-512.
     """
-    with _worker(_earlier()) as before, _worker(ROOT) as now:
+    with _worker(_earlier(), avx2) as before, _worker(ROOT, avx2) as now:
         for kind, dtype, tasks in (
             ("trees", "float64", TREES),
             ("trees", "float32", TREES[:3]),
@@ -88,9 +94,9 @@ def _earlier() -> Path:
 
 
 @contextlib.contextmanager
-def _worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def _worker(folder: Path, avx2: bool = False) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-W", "ignore", __file__, "--worker"]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": str(folder), **(AVX2 if avx2 else {})}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -274,9 +280,10 @@ if __name__ == "__main__":
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 40])
     parser.add_argument("--only", default="", help="a part of the names of the programs that are wanted")
+    parser.add_argument("--avx2", action="store_true", help="code for a processor without AVX-512")
     options = parser.parse_args()
     if options.worker:
         _serve()
     else:
-        for row in itertools.chain([HEADER], rows(options.lengths, options.only)):
+        for row in itertools.chain([HEADER], rows(options.lengths, options.only, options.avx2)):
             print(" | ".join(row), flush=True)
