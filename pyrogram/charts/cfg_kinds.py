@@ -13,7 +13,7 @@ from .cfg_rules import RuleTable
 
 Numbers = Any  # a numpy array
 
-_LEAST_PART = 0.5  # of all possible rules of a kind, for a table
+_LEAST_PART = 0.15  # of all possible rules of a kind, for a table: there a list takes as long
 
 
 class Kinds(NamedTuple):
