@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from enumeration import Trace, listed, random_sentences
 from pages import Page
 from test_scalar import check_log_counts
@@ -16,6 +19,7 @@ from test_scalar import check_log_counts
 from pyrogram.recursion import recursion
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tensors.engine import TorchEngine
 
 CORNERS: list[Callable[[Any], None]] = []
 
@@ -385,3 +389,57 @@ def test_a_way_down_through_all_cells() -> None:
     np.testing.assert_allclose(scores[0, 0], sum(given.weights["a"][0, i] for _, (i,) in uses))
     for row in (draws[0, 0], best[0, 0]):
         assert trace.uses(row) == tuple(sorted(uses))
+
+
+def segments(p: Any, longest: int, symbols: bool) -> None:
+    """Segments of at most so many words, a rule for each length: wider spans are read, and no rule is theirs."""
+    s, t = p.positions("s t")
+    x, y = p.symbols("x y", "S")
+    G, F, Z = p.items("G", "S"), p.items("F", "S"), p.items("Z")
+    word, length, follow = p.weights("word", "S"), p.weights("length", "S", longest), p.weights("follow", "S", "S")
+    for d in range(longest):
+        words = math.prod((word[t + e, x] for e in range(1, d + 1)), start=word[t, x])
+        G[t, t + d, x] += length[x, d] * words
+    F[t, x] += G[1, t, x]
+    if symbols:
+        F[t, x] += F[s, y] * follow[y, x] * G[s + 1, t, x]
+    else:
+        F[t, x] += F[s, x] * G[s + 1, t, x] * follow[x, x]
+    Z[()] += F[p.n, x]
+
+
+def first_words(p: Any, longest: int, symbols: bool) -> None:
+    """The same of points: the first words have rules of their own, and all are read."""
+    t = p.positions("t")
+    x, y = p.symbols("x y", "S")
+    P, F, Z = p.items("P", "S"), p.items("F", "S"), p.items("Z")
+    word, follow = p.weights("word", "S"), p.weights("follow", "S", "S")
+    for d in range(1, longest + 1):
+        P[d, x] += word[d, x]
+    F[t, x] += P[t, y] * follow[y, x] if symbols else P[t, x]
+    F[t, x] += F[t - 1, x] * word[t, x]
+    Z[()] += F[p.n, x]
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize("longest", [3, 4, 5])
+@pytest.mark.parametrize("page", [segments, first_words], ids=lambda page: page.__name__)
+def test_items_that_many_rules_bound(page: Callable[..., None], longest: int, symbols: bool) -> None:
+    make = functools.partial(recursion(page), longest=longest, symbols=symbols)
+    made, sizes = make(), dict(S=2 if symbols else 1)
+    case = Page(page.__name__, make, sizes, {})
+    given = random_sentences(case, made, [7, 6, 5, 4, 1, 2, 3, 7, 6], np.random.default_rng(0))
+    truth, trace = listed(case, made, given), Trace(given)
+    check_log_counts(ScalarEngine(made), given, truth)
+    check_log_counts(Program(made), given, truth)
+    for engine, k in ((ScalarEngine(made), 3), (Program(made), 1)):
+        scores, rows = engine.best(given, k, trace.numbers(), 30)
+        draws = engine.draw(given, 20, 0, trace.numbers(), 30)[1]
+        for b, one in enumerate(truth):
+            best = np.sort(one.scores)[::-1][:k]
+            np.testing.assert_allclose(scores[: len(best), b], best, atol=1e-12)
+            assert trace.uses(rows[0, b]) in one.probabilities()
+            assert {trace.uses(row) for row in draws[:, b]} <= one.probabilities().keys()
+    weights = {name: torch.from_numpy(table) for name, table in given.weights.items()}
+    log_z = TorchEngine(made).log_partition(weights, torch.from_numpy(given.lengths), sizes=sizes)
+    np.testing.assert_allclose(log_z, [one.log_z for one in truth], atol=1e-12)

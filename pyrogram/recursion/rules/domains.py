@@ -123,6 +123,7 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
                 if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
                     new = replace(new, greatest=UNBOUNDED)
                 found[name], changed = new, True
+    found = _narrowed(rules, first, found)
     for rule in rules:
         given = constraints(rule, first, found)
         if given is not None and not rule.is_case and not Bounds(rule.positions, given).possible:
@@ -136,6 +137,23 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
             if ref.table not in found:
                 raise InvalidRecursion(f"{rule}: no rule without items leads to {ref.table}, so it is never proved")
     return found
+
+
+def _narrowed(rules: Sequence[Rule], first: int, domains: dict[str, Domain]) -> dict[str, Domain]:
+    """Without the widths that no rule leads to, though they seemed to grow with n: of an item with many rules."""
+    while True:
+        greatest: dict[str, int] = {}
+        for rule in rules:
+            given = constraints(rule, first, domains)
+            bounds = None if given is None else Bounds(rule.positions, given)
+            if bounds is not None and bounds.possible:
+                a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
+                name = rule.head.table
+                greatest[name] = max(greatest.get(name, -UNBOUNDED), bounds.most(b, a))
+        found = {f: replace(x, greatest=min(x.greatest, greatest.get(f, x.greatest))) for f, x in domains.items()}
+        if found == domains:
+            return found
+        domains = found
 
 
 def _ordered(a: Position, b: Position) -> Iterator[Bound]:
