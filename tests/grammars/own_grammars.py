@@ -127,3 +127,21 @@ def one_table(p: Any) -> None:
 def one_table_grammar(V: int) -> RecursiveGrammar:
     """The grammar of :func:`one_table`."""
     return RecursiveGrammar({"arc": Block(torch.Size([V, V]))}, one_table(), V)
+
+
+@recursion
+def lengths(p: Any) -> None:
+    """A chain that knows whether there is a second word, and whether a word is the third or a later one."""
+    t, w = p.positions("t"), p.words("w")
+    x, y = p.symbols("x y", "S")
+    F, Z = p.items("F", "S"), p.items("Z")
+    size, initial = p.weights("size", 2), p.weights("initial", "S")
+    move, word = p.weights("move", "S", "S"), p.weights("word", "S", 2, "W")
+    F[1, x] += initial[x] * word[x, 0, w[1]]
+    F[t, x] += F[t - 1, y] * move[y, x] * word[x, 2 < t, w[t]]
+    Z[()] += size[1 < p.n] * F[p.n, x]
+
+
+def of_lengths(S: int, W: int) -> RecursiveGrammar:
+    """The grammar of :func:`lengths`."""
+    return RecursiveGrammar(blocks(size=(2,), initial=(S,), move=(S, S), word=(S, 2, W)), lengths(), W)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed
+from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed, of_lengths
 from torch import Tensor
 
 from pyrogram import CFG, DMV, HMM, Grammar
@@ -23,6 +23,7 @@ GRAMMARS: dict[str, tuple[Callable[[], RecursiveGrammar], Tensor]] = {
     "DMV with three valences": (lambda: dmv(3, 2), WORDS),
     "HMM": (lambda: hmm(2, 2), WORDS),
     "PCFG": (lambda: cnf(2, 2), WORDS),
+    "comparisons with numbers": (lambda: of_lengths(2, 2), WORDS),
     "PCFG as a list of rules": (listed, WORDS[[0, 2, 3]]),
 }
 

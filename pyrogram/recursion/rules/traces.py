@@ -103,7 +103,8 @@ class Traces:
                 places = {"": 0, "n": self.n, **dict(zip(("i", "j")[2 - len(at) :], at, strict=True))}
                 for symbols in self._matches(head.ref.symbols, values, places, {}):
                     for term in head.terms:
-                        yield from self._of_term(term, places, symbols, row, start)
+                        if all(places[b.x] <= places[b.y] + b.most for b in term.guard):
+                            yield from self._of_term(term, places, symbols, row, start)
 
     def _of_term(
         self, term: Term, places: Places, symbols: Symbols, row: Sequence[int] | None, start: int

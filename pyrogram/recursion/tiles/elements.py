@@ -61,7 +61,8 @@ class TileElements(Elements):
         """
         (w,) = family
         code, ref = self.code, self.tables.plain(w)
-        if w not in self.rows_of or not isinstance(last := ref.symbols[-1], Variable):
+        last = ref.symbols[-1] if ref.symbols else None
+        if w not in self.rows_of or not isinstance(last, Variable):
             yield
             return
         name, count = f"{'weight' if inward else 'out'}.{w.table}", self.layout.size(last.size)
