@@ -49,7 +49,7 @@ def log_partition(
 
 
 def expected_counts(
-    log_weights: Float[Tensor, "R"],
+    log_weights: Float[Tensor, "*B R"],
     rules: RuleTable,
     matches: Matches,
     sentence_weights: Float[Tensor, "N"] | None = None,
@@ -62,6 +62,9 @@ def expected_counts(
     """
     _check(log_weights, rules, matches)
     check_sentence_weights(sentence_weights, len(matches))
+    if log_weights.dim() == 2:
+        log_z, rows = posterior_counts(log_weights, rules, matches, engine=engine)
+        return log_z, (rows if sentence_weights is None else rows * sentence_weights[:, None]).sum(0)
     if _by_torch(log_weights.detach(), rules, matches, engine):
         log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights)
     else:
@@ -232,9 +235,8 @@ def _batches(
 
     :param rows: whether every sentence has counts of its own.
     """
-    weights = log_weights.detach().to("cpu", torch.float64).numpy()
-    weights = weights.reshape(-1, weights.shape[-1])
     shared = log_weights.dim() == 1
+    weights = (log_weights[None] if shared else log_weights).detach().to("cpu", torch.float64).numpy()
     for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
 

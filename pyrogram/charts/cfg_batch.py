@@ -189,7 +189,8 @@ class Batch:
             elif kind == "T":
                 found[:, range(N - 1), range(1, N), symbol] = T[:, 1:, number]
             else:
-                found[np.arange(len(found)), 0, self.matches.lengths, symbol] = log_z > -np.inf
+                found[np.arange(len(found)), 0, self.matches.lengths, symbol] = np.isfinite(log_z)
+        found[np.isnan(log_z)] = np.nan
         return found
 
     def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -277,8 +278,10 @@ class Batch:
         known = rules[np.where((rows >= 0) & (rows < E), rows, E)]
         found = np.where(rows < E, known, matches[sentence, np.maximum(rows - E, 0)])
         found = np.where(found < R, found, -1)
-        place = np.argsort(found < 0, axis=-1, kind="stable")
-        return np.take_along_axis(found, place, -1)[..., :width]
+        found = np.take_along_axis(found, np.argsort(found < 0, axis=-1, kind="stable"), -1)[..., :width]
+        padded = np.full((*found.shape[:-1], width), -1)
+        padded[..., : found.shape[-1]] = found
+        return padded
 
 
 def batches(rules: RuleTable, matches: Matches, *, rows: bool, spans: bool = False) -> list[Batch]:

@@ -36,7 +36,8 @@ class Form(NamedTuple):
     def has_x(self) -> bool:
         """Whether there are symbols of this kind."""
         names = [kind for kind, _ in self.kinds]
-        return any("X" in kind for kind in names) or not any("Z" in kind for kind in names)
+        matched = self.near + self.span > 0
+        return matched or any("X" in kind for kind in names) or not any("Z" in kind for kind in names)
 
 
 @recursion(first=0)

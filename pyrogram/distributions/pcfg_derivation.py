@@ -132,7 +132,7 @@ class PCFGDerivation(ChartDistribution):
                 (counts,) = torch.autograd.grad(log_z.sum(), wide, create_graph=True)
             else:
                 log_z, counts = chart.posterior_counts(w, rules, matches)
-            return log_z.reshape(self._own_batch), counts.reshape(*self._own_batch, -1)
+            return log_z.reshape(self._own_batch), counts.reshape(*self._own_batch, counts.shape[-1])
 
         found: tuple[Tensor, Tensor] = self._kept("posterior", compute)
         return found

@@ -10,7 +10,7 @@ import torch
 from cfg_oracle import Case, Enumeration
 from scipy.special import gammaincc
 
-from pyrogram.charts import cfg
+from pyrogram.charts import cfg, cfg_batch
 from pyrogram.charts.cfg import Matches, RuleTable
 from pyrogram.recursion.logs.engine import ScalarEngine
 
@@ -429,3 +429,52 @@ def test_errors_say_what_is_wrong() -> None:
         cfg.log_partition(torch.zeros(38), rules, Matches([2], [0, 1], [[0, 1, 9, 0]]))
     with pytest.raises(ValueError, match="criterion"):
         cfg.mbr(torch.zeros(38), rules, matches, criterion="trees")
+
+
+def test_batches_of_other_lengths_than_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long sentences first, then short ones: each batch has tables, and derivations, of its own width."""
+    case = chains(0, (4,) * 8 + (1,) * 8 + (2,) * 8 + (3,) * 3 + (1,) * 8)
+    rules, matches = arrays(case)
+    shared = random_weights(case)
+    own = torch.stack([random_weights(case, b) for b in range(len(matches))])
+    for weights in (shared, own):
+        found = []
+        for most in (2**22, 1):
+            monkeypatch.setattr(cfg_batch, "_MOST_NUMBERS", most)
+            matches.__dict__.pop("batches", None)
+            found.append(
+                [
+                    *cfg.posterior_counts(weights, rules, matches),
+                    cfg.span_marginals(weights, rules, matches),
+                    *cfg.top_k(weights, rules, matches, 3),
+                    cfg.top_k(weights, rules, matches)[0],
+                    cfg.mbr(weights, rules, matches),
+                    cfg.mbr(weights, rules, matches, criterion="rules"),
+                ]
+            )
+            ids = cfg.sample(weights, rules, matches, 20)
+            for b, e in enumerate(enumerations(case, weights)):
+                for row in ids[:, b].tolist():
+                    e.number_of(row)
+        for a, b in zip(*found, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_symbol_of_several_words_that_no_rule_speaks_of() -> None:
+    """Symbol 3 matches both words, and is in no derivation."""
+    rules = RuleTable(4, 0, 4, [[0, 1, 2, 0]], [])
+    matches = Matches([2], [0, 3], [[0, 1, 1, 1], [1, 2, 2, 2], [0, 2, 3, 3]])
+    marginals = cfg.span_marginals(torch.zeros(4), rules, matches)
+    assert marginals.nonzero().tolist() == [[0, 0, 1, 1], [0, 0, 2, 0], [0, 1, 2, 2]]
+    assert cfg.mbr(torch.zeros(4), rules, matches).tolist() == [[0, 1, 2]]
+
+
+def test_summed_counts_under_weights_by_sentence() -> None:
+    case = dense((3, 2, 4))
+    rules, matches = arrays(case)
+    weights = torch.stack([random_weights(case, b) for b in range(3)])
+    scale = torch.tensor([0.5, -1.0, 2.0])
+    rows = torch.tensor(np.array([e.counts for e in enumerations(case, weights)]))
+    for engine in ENGINES:
+        found = cfg.expected_counts(weights, rules, matches, scale, engine=engine)[1]
+        torch.testing.assert_close(found, scale @ rows, rtol=1e-10, atol=1e-12)
