@@ -55,7 +55,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         rules, matches = self.rules, self.matches
-        i, k, symbol, event = matches.table.T
+        i, k, symbol, _ = matches.table.T
         is_wide, is_matched = np.zeros((2, rules.num_symbols), np.bool_)
         is_wide[symbol[k - i > 1]] = True
         is_matched[symbol] = True

@@ -152,16 +152,26 @@ class RecursiveGrammar(Grammar):
         given, batch = self._on(log_weights, words)
         return item_counts(self._sums, given, names, evidence or {}, batch)
 
-    def mbr(self, log_weights: Mapping[str, Tensor], words: Tensor, name: str) -> Tensor:
+    def mbr(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor,
+        name: str,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
         """The derivation with the greatest expected number of right items (minimum Bayes risk), ``(*batch, L)``.
 
         Derivations of weight zero are left out.
 
         :param name: of an item or a block, see :meth:`item_counts`.
+        :param evidence: see :meth:`log_partition`.
         """
         given, batch = self._on(log_weights, words)
-        expected = item_counts(self._sums, given, [name], {}, batch)
+        expected = item_counts(self._sums, given, [name], evidence or {}, batch)
         flat = replace(given, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in given.weights.items()})
+        for known, bonus in (evidence or {}).items():  # what it forbids stays forbidden
+            expected[known] = torch.where(bonus > -torch.inf, expected.get(known, torch.zeros_like(bonus)), bonus)
         program, flat = with_evidence(self._sums, flat, expected, batch)
         rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
@@ -265,22 +275,30 @@ class RecursiveGrammar(Grammar):
             self._longest[n] = max(1, round(float(scores.max())))
         return self._longest[n]
 
-    def best(self, log_weights: Weights, words: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def best(
+        self, log_weights: Weights, words: Tensor, k: int, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The k best derivations: their log weights, ``(k, B)``, and rows, ``(k, B, L)``; -inf and -1 where none is.
 
         :param log_weights: by block, from :meth:`flat`.
         :param words: shape ``(B, n)``.
+        :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
         given = self._sums.given(log_weights, words)
-        return self._sums.program.best(given, k, self._numbers(), self.longest(words.shape[-1]))
+        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        return program.best(given, k, self._numbers(), self.longest(words.shape[-1]))
 
-    def draw(self, log_weights: Weights, words: Tensor, number: int) -> Tensor:
+    def draw(
+        self, log_weights: Weights, words: Tensor, number: int, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """Independent derivations by torch's random numbers, shape ``(number, B, L)``.
 
+        :param evidence: see :meth:`log_partition`.
         :raises ValueError: if a sentence has no derivation.
         """
         given = self._sums.given(log_weights, words)
-        return self._sums.program.draw(given, number, self._numbers(), self.longest(words.shape[-1]))
+        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        return program.draw(given, number, self._numbers(), self.longest(words.shape[-1]))
 
     def traces(self, words: Sequence[int]) -> Traces:
         """The rows of the derivations of one sentence, to be listed and to be read."""
