@@ -12,7 +12,10 @@ from oracle import all_trees, events
 from pyro.infer import MCMC, NUTS
 
 from pyrogram import DMV
+from pyrogram.charts.dmv import dmv
+from pyrogram.charts.projective import log_partition
 from pyrogram.distributions import Sentence
+from pyrogram.recursion import Grounded, Reals
 
 LEFT, RIGHT = 0, 1
 CONTINUE, STOP = 0, 1
@@ -291,3 +294,21 @@ def test_posteriors_under_weights_of_all_magnitudes():
     for name, expected in derivation.expected_counts().items():
         torch.testing.assert_close(counts[name], expected[0])
     assert counts["root"].tolist() == pytest.approx([1.0, 0.0])
+
+
+@both
+def test_long_sentences_as_the_interpreter_has_them(grammar):
+    """Columns are scaled from 13 words on; the interpreter knows nothing of that."""
+    words = torch.randint(3, (10, 18), generator=torch.Generator().manual_seed(0))
+    weights = random_weights(grammar)
+    logs = {name: w.log() for name, w in weights.items()}
+    log_z, counts = grammar.expected_counts(logs, words)
+    torch.testing.assert_close(grammar.log_partition(logs, words), log_z)
+    page, tables = dmv(valence_attach=grammar.valence_attach), {name: w.numpy() for name, w in weights.items()}
+    for b in (0, 9):
+        sentence = Grounded(page, n=18, sizes={"V": 3}, words={"w": words[b].tolist()})
+        assert math.log(sentence.goal(Reals(), tables)) == pytest.approx(float(log_z[b]), rel=1e-10)
+    arcs, stops = grammar.scores(logs, words)
+    torch.testing.assert_close(log_partition(arcs, stops, engine="torch"), log_z)
+    assert counts["root"].sum() == pytest.approx(10)
+    assert counts["attach"].sum() == pytest.approx(10 * 17)
