@@ -196,8 +196,8 @@ def _by_torch(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: E
 
 def _run(
     log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
-) -> tuple[Tensor, Any]:
-    """log Z (B,), and counts: None, their sum (R,), or (B, R), in lanes or by products of matrices."""
+) -> tuple[Tensor, Tensor]:
+    """log Z (B,), and counts: zeros or their sum, (R,), or (B, R), in lanes or by products of matrices."""
     # The inside pass alone is quicker in lanes.
     by_products = mode == SUM or (mode == LOG_Z and log_weights.device.type != "cpu")
     if by_products and cfg_dense.suits(log_weights, rules, matches):
@@ -206,14 +206,14 @@ def _run(
             rest = failed.nonzero()[:, 0]
             scale = None if sentence_weights is None else sentence_weights[rest]
             log_z[rest], more = _run_lanes(log_weights, rules, matches.of(rest.cpu().numpy()), scale, mode)
-            counts = counts if more is None else counts + more
+            counts = counts + more
         return log_z, counts
     return _run_lanes(log_weights, rules, matches, sentence_weights, mode)
 
 
 def _run_lanes(
     log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
-) -> tuple[Tensor, Any]:
+) -> tuple[Tensor, Tensor]:
     """:func:`_run` on the CPU, for all grammars."""
     B, R = len(matches), rules.num_events
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
