@@ -213,13 +213,11 @@ class Batch:
 
     def best_rules(self, weights: Numbers, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
-        rules, matches = self._event_of
-        R, given, at = self.rules.num_events, self.sentences(weights), 0
+        R, given = self.rules.num_events, self.sentences(weights)
         worth = {kind: (events < R).astype(float)[None] for kind, events in self.kinds.events.items()}
-        for name, places in self.places.items():
-            size = int(np.prod(places.shape[1:]))
-            worth[name] = (matches[:, at : at + size] < R).astype(float).reshape(places.shape)
-            at += size
+        for name, (shape, at, event, _) in self.places.items():
+            worth[name] = np.zeros(shape)
+            worth[name].reshape(-1)[at] = event < R
         return self._events(self.program.program.most_expected(given, worth, self._trace, self._width)[1], width)
 
     def _with_bonus(self, given: Sentences, bonus: Numbers) -> Sentences:

@@ -54,15 +54,6 @@ class RuleTable:
         return np.ascontiguousarray(pairs), own.reshape(-1).astype(np.int64)
 
     @cached_property
-    def stages(self) -> list[Any]:
-        """Indices of the unary rules that can be applied together, stage by stage."""
-        depth = np.zeros(self.num_symbols, np.int64)
-        for parent, child, _ in self.unary:
-            depth[parent] = max(depth[parent], depth[child] + 1)
-        own = depth[self.unary[:, 1]]
-        return [np.nonzero(own == stage)[0] for stage in range(int(own.max(initial=-1)) + 1)]
-
-    @cached_property
     def by_parent(self) -> tuple[Any, Any, Any, Any]:
         """Rules in the order of their parents: order and starts (S + 1,) of the binary ones, then of the unary ones."""
         found: list[Any] = []
@@ -140,19 +131,15 @@ class Matches:
 class Grammar(NamedTuple):
     """What compiled code reads of a :class:`RuleTable`; binary rules are sorted by their parents.
 
-    ``parent``, ``left``, ``right``, ``event``, ``pair`` belong to binary rules; ``pairs`` (P, 2) are the distinct right
-    sides; ``unary`` (Nu, 3) [parent, child, event]; ``binary_of``, ``unary_of`` (S + 1,) say where the rules of a
-    parent begin, the latter in ``unary_order``.
+    ``left``, ``right``, ``event`` (Nb,) belong to binary rules; ``unary`` (Nu, 3) is [parent, child, event];
+    ``binary_of``, ``unary_of`` (S + 1,) say where the rules of a parent begin, the latter in ``unary_order``.
     """
 
     S: int
     start: int
-    parent: Any
     left: Any
     right: Any
     event: Any
-    pair: Any
-    pairs: Any
     unary: Any
     binary_of: Any
     unary_of: Any
@@ -164,12 +151,9 @@ def grammar_of(rules: RuleTable) -> Grammar:
     found = rules.__dict__.get("compiled")
     if found is None:
         order, binary_of, unary_order, unary_of = rules.by_parent
-        parent, left, right, event = (np.ascontiguousarray(x) for x in rules.binary[order].T)
-        pairs, pair = rules.pairs
-        found = Grammar(
-            rules.num_symbols, rules.start, parent, left, right, event, pair[order], pairs, rules.unary,
-            binary_of, unary_of, unary_order,
-        )  # fmt: skip
+        left, right, event = (np.ascontiguousarray(x) for x in rules.binary[order].T[1:])
+        arrays = left, right, event, rules.unary, binary_of, unary_of, unary_order
+        found = Grammar(rules.num_symbols, rules.start, *arrays)
         rules.__dict__["compiled"] = found
     return found
 

@@ -97,7 +97,7 @@ def _hastings_sweep(mem, c, p, g, layout, x, table, sums, trees, order, batch_si
                 seed_stream(x.states[k], seed, b)
                 found = layout.table[layout.offsets[b] : layout.offsets[b + 1]]
                 draw_from_lanes(
-                    mem, c, p, g, x.real, 0, lane, layout.lengths[b], found, x.states[k], x.stack, x.proposed[k]
+                    mem, c, p, g, x.real, lane, layout.lengths[b], found, x.states[k], x.stack, x.proposed[k]
                 )
                 x.log_q[k, 0] = _log_weight(x.real, trees[b])
                 x.log_q[k, 1] = _log_weight(x.real, x.proposed[k])

@@ -3,8 +3,6 @@
 """Draws of derivations top down through one lane of a chart of :mod:`.cfg_tiles`."""
 
 # mypy: disable-error-code="no-untyped-def"
-import numpy as np
-
 from pyrogram.charts.runtime.compiling import borrowing, inlined
 from pyrogram.charts.runtime.random_numbers import uniform
 
@@ -24,7 +22,7 @@ def find_matches(table, key_i, key_k, key_symbol):
 
 
 @borrowing
-def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
+def draw_from_lanes(mem, c, p, g, real, lane, n, table, state, stack, ids):
     """One derivation, as event ids padded with -1; ``real`` are the weights of events, ``stack`` is (n + 2, 3)."""
     for k in range(len(ids)):
         ids[k] = -1
@@ -42,7 +40,7 @@ def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
                 factor *= mem[(c.factors + t) * 8 + lane]
             m = find_matches(table, i, k, A)
             while rest >= 0 and m < len(table) and table[m, 0] == i and table[m, 1] == k and table[m, 2] == A:
-                x = real_of(real, b, table[m, 3]) * factor
+                x = real_of(real, table[m, 3]) * factor
                 if x > 0:
                     rest -= x
                     event, kind = table[m, 3], 0
@@ -50,7 +48,7 @@ def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
         u = g.unary_of[A]
         while rest >= 0 and u < g.unary_of[A + 1]:
             rule = g.unary_order[u]
-            x = mem[(here + g.unary[rule, 1]) * 8 + lane] * real_of(real, b, g.unary[rule, 2])
+            x = mem[(here + g.unary[rule, 1]) * 8 + lane] * real_of(real, g.unary[rule, 2])
             if x > 0:
                 rest -= x
                 event, kind, B = g.unary[rule, 2], 1, g.unary[rule, 1]
@@ -61,7 +59,7 @@ def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
             split = max(i + p.low[left], k - p.high[right])
             last = min(i + p.high[left], k - p.low[right])
             if split <= last:
-                w = real_of(real, b, g.event[r])
+                w = real_of(real, g.event[r])
                 while rest >= 0 and split <= last:
                     x = mem[(c.inner + (i * c.pitch + split) * c.S + left) * 8 + lane]
                     x *= w * mem[(c.inner + (split * c.pitch + k) * c.S + right) * 8 + lane]
@@ -83,8 +81,6 @@ def draw_from_lanes(mem, c, p, g, real, b, lane, n, table, state, stack, ids):
 
 
 @inlined
-def real_of(real, b, event):
-    """The weight of an event, or one, in real space; rows are logarithms."""
-    if real.ndim == 1:
-        return real[event if event >= 0 else len(real) - 2]
-    return np.exp(real[b, event]) if event >= 0 else 1.0
+def real_of(real, event):
+    """The weight of an event, or one if there is none."""
+    return real[event] if event >= 0 else 1.0

@@ -108,17 +108,16 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
     while changed:
         changed = False
         for rule in rules:
-            given = constraints(rule, first, found)
-            bounds = None if given is None else Bounds(rule.positions, given)
-            if bounds is None or not bounds.possible:
+            own = _of_rule(rule, first, found)
+            if own is None:
                 continue
             name = rule.head.table
-            a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
-            old = found.get(name, Domain(UNBOUNDED, -UNBOUNDED))
-            new = Domain(min(old.least, bounds.least(b, a)), max(old.greatest, bounds.most(b, a)))
+            old = found.get(name, own)
+            new = Domain(min(old.least, own.least), max(old.greatest, own.greatest))
             if new.least < 0:
+                a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
                 raise InvalidRecursion(f"{rule}: nothing says that {a} <= {b} in {rule.head}; multiply by ({a} <= {b})")
-            if new != old:
+            if name not in found or new != old:
                 changes[name] = changes.get(name, 0) + 1
                 if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
                     new = replace(new, greatest=UNBOUNDED)
@@ -139,17 +138,24 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
     return found
 
 
+def _of_rule(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Domain | None:
+    """The widths of the head where a rule applies; None if it applies nowhere yet."""
+    given = constraints(rule, first, domains)
+    bounds = None if given is None else Bounds(rule.positions, given)
+    if bounds is None or not bounds.possible:
+        return None
+    a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
+    return Domain(bounds.least(b, a), bounds.most(b, a))
+
+
 def _narrowed(rules: Sequence[Rule], first: int, domains: dict[str, Domain]) -> dict[str, Domain]:
     """Without the widths that no rule leads to, though they seemed to grow with n: of an item with many rules."""
     while True:
         greatest: dict[str, int] = {}
         for rule in rules:
-            given = constraints(rule, first, domains)
-            bounds = None if given is None else Bounds(rule.positions, given)
-            if bounds is not None and bounds.possible:
-                a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
-                name = rule.head.table
-                greatest[name] = max(greatest.get(name, -UNBOUNDED), bounds.most(b, a))
+            own, name = _of_rule(rule, first, domains), rule.head.table
+            if own is not None:
+                greatest[name] = max(greatest.get(name, own.greatest), own.greatest)
         found = {f: replace(x, greatest=min(x.greatest, greatest.get(f, x.greatest))) for f, x in domains.items()}
         if found == domains:
             return found
