@@ -19,8 +19,10 @@ from ..machine.expressions import Array, Expression, Name, equal
 from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells
 from ..rules.language import Position, Ref, Variable
+from .rows import CHAINS, size_of_chains
 
 AGENDA = Array("agenda", "int")
+WAY_DOWN = AGENDA, CHAINS  # the parameters of a function that goes down
 FURTHER = "further"  # the prefix of variables for further numbers of the item at hand
 _POSITIONS = 3  # of an entry: the item, i and j
 
@@ -100,8 +102,8 @@ def in_class(code: Code, cell: CellClass) -> Iterator[None]:
         yield
 
 
-def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> Any:
-    """Zeros for the agenda of one derivation.
+def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> dict[str, Any]:
+    """Memory for the way down, by the names of parameters: zeros for an agenda and for the chains of rows.
 
     The way down from the goal meets each item once at most: of a column for each position, or of all columns where
     points and spans read one another.
@@ -112,4 +114,5 @@ def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> 
     width = _POSITIONS + extra + max(map(len, cells.sizes.values()), default=0)
     most = max(len(rule.items) for rule in cells.recursion.rules)
     kinds = {cells.arity[name] for name in cells.sizes} - {0}
-    return np.zeros((most * pitch ** max(len(kinds), 1) * sum(symbols) + 2) * width, np.int64)
+    entries = most * pitch ** max(len(kinds), 1) * sum(symbols) + 2
+    return {"agenda": np.zeros(entries * width, np.int64), "chains": np.zeros(size_of_chains(cells, sizes), np.int64)}

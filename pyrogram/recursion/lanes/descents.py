@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..calling.agenda import AGENDA, Agenda, in_class
+from ..calling.agenda import WAY_DOWN, Agenda, in_class
+from ..calling.rows import make_chains
 from ..calling.traces import trace_parameters, write_weight
 from ..machine.expressions import Array, Expression, Name, greatest, select, value
 from ..machine.random_bits import seed_stream, uniform
@@ -33,7 +34,7 @@ from .schedule import K
 from .tables import MEMORY
 
 TERMS = Array("terms", "real")
-_OWN: list[Array | Name] = [Name("batch", "int"), AGENDA, MEMORY]
+_OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN, MEMORY]
 
 
 def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
@@ -190,6 +191,7 @@ class IndependentDraws(Descents):
         :param logs: whether weights are logarithms.
         """
         code, b = self.code, Name("b", "int")
+        make_chains(self.elements.layout, code)
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
@@ -223,6 +225,7 @@ class BestDerivation(Descents):
     def function(self) -> Function:
         """The function itself."""
         code, b = self.code, Name("b", "int")
+        make_chains(self.elements.layout, code)
         with self.blocks():
             self.feed(LOGS.zero)
             self.inside()

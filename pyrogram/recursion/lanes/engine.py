@@ -53,7 +53,7 @@ class Prepared:
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("parts", "order", "count", "turns", "memory", "starts", "agenda", "terms")
+_LATER = ("parts", "order", "count", "turns", "memory", "starts", "agenda", "chains", "terms")
 
 
 class LanesEngine:
@@ -240,7 +240,7 @@ def most(recursion: Recursion, dtype: str) -> float:
 def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:
     """Room for the items that a derivation has still to prove, and for the terms of one."""
     terms = np.zeros(len(cells.recursion.rules) * (pitch + 1))
-    return {"agenda": room(cells, pitch, sizes), "terms": terms}
+    return room(cells, pitch, sizes) | {"terms": terms}
 
 
 def lines_of(cells: int, dtype: Numbers) -> Numbers:

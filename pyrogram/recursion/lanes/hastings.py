@@ -12,7 +12,7 @@ A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogr
 
 from __future__ import annotations
 
-from ..calling.agenda import AGENDA
+from ..calling.agenda import WAY_DOWN
 from ..calling.replacements import (
     FAILED,
     LOG_Q,
@@ -25,6 +25,7 @@ from ..calling.replacements import (
     WIDTH,
     Replacements,
 )
+from ..calling.rows import make_chains
 from ..calling.traces import write_positions, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, fill, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
@@ -50,6 +51,7 @@ class HastingsSweep(Sweeps, Descents):
         code, order = self.code, Array("order", "int")
         self.made = Replacements(code)
         self.elements.tables.place(code)
+        make_chains(self.layout, code)
         for low, high in self.batches():
             self.made.add_all(low, high, -1.0)
             for begin in self.blocks_of(low, high):
@@ -60,7 +62,7 @@ class HastingsSweep(Sweeps, Descents):
                 with code.when(equal(FAILED[b], 0)):
                     self.made.decide(b, k)
         own: list[Array | Name] = [
-            *(AGENDA, TERMS, *REPLACEMENTS, Name("seed", "int")),
+            *(*WAY_DOWN, TERMS, *REPLACEMENTS, Name("seed", "int")),
             *(Array("positions", "int"), Name("positions_width", "int")),
         ]
         for w in self.layout.weights:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..calling.agenda import AGENDA, FURTHER, Agenda
+from ..calling.agenda import FURTHER, WAY_DOWN, Agenda
 from ..calling.layout import Layout
+from ..calling.rows import make_chains
 from ..calling.traces import trace_parameters, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, exp, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
@@ -37,6 +38,7 @@ def best(cells: Cells) -> Function:
     layout, code = Layout(cells), Code()
     K = Name("k", "int")
     layout.place_items(code)
+    make_chains(layout, code)
     loops = Enumeration(layout.cells, layout, code)
 
     def insert(term: Term) -> None:
@@ -62,7 +64,7 @@ def best(cells: Cells) -> Function:
             code.put(Array("scores", "real"), rank * Name("batch", "int") + B, z)
             with code.when(z > -INF), code.when(z < INF):
                 _trace(layout, code, rank * Name("batch", "int") + B, K)
-    own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), AGENDA, *trace_parameters(layout)]
+    own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
     return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
 
 
@@ -70,6 +72,7 @@ def draw(cells: Cells) -> Function:
     """Independent draws of derivations, in proportion to their weights: the weights that they are made of."""
     layout, code = Layout(cells), Code()
     layout.place_items(code)
+    make_chains(layout, code)
     with sentences(code):
         inside(layout, code)
         z = code.set("z", CELLS[layout.item(goal(cells))])
@@ -83,7 +86,7 @@ def draw(cells: Cells) -> Function:
         Name("batch", "int"),
         Array("log_z", "real"),
         Name("seed", "int"),
-        AGENDA,
+        *WAY_DOWN,
         *trace_parameters(layout),
     ]
     return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)

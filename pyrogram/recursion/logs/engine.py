@@ -84,9 +84,7 @@ class ScalarEngine:
         values = given.strides() | given.arrays() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
         values |= trace_values(self.layout, trace, (k, B, width))
         size = self._cells(given) * k
-        self._run(
-            "best", values, lambda: {"chart": np.empty(size), "agenda": room(self.cells, given.pitch, given.sizes, 1)}
-        )
+        self._run("best", values, lambda: {"chart": np.empty(size), **room(self.cells, given.pitch, given.sizes, 1)})
         return scores, values["trace"]
 
     def most_expected(
@@ -111,7 +109,7 @@ class ScalarEngine:
             values,
             lambda: {
                 **{name: np.empty(size) for name in ("chart", "given", "gains")},
-                "agenda": room(self.cells, given.pitch, given.sizes),
+                **room(self.cells, given.pitch, given.sizes),
             },
         )
         return scores, values["trace"]
@@ -128,9 +126,7 @@ class ScalarEngine:
         )
         values |= trace_values(self.layout, trace, (number, B, width))
         size = self._cells(given)
-        self._run(
-            "draw", values, lambda: {"chart": np.empty(size), "agenda": room(self.cells, given.pitch, given.sizes)}
-        )
+        self._run("draw", values, lambda: {"chart": np.empty(size), **room(self.cells, given.pitch, given.sizes)})
         return log_z, values["trace"]
 
     def _run(self, name: str, values: dict[str, Any], own: Callable[[], dict[str, Any]]) -> None:

@@ -8,8 +8,9 @@ one goes upwards again and adds them.
 
 from __future__ import annotations
 
-from ..calling.agenda import AGENDA, Agenda
+from ..calling.agenda import WAY_DOWN, Agenda
 from ..calling.layout import Layout
+from ..calling.rows import make_chains
 from ..calling.traces import trace_parameters, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, exp, negated, select, value
 from ..machine.statements import Code, Function
@@ -25,6 +26,7 @@ def most_expected(cells: Cells) -> Function:
     """The derivation of positive weight with the greatest sum: this sum, and the weights that it is made of."""
     layout, code = Layout(cells), Code()
     layout.place_items(code)
+    make_chains(layout, code)
     top = layout.item(goal(cells))
     with sentences(code):
         inside(layout, code)
@@ -35,7 +37,7 @@ def most_expected(cells: Cells) -> Function:
             _fill(layout, code)
             code.put(Array("scores", "real"), B, GAINS[top])
             _trace(layout, code)
-    own: list[Array | Name] = [GIVEN, GAINS, Array("scores", "real"), AGENDA, *trace_parameters(layout)]
+    own: list[Array | Name] = [GIVEN, GAINS, Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
     for w in layout.weights:
         own.append(Array(f"worth.{w.name}", "element"))
         own += [Name(f"worth.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]

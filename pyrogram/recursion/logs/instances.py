@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ..calling.agenda import here, in_class
 from ..calling.layout import Layout
+from ..calling.rows import chain
 from ..machine.expressions import Expression, Name, equal, greatest, least
 from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells, Head, Term
@@ -154,7 +155,8 @@ class Enumeration:
                     continue
                 if isinstance(x, Entry) and x.row not in bound:
                     bound.add(x.row)
-                    stack.enter_context(self.code.loop(f"sym.{x.row.name}", 0, self.layout.size(x.row.size)))
+                    stack.enter_context(chain(self.code, x, wanted))
+                    continue
                 stack.enter_context(self.code.when(equal(self.layout.symbol(x), wanted)))
             yield
 

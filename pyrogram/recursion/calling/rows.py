@@ -1,0 +1,66 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows of a list prove an item: chains of rows, which compiled code makes before it goes down from goals.
+
+For ``X[i, j, A[r]] += ...`` there is a chain for each symbol x: its first row with A[r] = x, and from each row the next
+one. They are in ascending order; -1 is their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ..machine.expressions import Array, Expression, Name, value
+from ..machine.statements import Code
+from ..rules.cells import Cells
+from ..rules.language import Entry, Size
+from .layout import Layout
+
+CHAINS = Array("chains", "int")
+
+
+def _columns(cells: Cells) -> dict[str, tuple[Size, Size]]:
+    """Columns by which heads have their rows: the numbers of their symbols and of their rows."""
+    found: dict[str, tuple[Size, Size]] = {}
+    for head in (h for c in cells.classes for h in c.heads):
+        bound = set()
+        for x, size in zip(head.ref.symbols, cells.sizes[head.ref.table], strict=True):
+            if isinstance(x, Entry) and x.row not in bound:
+                bound.add(x.row)
+                found[x.column] = size, x.row.size
+    return found
+
+
+def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
+    """How many numbers they are.
+
+    :param sizes: numbers of symbols, by their names.
+    """
+    both = [s for pair in _columns(cells).values() for s in pair]
+    return sum(s if isinstance(s, int) else sizes[s] for s in both)
+
+
+def make_chains(layout: Layout, code: Code) -> None:
+    """Chain the rows of all lists."""
+    total: Expression = value(0)
+    for column, (size, rows) in _columns(layout.cells).items():
+        first = code.set(f"first.{column}", total)
+        following = code.set(f"next.{column}", total + layout.size(size))
+        total = following + layout.size(rows)
+        with code.loop("x", 0, layout.size(size)) as x:
+            code.put(CHAINS, first + x, -1)
+        with code.loop("x", layout.size(rows) - 1, -1, -1) as x:
+            symbol = code.let(first + Array(f"list.{column}", "int")[x])
+            code.put(CHAINS, following + x, CHAINS[symbol])
+            code.put(CHAINS, symbol, x)
+
+
+@contextmanager
+def chain(code: Code, x: Entry, symbol: Expression) -> Iterator[None]:
+    """A loop over the rows with a symbol."""
+    row = Name(f"sym.{x.row.name}", "int")
+    code.set(row.name, CHAINS[Name(f"first.{x.column}", "int") + symbol])
+    with code.loop_while(row >= 0):
+        yield
+        code.set(row.name, CHAINS[Name(f"next.{x.column}", "int") + row])
