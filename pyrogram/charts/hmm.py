@@ -81,9 +81,8 @@ def posteriors(
     """log Z, the expected number of each transition, and the probability of each word's states. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    own = [t.expand(len(words), *t.shape[1:]) for t in tables[:2]]
-    given = _given(own[0], own[1], _by_position(emission, words), words)
-    log_z, found = program(by_word=False).marginals(given, by_torch=_by_torch(tables, engine))
+    given = _given(initial, transition, _by_position(emission, words), words)
+    log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
     moves = torch.cat([found["transition"], found["end"][..., None]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
 
@@ -157,7 +156,7 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     """Sums (B, K, V) of the posteriors of states by the word they emit."""
     real = torch.where((words >= 0)[..., None], states, 0.0).transpose(1, 2)
     index = words.clamp_min(0)[:, None, :].expand_as(real)
-    return real.new_zeros(*real.shape[:2], num_words).scatter_add(-1, index, real)
+    return real.new_zeros(*real.shape[:2], num_words).scatter_add_(-1, index, real)
 
 
 def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor) -> Given:

@@ -18,6 +18,8 @@ from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.machine import objects
+from pyrogram.recursion.machine.registers import tile_of_sums
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tiles.columns import columns
 from pyrogram.recursion.tiles.engine import TilesEngine, TilesSweepEngine, fits_tiles
@@ -102,6 +104,19 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
     for found in runs(made, given, "float64", scale=scale):
         assert not found[2].any()
         compare(found, log_z, counts, 1e-10)
+
+
+@pytest.mark.parametrize("cpu, feature, shape", [("core2", "sse2", (2, 2)), ("haswell", "avx2", (4, 2))])
+def test_processors_with_fewer_registers(
+    cpu: str, feature: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles are smaller; what they hold is the same."""
+    if f"+{feature}" not in objects.processor()[1]:
+        pytest.skip(f"this processor does not have {feature}")
+    monkeypatch.setenv("PYROGRAM_CPU", cpu)
+    assert tile_of_sums() == shape
+    for size in (1, 9):
+        test_numbers_of_symbols_that_are_no_whole_tiles(size)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

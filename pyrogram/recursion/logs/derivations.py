@@ -14,7 +14,7 @@ from ..calling.agenda import FURTHER, WAY_DOWN, Agenda
 from ..calling.layout import Layout
 from ..calling.rows import make_chains
 from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, exp, negated, select, value
+from ..machine.expressions import Array, Expression, Name, equal, exp, negated, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
@@ -43,7 +43,7 @@ def best(cells: Cells) -> Function:
 
     def insert(term: Term) -> None:
         worst = CELLS[Name("first", "int") + (K - 1)]
-        _ranked(layout, code, term, worst, lambda ranks: _insert(code, K))
+        _ranked(layout, code, term, worst, lambda ranks: _insert(code, K), ties=False)
 
     def fill(cell: CellClass) -> None:
         cleared: set[str] = set()
@@ -93,11 +93,12 @@ def draw(cells: Cells) -> Function:
 
 
 def _ranked(
-    layout: Layout, code: Code, term: Term, worst: Expression, visit: Callable[[list[Expression]], None]
+    layout: Layout, code: Code, term: Term, worst: Expression, visit: Callable[[list[Expression]], None], ties: bool
 ) -> None:
     """All combinations of ranks of an instance's items that can be among the k best: v is their log weight.
 
     :param worst: what no v that counts is below; lists are sorted, so what follows in one need not be looked at.
+    :param ties: whether a v that equals it counts.
     """
     K, v = Name("k", "int"), Name("v", "real")
     items = [f for f in term.all_factors if f.is_item]
@@ -111,35 +112,41 @@ def _ranked(
     def down(depth: int, sofar: Expression | None, product: Expression) -> None:
         if depth == len(items):
             code.set("v", value(0.0) if sofar is None else sofar)
-            visit(ranks)
+            with code.when(v >= worst if ties else v > worst):
+                visit(ranks)
             return
         r = code.set(f"rank.{depth}", 0)
         code.set(f"most.{depth}", K // product)
         with code.loop_while(r < Name(f"most.{depth}", "int")):
             ranks.append(r)
             own = CELLS[layout.item(items[depth]) * K + r]
-            down(depth + 1, own if sofar is None else sofar + own, product * (r + 1))
+            if depth < len(items) - 1:
+                down(depth + 1, own if sofar is None else sofar + own, product * (r + 1))
+                code.set(r.name, r + 1)
+            else:
+                code.set("v", own if sofar is None else sofar + own)
+                with code.when(v >= worst if ties else v > worst):
+                    visit(ranks)
+                    code.set(r.name, r + 1)
+                with code.otherwise():
+                    code.set(r.name, K)
             ranks.pop()
-            code.set(r.name, r + 1)
-            if depth == len(items) - 1:
-                code.set(r.name, select(v < worst, K, r))
 
     down(0, None if fixed is None else code.let(fixed), value(1))
 
 
 def _insert(code: Code, K: Name) -> None:
-    """Put v into the sorted list of a cell, if it belongs there. Of equals, the first stays first."""
+    """Put v, which belongs there, into the sorted list of a cell. Of equals, the first stays first."""
     v, first = Name("v", "real"), Name("first", "int")
-    with code.when(v > CELLS[first + K - 1]):
-        q = code.set("place", K - 1)
-        code.set("go", value(True))
-        with code.loop_while(Name("go", "bool")):
-            code.set("go", value(False))
-            with code.when(q > 0), code.when(CELLS[first + q - 1] < v):
-                code.put(CELLS, first + q, CELLS[first + q - 1])
-                code.set("place", q - 1)
-                code.set("go", value(True))
-        code.put(CELLS, first + q, v)
+    q = code.set("place", K - 1)
+    code.set("go", value(True))
+    with code.loop_while(Name("go", "bool")):
+        code.set("go", value(False))
+        with code.when(q > 0), code.when(CELLS[first + q - 1] < v):
+            code.put(CELLS, first + q, CELLS[first + q - 1])
+            code.set("place", q - 1)
+            code.set("go", value(True))
+    code.put(CELLS, first + q, v)
 
 
 def _trace(layout: Layout, code: Code, row: Expression, K: Name | None) -> None:
@@ -219,6 +226,6 @@ def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, 
 
     def ranked(term: Term) -> None:
         with code.when(negated(found)):
-            _ranked(layout, code, term, Name("target", "real"), lambda ranks: visit(term, ranks))
+            _ranked(layout, code, term, Name("target", "real"), lambda ranks: visit(term, ranks), ties=True)
 
     loops.instances_here(table, ranked)

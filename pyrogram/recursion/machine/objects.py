@@ -129,7 +129,7 @@ def _binding() -> Any:
     return llvm
 
 
-def _target() -> tuple[str, str]:
+def processor() -> tuple[str, str]:
     """The processor and its features; ``PYROGRAM_CPU`` names another one, to see what code is made for it."""
     llvm = _binding()
     given = os.environ.get("PYROGRAM_CPU")
@@ -140,7 +140,7 @@ def _target() -> tuple[str, str]:
 
 def _machine() -> Any:
     llvm = _binding()
-    cpu, features = _target()
+    cpu, features = processor()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
 
@@ -148,8 +148,15 @@ def _machine() -> Any:
 def _key(source: str) -> str:
     import llvmlite
 
-    parts = (source, *_target(), llvmlite.__version__, str(_binding().llvm_version_info))
+    parts = (source, *processor(), llvmlite.__version__, str(_binding().llvm_version_info))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def assembly_of(text: str) -> str:
+    """The assembly language of the processor at hand."""
+    machine = _machine()
+    found: str = machine.emit_assembly(_binding().parse_assembly(text))
+    return found
 
 
 def _compile(text: str) -> bytes:

@@ -110,27 +110,37 @@ class TensorProgram:
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
         return log_z
 
-    def marginals(self, given: Given, *, by_torch: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
+    def marginals(
+        self, given: Given, *, by_sentence: bool = False, by_torch: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Log Z, and expected counts in the shapes of the weights: summed over the sentences that share a table.
 
         Differentiable.
+
+        :param by_sentence: counts of shape ``(B, *axes)`` also of tables that sentences share.
         """
         tables = list(given.weights.values())
-        if by_torch or not fits_compiled(*tables) or is_traced(given.lengths):
+        by_torch = by_torch or not fits_compiled(*tables) or is_traced(given.lengths)
+        if not by_torch and (not torch.is_grad_enabled() or not any(t.requires_grad for t in tables)):
+            return self.log_counts(given, by_sentence=by_sentence)
+        if by_sentence:
+            tables = [t.expand(len(given.lengths), *t.shape[1:]) for t in tables]
+            given = given.with_weights(tables)
+        if by_torch:
             lists = self._lists(given)
             return self.torch_engine.marginals(given.weights, given.lengths, given.words, given.sizes, lists)
-        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
-            return self.log_counts(given)
         log_z, *counts = _Marginals.apply(self, given, *tables)
         return log_z, dict(zip(given.weights, counts, strict=True))
 
-    def log_counts(self, given: Given, scale: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+    def log_counts(
+        self, given: Given, scale: Tensor | None = None, *, by_sentence: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`marginals` by compiled code, without a graph; NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         """
         by = None if scale is None else scale.detach().cpu().double().numpy()
-        log_z, counts = self.program.log_counts(given.arrays(), scale=by)
+        log_z, counts = self.program.log_counts(given.arrays(), scale=by, by_sentence=by_sentence)
         unknown = np.isnan(log_z)
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):

@@ -29,12 +29,13 @@ from ..calling.layout import Layout
 from ..lanes.arithmetic import Arithmetic
 from ..lanes.tables import MEMORY
 from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
+from ..machine.registers import tile_of_sums
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
 
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
-TILE = 4  # numbers of symbols are multiples of it
+TILE = 4  # numbers of symbols are multiples of it, and the greatest number of rows and columns of sums
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class Sums:
         body: Callable[[list[dict[str, int]]], None],
     ) -> None:
         """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
+        shape = tile_of_sums()
 
         def go(x: int, counts: dict[str, int]) -> None:
             if x == len(free):
@@ -172,8 +174,9 @@ class Sums:
                     go(x + 1, counts)
                 return
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
-            with self.code.loop(name, 0, whole, TILE):
-                go(x + 1, counts | {v.name: TILE})
+            at_once = TILE if len(tiled) == 1 else shape[tiled.index(v)]
+            with self.code.loop(name, 0, whole, at_once):
+                go(x + 1, counts | {v.name: at_once})
             if v in rows:
                 with self.code.loop(name, whole, self.layout.size(v.size)):
                     go(x + 1, counts)
