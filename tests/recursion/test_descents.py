@@ -14,6 +14,7 @@ from enumeration import Trace, listed, random_sentences
 from pages import PAGES, Page
 from test_program import TREES, sentences
 
+from pyrogram.recursion import recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
@@ -170,3 +171,34 @@ def test_draws_of_impossible_and_unknown_weights() -> None:
     log_z, rows = Program(made).draw(given, 2, 0, Trace(given).numbers(), 60)
     assert log_z[1] == -np.inf and np.isnan(log_z[3])
     assert (rows[:, [1, 3]] == -1).all() and (rows[:, [0, 2, 4]] >= 0).any(-1).all()
+
+
+@recursion
+def one_column_of_two_items(p: Any) -> None:
+    """A column names symbols of an item that has many and of one that has two."""
+    j = p.positions("j")
+    r, x, y = p.symbols("r", "R"), p.symbols("x", "N"), p.symbols("y", 2)
+    A = p.columns("A", "R")
+    F, G, Z = p.items("F", "N"), p.items("G", 2), p.items("Z")
+    f, g = p.weights("f g", "R")
+    h = p.weights("h", "N")
+    F[j, x] += h[x]
+    F[j, A[r]] += f[r]
+    G[j, A[r]] += g[r]
+    Z[()] += F[p.n, x] * G[p.n, y]
+
+
+def test_rows_of_one_column_for_two_items() -> None:
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(size=(1, size)) for name, size in (("f", 5), ("g", 5), ("h", 7))}
+    given = Sentences(np.array([3] * 4), weights, {}, {"R": 5, "N": 7}, {"A": np.array([1, 0, 1, 0, 1])})
+    program, trace = Program(one_column_of_two_items()), {"f": (0, 1), "h": (5, 1), "g": (12, 1)}
+    first = np.concatenate([weights["f"][0], weights["h"][0]])
+    pairs = {(a, 12 + b): first[a] + weights["g"][0, b] for a in range(12) for b in range(5)}
+    scores, rows = program.best(given, 60, trace, 2)
+    np.testing.assert_allclose(scores, np.sort(list(pairs.values()))[::-1, None].repeat(4, 1))
+    assert [tuple(row) for row in rows[:, 0]] == sorted(pairs, key=pairs.__getitem__, reverse=True)
+    log_z, drawn = program.draw(given, 10_000, 1, trace, 2)
+    for (a, b), score in pairs.items():
+        share, expected = (drawn == (a, b)).all(-1).mean(), np.exp(score - log_z[0])
+        assert abs(share - expected) < 5 * np.sqrt(expected / 40_000)

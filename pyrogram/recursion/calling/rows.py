@@ -20,15 +20,18 @@ from .layout import Layout
 CHAINS = Array("chains", "int")
 
 
-def _columns(cells: Cells) -> dict[str, tuple[Size, Size]]:
-    """Columns by which heads have their rows: the numbers of their symbols and of their rows."""
-    found: dict[str, tuple[Size, Size]] = {}
+def _columns(cells: Cells) -> dict[tuple[str, Size], Size]:
+    """Columns by which heads have their rows, with the numbers of the heads' symbols; the numbers of rows.
+
+    One column may be of two items that have different numbers of symbols.
+    """
+    found: dict[tuple[str, Size], Size] = {}
     for head in (h for c in cells.classes for h in c.heads):
         bound = set()
         for x, size in zip(head.ref.symbols, cells.sizes[head.ref.table], strict=True):
             if isinstance(x, Entry) and x.row not in bound:
                 bound.add(x.row)
-                found[x.column] = size, x.row.size
+                found[x.column, size] = x.row.size
     return found
 
 
@@ -37,16 +40,16 @@ def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
 
     :param sizes: numbers of symbols, by their names.
     """
-    both = [s for pair in _columns(cells).values() for s in pair]
+    both = [s for (_, size), rows in _columns(cells).items() for s in (size, rows)]
     return sum(s if isinstance(s, int) else sizes[s] for s in both)
 
 
 def make_chains(layout: Layout, code: Code) -> None:
     """Chain the rows of all lists."""
     total: Expression = value(0)
-    for column, (size, rows) in _columns(layout.cells).items():
-        first = code.set(f"first.{column}", total)
-        following = code.set(f"next.{column}", total + layout.size(size))
+    for (column, size), rows in _columns(layout.cells).items():
+        first = code.set(f"first.{column}.{size}", total)
+        following = code.set(f"next.{column}.{size}", total + layout.size(size))
         total = following + layout.size(rows)
         with code.loop("x", 0, layout.size(size)) as x:
             code.put(CHAINS, first + x, -1)
@@ -57,10 +60,10 @@ def make_chains(layout: Layout, code: Code) -> None:
 
 
 @contextmanager
-def chain(code: Code, x: Entry, symbol: Expression) -> Iterator[None]:
-    """A loop over the rows with a symbol."""
+def chain(code: Code, x: Entry, size: Size, symbol: Expression) -> Iterator[None]:
+    """A loop over the rows with one of so many symbols."""
     row = Name(f"sym.{x.row.name}", "int")
-    code.set(row.name, CHAINS[Name(f"first.{x.column}", "int") + symbol])
+    code.set(row.name, CHAINS[Name(f"first.{x.column}.{size}", "int") + symbol])
     with code.loop_while(row >= 0):
         yield
-        code.set(row.name, CHAINS[Name(f"next.{x.column}", "int") + row])
+        code.set(row.name, CHAINS[Name(f"next.{x.column}.{size}", "int") + row])

@@ -155,7 +155,8 @@ class Enumeration:
                     continue
                 if isinstance(x, Entry) and x.row not in bound:
                     bound.add(x.row)
-                    stack.enter_context(chain(self.code, x, wanted))
+                    size = self.cells.sizes[head.ref.table][a]
+                    stack.enter_context(chain(self.code, x, size, wanted))
                     continue
                 stack.enter_context(self.code.when(equal(self.layout.symbol(x), wanted)))
             yield
