@@ -36,7 +36,7 @@ def _columns(cells: Cells) -> dict[tuple[str, Size], Size]:
 
 
 def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
-    """How many numbers they are.
+    """How many numbers all chains take.
 
     :param sizes: numbers of symbols, by their names.
     """
@@ -45,7 +45,7 @@ def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
 
 
 def make_chains(layout: Layout, code: Code) -> None:
-    """Chain the rows of all lists."""
+    """Code that chains the rows of all lists."""
     total: Expression = value(0)
     for (column, size), rows in _columns(layout.cells).items():
         first = code.set(f"first.{column}.{size}", total)
@@ -61,7 +61,10 @@ def make_chains(layout: Layout, code: Code) -> None:
 
 @contextmanager
 def chain(code: Code, x: Entry, size: Size, symbol: Expression) -> Iterator[None]:
-    """A loop over the rows with one of so many symbols."""
+    """A loop over the rows of a column that have a symbol.
+
+    :param size: the number of symbols of the item that it belongs to.
+    """
     row = Name(f"sym.{x.row.name}", "int")
     code.set(row.name, CHAINS[Name(f"first.{x.column}.{size}", "int") + symbol])
     with code.loop_while(row >= 0):

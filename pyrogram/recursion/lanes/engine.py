@@ -238,7 +238,7 @@ def most(recursion: Recursion, dtype: str) -> float:
 
 
 def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:
-    """Room for the items that a derivation has still to prove, and for the terms of one."""
+    """Room for the items that a derivation has still to prove, for chains of rows, and for the terms of one item."""
     terms = np.zeros(len(cells.recursion.rules) * (pitch + 1))
     return room(cells, pitch, sizes) | {"terms": terms}
 

@@ -101,6 +101,7 @@ def _ranked(
     :param ties: whether a v that equals it counts.
     """
     K, v = Name("k", "int"), Name("v", "real")
+    good = v >= worst if ties else v > worst
     items = [f for f in term.all_factors if f.is_item]
     fixed: Expression | None = None
     for f in term.all_factors:
@@ -112,7 +113,7 @@ def _ranked(
     def down(depth: int, sofar: Expression | None, product: Expression) -> None:
         if depth == len(items):
             code.set("v", value(0.0) if sofar is None else sofar)
-            with code.when(v >= worst if ties else v > worst):
+            with code.when(good):
                 visit(ranks)
             return
         r = code.set(f"rank.{depth}", 0)
@@ -125,7 +126,7 @@ def _ranked(
                 code.set(r.name, r + 1)
             else:
                 code.set("v", own if sofar is None else sofar + own)
-                with code.when(v >= worst if ties else v > worst):
+                with code.when(good):
                     visit(ranks)
                     code.set(r.name, r + 1)
                 with code.otherwise():

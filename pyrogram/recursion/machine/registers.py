@@ -24,19 +24,18 @@ define void @sum(ptr %a, ptr %b) {
 """
 
 
-@functools.lru_cache(maxsize=8)
-def registers_of_a_vector(cpu: str, features: str) -> int:
-    """How many registers hold 64 bytes.
-
-    :param cpu: the processor, as LLVM calls it.
-    """
-    return max(1, len(re.findall(r"\bv?f?addpd|\bfadd\b", objects.assembly_of(_SUM))))
-
-
 def tile_of_sums() -> tuple[int, int]:
     """Rows and columns of sums that are formed at once.
 
     All of their vectors, and a row and a column of what is multiplied, should stay in registers. AVX can read one
-    factor from memory while it multiplies, so its sums may take all registers.
+    factor from memory while it multiplies, so its sums may take all registers. A processor whose additions are unknown
+    is taken for one with few.
     """
-    return {1: (4, 4), 2: (4, 2)}.get(registers_of_a_vector(*objects.processor()), (2, 2))
+    return _tile_on(objects.processor())
+
+
+@functools.lru_cache(maxsize=8)
+def _tile_on(processor: tuple[str, str]) -> tuple[int, int]:
+    """The same, kept for each processor."""
+    additions = re.findall(r"\bv?addpd|\bfadd\b", objects.assembly_of(_SUM))
+    return {1: (4, 4), 2: (4, 2)}.get(len(additions), (2, 2))

@@ -138,6 +138,7 @@ class TensorProgram:
         """:meth:`marginals` by compiled code, without a graph; NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :param by_sentence: see :meth:`marginals`.
         """
         by = None if scale is None else scale.detach().cpu().double().numpy()
         log_z, counts = self.program.log_counts(given.arrays(), scale=by, by_sentence=by_sentence)
