@@ -117,7 +117,7 @@ class Batch:
         """
         if self._has_others:
             weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
-        tables = {kind: np.take(weights, events, 1) for kind, events in self.kinds.events.items()}
+        tables = {kind: self._of_kind(weights, kind) for kind in self.kinds.events}
         for name, (shape, at, event, sentence) in self.places.items():
             tables[name] = np.full(shape, -np.inf)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
@@ -140,6 +140,41 @@ class Batch:
         lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
 
+    def _of_kind(self, numbers: Numbers, kind: str) -> Numbers:
+        """A table of rules by sentence, of numbers by event; the same memory where :attr:`_steps` says how."""
+        events = self.kinds.events[kind]
+        if kind not in self._steps:
+            return np.take(numbers, events, 1)
+        by_row, by_event = numbers.strides
+        steps = [x * by_event for x in self._steps[kind]]
+        first = numbers[:, events.flat[0] :]
+        return np.lib.stride_tricks.as_strided(first, (len(numbers), *events.shape), (by_row, *steps))
+
+    def _tables_of(self, total: Numbers, given: Sentences) -> dict[str, Numbers]:
+        """Tables for the counts of each sentence: parts of their total, where events lie as elements of a table do."""
+        return {
+            name: self._of_kind(total, name) if name in self._steps else np.zeros((len(total), *table.shape[1:]))
+            for name, table in given.weights.items()
+        }
+
+    @cached_property
+    def _steps(self) -> dict[str, tuple[int, ...]]:
+        """By kind, how far apart events of neighbours in its table are; of kinds that have all to themselves.
+
+        Those of a grammar whose rules are given in order, the last symbol varying fastest.
+        """
+        all_events = [*self.kinds.events.values(), *(np.unique(places.event) for places in self.places.values())]
+        times = np.bincount(np.concatenate([events.reshape(-1) for events in all_events]))
+        found = {}
+        for kind, events in self.kinds.events.items():
+            origin = (0,) * events.ndim
+            neighbours = [origin[:x] + (min(size, 2) - 1,) + origin[x + 1 :] for x, size in enumerate(events.shape)]
+            steps = tuple(int(events[at] - events[origin]) for at in neighbours)
+            expected = events[origin] + np.tensordot(steps, np.indices(events.shape), 1)
+            if events.max() < self.rules.num_events and (times[events] == 1).all() and (events == expected).all():
+                found[kind] = steps
+        return found
+
     def log_z(self, weights: Numbers) -> Numbers:
         """Log Z (B,)."""
         return self.program.program.log_counts(self.sentences(weights), counts=False)[0]
@@ -152,8 +187,12 @@ class Batch:
         rows, width = total.shape
         by_sentence = rows == len(self.matches)
         given = self.sentences(weights)
-        log_z, found = self.program.program.log_counts(given, scale=scale, by_sentence=by_sentence)
+        into = self._tables_of(total, given) if by_sentence else None
+        log_z, found = self.program.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
+        found = into or found
         for kind, events in self.kinds.events.items():
+            if into is not None and kind in self._steps:
+                continue
             is_event = events < width
             table, own = found[kind].reshape(rows, -1), events[is_event]
             table = table if is_event.all() else table[:, is_event.reshape(-1)]

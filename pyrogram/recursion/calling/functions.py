@@ -23,7 +23,7 @@ def _compiler() -> str:
 
 
 def compiled(
-    recursion: Recursion, kind: str, make: Callable[[], Sequence[Function]], dtype: str, lanes: int
+    recursion: Recursion, kind: str, make: Callable[[], Sequence[Function]], dtype: str, lanes: int, weights: str = ""
 ) -> objects.Compiled:
     """Functions of a recursion, from the cache or made now.
 
@@ -31,13 +31,14 @@ def compiled(
     the process where one is beyond them.
 
     :param kind: tells these functions from others of the recursion.
+    :param dtype: of lanes, and of weights unless ``weights`` says another.
     """
 
     def text() -> tuple[str, dict[str, list[str]]]:
         functions = make()
-        text = llvm.assembly(functions, dtype, lanes, checked)
+        text = llvm.assembly(functions, dtype, lanes, checked, weights)
         return text, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
-    source = "\n".join([recursion.key(), kind, dtype, str(lanes), str(checked), _compiler()])
+    source = "\n".join([recursion.key(), kind, dtype, weights, str(lanes), str(checked), _compiler()])
     return objects.load(source, text)

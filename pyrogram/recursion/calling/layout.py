@@ -97,7 +97,7 @@ class Layout:
         for name in self.words:
             found += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
         for w in self.weights:
-            found.append(Array(f"weight.{w.name}", "element"))
+            found.append(Array(f"weight.{w.name}", "weight"))
             found += [Name(f"weight.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
         return found
 
@@ -141,7 +141,7 @@ class Layout:
             values.append(within(self.symbol(x), 0, self.size(size)) if known else self.symbol(x))
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
-        return Array(name, "element")[index]
+        return Array(name, "element" if table else "weight")[index]
 
     def value(self, ref: Ref) -> Expression:
         """A weight."""

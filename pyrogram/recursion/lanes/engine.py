@@ -60,11 +60,13 @@ class LanesEngine:
     """Log Z, expected counts, draws and best derivations of many sentences at once.
 
     :param recursion: the rules.
-    :param dtype: of weights and of lanes, ``float64`` or ``float32``.
+    :param dtype: of lanes, ``float64`` or ``float32``.
     :param logs: whether weights are logarithms.
+    :param weights: the type of weights, if it is another.
     """
 
-    def __init__(self, recursion: Recursion, dtype: str = "float64", logs: bool = True) -> None:
+    def __init__(self, recursion: Recursion, dtype: str = "float64", logs: bool = True, weights: str = "") -> None:
+        self._weights = np.dtype(weights or dtype)
         self.dtype, self._name, self.width = np.dtype(dtype), dtype, LINE // np.dtype(dtype).itemsize
         self.cells = lower(recursion, widen=True)
         self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
@@ -93,8 +95,8 @@ class LanesEngine:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
-        :param into: what counts are added to, in the shapes of the weights, contiguous: no two sentences speak of the
-            same element.
+        :param into: what counts are added to, zeros in the shapes of the weights (of ``by_sentence``): no two sentences
+            speak of the same element.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         self._checks.check_names(given)
@@ -160,7 +162,7 @@ class LanesEngine:
         :param own: parameters that other functions have not.
         """
         if len(order) == 0:
-            self._checks.check(given, self.dtype)
+            self._checks.check(given, self._weights)
             return
         prepared = self._prepare(name, given, own)
         own |= {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
@@ -172,14 +174,14 @@ class LanesEngine:
 
     def _prepare(self, name: str, given: Sentences, own: dict[str, Any]) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
-        outs = tuple(x.shape for key, x in own.items() if key.startswith("out."))
+        outs = tuple((x.shape, x.strides) for key, x in own.items() if key.startswith("out."))
         key = name, outs, given.shapes()
         if key in self._prepared:
             if given.lists:
                 self._checks.check_lists(given.sizes, given.lists)
             self._checks.check_words(given)
             return self._prepared[key]
-        self._checks.check(given, self.dtype)
+        self._checks.check(given, self._weights)
         values = given.strides() | {"pitch": given.pitch | 1}  # odd: so rows do not fall into the same cache sets
         for w in self.layout.weights if outs else ():
             out = own[f"out.{w.name}"]
@@ -223,7 +225,12 @@ class LanesEngine:
         if name not in self._functions:
             makers, kind = self._functions_of(name), f"{name} in {self._kind}"
             self._functions[name] = compiled(
-                self.recursion, kind, lambda: [f(self.recursion) for f in makers], self._name, self.width
+                self.recursion,
+                kind,
+                lambda: [f(self.recursion) for f in makers],
+                self._name,
+                self.width,
+                self._weights.name,
             )
         return self._functions[name]
 

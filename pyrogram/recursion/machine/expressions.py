@@ -11,7 +11,7 @@ There are six types:
 * ``mask``: W bools;
 * ``none``: of statements.
 
-W and the element type, float32 or float64, are chosen when a function is compiled, not here.
+W, the element type and that of weights, float32 or float64, are chosen when a function is compiled, not here.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Type = Literal["int", "real", "bool", "lanes", "mask", "none"]
-Elements = Literal["int", "int32", "byte", "real", "element", "lanes"]
+Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes"]
 
-# What a load gives: a number of the kernel's element type is widened to a real.
+# What a load gives: a number of the element type, or of that of weights, is widened to a real.
 _LOADED: dict[str, Type] = {
     "int": "int",
     "int32": "int",
     "byte": "int",
     "real": "real",
     "element": "real",
+    "weight": "real",
     "lanes": "lanes",
 }
 

@@ -22,6 +22,7 @@ from .expressions import Type as ValueType
 from .statements import For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
 
 _BITS = {"float64": 64, "float32": 32}
+_FLOATS = {"float64": "double", "float32": "float"}
 _COMPARE = {
     "lt": ("slt", "olt"),
     "le": ("sle", "ole"),
@@ -46,14 +47,15 @@ _WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: bool = False) -> str:
+def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: bool = False, weights: str = "") -> str:
     """The text of a module.
 
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
     :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
+    :param weights: the type of arrays of weights, if it is another.
     """
-    module = _Module(dtype, lanes, checked)
+    module = _Module(dtype, lanes, checked, weights or dtype)
     bodies = [text for f in functions for text in module.function(f)]
     return "\n".join([*bodies, *sorted(module.declared)]) + "\n"
 
@@ -63,11 +65,12 @@ class _Module:
     dtype: str
     lanes: int
     checked: bool
+    weights: str
     declared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.bits = _BITS[self.dtype]
-        self.element = "double" if self.bits == 64 else "float"
+        self.element, self.weight = _FLOATS[self.dtype], _FLOATS[self.weights]
         self.vector = f"<{self.lanes} x {self.element}>"
         self.integers = f"<{self.lanes} x i{self.bits}>"
         self.types: dict[str, str] = {
@@ -84,6 +87,7 @@ class _Module:
             "byte": ("i8", 1),
             "real": ("double", 8),
             "element": (self.element, self.bits // 8),
+            "weight": (self.weight, _BITS[self.weights] // 8),
             "lanes": (self.vector, self.bits // 8),
         }
 
@@ -177,7 +181,10 @@ class _Body:
         cells = [self._place(s.cells, self._new(f"add nsw i64 {first}, {t}")) for t in range(8)]
         align = m.bits // 8
         if s.inward:
-            rows = [self._new(f"load {eight}, ptr {place}, align {align}") for place in places]
+            kind, least = m.stored[s.numbers.elements]
+            rows = [self._new(f"load <8 x {kind}>, ptr {place}, align {least}") for place in places]
+            if kind != m.element:
+                rows = [self._new(f"fpext <8 x {kind}> {row} to {eight}") for row in rows]
             if w == 16:
                 whole = ", ".join(f"i32 {x}" for x in range(16))
                 pairs = [(rows[r], rows[r + 8]) for r in range(8)]
@@ -237,7 +244,7 @@ class _Body:
     def _put(self, s: Put) -> None:
         kind, align = self.m.stored[s.array.elements]
         given = self._value(s.value)
-        if s.array.elements == "element" and self.m.bits == 32:
+        if kind == "float":
             given = self._new(f"fptrunc double {given} to float")
         elif s.array.elements in ("int32", "byte"):
             given = self._new(f"trunc i64 {given} to {kind}")
@@ -373,7 +380,7 @@ class _Body:
             return self._new(f"sext i32 {found} to i64")
         if x.array.elements == "byte":
             return self._new(f"zext i8 {found} to i64")
-        if x.array.elements == "element" and self.m.bits == 32:
+        if kind == "float":
             return self._new(f"fpext float {found} to double")
         return found
 

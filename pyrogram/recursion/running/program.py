@@ -67,8 +67,8 @@ class Program:
 
         :param given: log weights, all of them float64 or all float32.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :param into: what counts are added to instead, in the shapes of the weights, contiguous, where no two sentences
-            speak of the same element of a shared table.
+        :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
+            same element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         dtype, n = _dtype(given), given.pitch - 1
@@ -139,10 +139,12 @@ class Program:
         """
         if k > 1 or not self._many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
-        wide = {name: np.asarray(table, np.float64) for name, table in given.weights.items()}
-        order = longest_first(given.lengths)
-        kind = ("float64", True, True) if self._has_numbers(given) else ("float64", True)
-        scores, rows = self._lanes(*kind).best(replace(given, weights=wide), order, trace, width)
+        if self._has_numbers(given):
+            engine = self._lanes("float64", shared=True)
+            given = replace(given, weights={name: np.asarray(w, np.float64) for name, w in given.weights.items()})
+        else:
+            engine = self._lanes("float64", weights=_dtype(given))
+        scores, rows = engine.best(given, longest_first(given.lengths), trace, width)
         return scores[None], rows[None]
 
     def most_expected(
@@ -200,16 +202,16 @@ class Program:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
         shared = self._is_shared(given)
         numbers = self._plain if self._has_numbers(given) else frozenset[str]()
-        if not shared and not numbers and dtype == _dtype(given):
-            return self._lanes(dtype, True), given
+        if not shared and not numbers:
+            return self._lanes(dtype, weights=_dtype(given)), given
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
         for name, order in self._rows.items() if shared else ():
             rows = np.ascontiguousarray(weights[name].transpose(order))
             weights[name] = rows.transpose(np.argsort(order))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             weights |= {name: np.exp(weights[name]) for name in (weights if shared else numbers)}
-        kind = (dtype, True, True) if numbers and not shared else (dtype, not shared)
-        return self._lanes(*kind), replace(given, weights=weights)
+        engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
+        return engine, replace(given, weights=weights)
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:

@@ -31,9 +31,14 @@ class TilesEngine(LanesEngine):
     """
 
     def __init__(
-        self, recursion: Recursion, dtype: str = "float64", logs: bool = True, shared: bool | None = None
+        self,
+        recursion: Recursion,
+        dtype: str = "float64",
+        logs: bool = True,
+        weights: str = "",
+        shared: bool | None = None,
     ) -> None:
-        super().__init__(recursion, dtype, logs)
+        super().__init__(recursion, dtype, logs, weights)
         self.shared = not logs if shared is None else shared
 
     @property
