@@ -101,6 +101,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         found: Mapping[str, Tensor] = loop.run(words, grammar, num_steps=steps, progress=False, **prior).weights()
         return found
 
+    def fit_network() -> Mapping[str, Tensor]:
+        return EM(neural).run(words, grammar, Network(grammar), num_steps=steps, progress=False).weights()
+
     def svi() -> Mapping[str, Tensor]:
         network = Network(grammar)
         adam = pyro.optim.Adam({"lr": 0.05})  # type: ignore[attr-defined]
@@ -120,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ("variational EM", "logistic normal"): lambda: fit(VariationalEM(corpus_logistic_normal)),
         ("collapsed VB", "Dirichlet"): lambda: fit(CollapsedVB(dirichlet)),
         ("Hastings", "Dirichlet"): lambda: fit(TreeHastings(dirichlet, seed=args.seed)),
+        ("EM", "neural"): fit_network,
         ("SVI", "neural"): svi,
         ("NUTS", "Dirichlet"): nuts,
     }

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
-from pyrogram.infer.model.tracing import base_distribution, distribution_name
+from pyrogram.infer.model.sites import base_distribution, distribution_name
 
 
 class MeanFieldDirichlet(AutoMessenger):  # type: ignore[metaclass]

@@ -14,6 +14,7 @@ from .loops.em import EM
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
+from .model.tangent import tangent
 from .pitman_yor.sampler import PitmanYorSampler
 from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
@@ -37,6 +38,7 @@ __all__ = [
     "VariableCVB",
     "VariationalEM",
     "align_states",
+    "tangent",
     "to_inference_data",
     "topic_tokens",
 ]

@@ -29,6 +29,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     ),
     "maximum_likelihood": (["--num-sentences 40 --num-steps 2"], r"heads that are right: \d+.\d%; attach-right: \d+"),
     "morphology": (["--num-words 20 --num-steps 2"], r"F1 of morphemes \d+.\d%, of boundaries \d+.\d%"),
+    "neural_dmv": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
+        r"neural: log-likelihood -\d+.\d, heads that are right: \d+.\d%",
+    ),
     "own_grammar": (
         ["--num-sentences 30 --max-length 4 --num-classes 2 --num-steps 2"],
         r"NUTS +Dirichlet +-\d+.\d{3}",

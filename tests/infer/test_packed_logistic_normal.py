@@ -26,7 +26,7 @@ from torch.distributions import MultivariateNormal, Normal, constraints, kl_dive
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Experts, Gaussian, Link, PartitionStructure, Sentence, logistic_normal
 from pyrogram.grammar import Block, PackedBlock
-from pyrogram.infer import EM, CollapsedVB, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
+from pyrogram.infer import CollapsedVB, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
 from pyrogram.infer.logistic_normal.layout import parts_of
 
 GRAMMAR = CFG.from_string("""
@@ -352,7 +352,7 @@ def test_nuts_and_sampled_bounds(one_thread: None) -> None:
 # ---------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("loop", [EM, CollapsedVB, TreeHastings])
+@pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings])
 def test_loops_of_dirichlets_refuse_it_by_name(loop: Any) -> None:
     with pytest.raises(ModelError, match="logistic normal 'rules'.*use VariationalEM|VariationalEM"):
         loop(model_of(diagonal=True, per_sentence=True)).run(WORDS, progress=False)

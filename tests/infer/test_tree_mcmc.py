@@ -211,7 +211,7 @@ def with_discrete(words):
 def with_changed_weights(words):
     grammar = DMV(V)
     weights = {
-        n: pyro.sample(n, dist.Dirichlet(torch.ones(b.shape)).to_event(b.batch_dim)) * 1.0
+        n: 0.9 * pyro.sample(n, dist.Dirichlet(torch.ones(b.shape)).to_event(b.batch_dim)) + 0.1 / b.shape[-1]
         for n, b in grammar.blocks.items()
     }
     sentences(words, grammar, weights)

@@ -170,7 +170,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """
         problem, state = self._present()
         estimate = self._estimate(problem, state)
-        return {block: estimate[source].clone() for block, source in problem.traced.site(site).source_of_block.items()}
+        return problem.traced.site(site).weights(estimate)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""

@@ -46,8 +46,15 @@ class DirichletFactors:
         return {name: posterior[name] / block.totals(posterior[name]) for name, block in self.blocks.items()}
 
     def posterior(self, posterior: Weights) -> dict[str, dist.TorchDistribution]:
-        """q as distributions."""
-        return {name: dirichlet_prior(block, posterior[name].clone()) for name, block in self.blocks.items()}
+        """q as distributions of the sites."""
+        found = {}
+        for name, block in self.blocks.items():
+            q = posterior[name].clone()
+            if self.traced.weight_sources[name].probability is None:
+                found[name] = dirichlet_prior(block, q)
+            else:
+                found[name] = dist.Beta(q[..., 0], q[..., 1]).to_event(block.batch_dim)
+        return found
 
     def learn(self, model: Callable[[], Any], expected_logs: Weights) -> None:
         """Raise E_q[log p] in the parameters that concentrations depend on, in place."""

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.expected_counts import expected_counts
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.points import PointProblem, read_points
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
@@ -23,18 +24,35 @@ from .base import GrammarLoop
 
 @dataclass(frozen=True)
 class EMState:
-    """Normalised weights by source."""
+    """Normalised weights by source, and where the rest of the model stands.
+
+    :param weights: of sources that have a closed form, and constants.
+    :param parameters: unconstrained parameters and latent values that other weights are computed from.
+    """
 
     weights: Weights
+    parameters: Weights = field(default_factory=dict)
 
 
 class EM(GrammarLoop[Problem, EMState]):
-    """EM for a grammar whose weights are ``pyro.param``s (maximum likelihood) or Dirichlet sites (MAP).
+    """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param``s, MAP of latent sites.
 
-    The objective is log p(sentences | weights) plus the log density of the Dirichlet sites at the weights. An
-    iteration replaces the weights by normalised expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and
-    Smith 2008, section 5); neither lowers it. A multinomial without any count keeps its weights. The learnt values
-    are written into Pyro's parameter store.
+    The objective is log p(sentences | weights) plus the log density of latent sites, and of other observed ones. No
+    iteration lowers it.
+
+    **Closed form.** Weights that are ``pyro.param``s, Dirichlet or Beta sites, or entries of these, become normalised
+    expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and Smith 2008, section 5). A multinomial without
+    any count keeps its weights.
+
+    **Gradient.** Weights may be computed from parameters and continuous latent sites by any code that autograd can
+    follow: a network, a softmax of features or of normals. Then parameters and latent values are moved by a few steps
+    of L-BFGS up the same objective with the sentences replaced by their tangent <f, log weights> (see
+    :func:`.tangent`), which is a lower bound that touches it: no chart is run in these steps. Latent values begin at
+    the medians of their priors, parameters at their values; with ``initial_weights=``, both are fitted to the expected
+    counts under these first. :meth:`plan` says which weights are updated how.
+
+    Densities are those of the sites, as Pyro's ``AutoDelta`` has them. The learnt values of parameters are written into
+    Pyro's parameter store; :meth:`latents` are those of latent sites.
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
@@ -45,42 +63,121 @@ class EM(GrammarLoop[Problem, EMState]):
     Under a concentration above 1 the density of a weight of zero is zero, and the harmonic start has such weights. The
     objective is then -inf before the first iteration, which lifts every such weight, and finite ever after.
 
+    :param m_steps: steps of L-BFGS in an iteration, where weights are computed. Features and Gaussian processes do well
+        with 10, networks with 30.
     :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
-        :class:`.VariationalEM`) or one that is itself to be learnt, and whatever :class:`GrammarLoop` refuses.
+        :class:`.VariationalEM`) or one that is itself to be learnt, for discrete latent sites, and for minibatches.
     """
 
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        initial_weights: Mapping[str, Tensor] | str | None = None,
+        m_steps: int = 10,
+    ):
+        super().__init__(model, initial_weights=initial_weights)
+        if m_steps < 1:
+            raise ValueError(f"m_steps must be at least 1, not {m_steps}")
+        self.m_steps = m_steps
+
+    def plan(self, *args: Any, **kwargs: Any) -> dict[str, dict[str, str]]:
+        """How weights are updated, by Sentence site and block: "closed form", "gradient", "constant", or two of these.
+
+        The arguments are the model's.
+        """
+        traced = self._read(args, kwargs).traced
+        return {
+            site.name: {
+                block: " and ".join(dict.fromkeys(_kind(traced.weight_sources[source]) for source in sources))
+                for block, sources in site.sources_of_blocks().items()
+            }
+            for site in traced.sentences
+        }
+
+    def latents(self) -> Weights:
+        """The present values of the latent sites."""
+        problem, state = self._present()
+        sources = problem.traced.weight_sources
+        found = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
+        if isinstance(problem, PointProblem):
+            found |= problem.latents(state.weights, state.parameters)
+        return {name: value.clone() for name, value in found.items()}
+
     def _prepare(self, model: Callable[[], Any]) -> Problem:
-        traced = trace_model(model, "EM")
-        _check(traced)
-        return Problem(traced, model)
+        problem: Problem
+        try:
+            problem = Problem(trace_model(model, "EM"), model)
+        except ModelError:
+            problem = PointProblem(read_points(model, "EM"), model)
+        else:
+            if problem.traced.gaussians or problem.traced.hyperparameters:
+                problem = PointProblem(read_points(model, "EM"), model)
+        _check(problem.traced)
+        return problem
 
     def _init(self, problem: Problem, start: Weights) -> EMState:
-        return EMState(start)
+        sources = problem.traced.weight_sources
+        weights = {name: w for name, w in start.items() if not sources[name].is_computed}
+        parameters = problem.traced.parameter_values()
+        if len(start) > len(weights):
+            assert isinstance(problem, PointProblem)
+            missing = sources.keys() - start.keys()
+            computed = problem.evaluate(weights, parameters)[0] if missing else {}
+            log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
+            counts = expected_counts(problem.traced, log_weights)[1]
+            parameters = problem.climb(weights, parameters, counts, self.m_steps)
+        return EMState(weights, parameters)
 
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
-        objective, counts = expected_counts(problem.traced, {name: safe_log(w) for name, w in state.weights.items()})
+        log_weights, density = self._log_weights(problem, state)
+        objective, counts = expected_counts(problem.traced, log_weights)
+        objective += density
         weights = {}
-        for name, source in problem.traced.weight_sources.items():
+        for name, old in state.weights.items():
+            source = problem.traced.weight_sources[name]
+            if source.is_constant:
+                weights[name] = old
+                continue
             if source.concentration is None:
                 pseudo = counts[name]
             else:
-                objective += float(_log_density(source.block, source.concentration, state.weights[name]))
-                pseudo = counts[name] + (source.concentration - 1)
+                if source.scale:  # a masked prior has none, however small a weight is
+                    objective += source.scale * float(_log_density(source.block, source.concentration, old))
+                pseudo = counts[name] + source.scale * (source.concentration - 1)
             totals = source.block.totals(pseudo)
-            weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), state.weights[name])
-        return EMState(weights), Info(objective)
+            weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), old)
+        parameters = state.parameters
+        if isinstance(problem, PointProblem):
+            parameters = problem.climb(weights, parameters, counts, self.m_steps)
+        return EMState(weights, parameters), Info(objective)
+
+    def _log_weights(self, problem: Problem, state: EMState) -> tuple[Weights, float]:
+        """By source; and the log density of latent values that are no weights."""
+        found = {name: safe_log(w) for name, w in state.weights.items()}
+        if not isinstance(problem, PointProblem):
+            return found, 0.0
+        computed, density = problem.evaluate(state.weights, state.parameters)
+        return {**found, **computed}, density
 
     def _estimate(self, problem: Problem, state: EMState) -> Weights:
-        return state.weights
+        if not isinstance(problem, PointProblem):
+            return state.weights
+        computed, _ = problem.evaluate(state.weights, state.parameters)
+        return {**state.weights, **{name: w.exp() for name, w in computed.items()}}
 
     def _like(self, problem: Problem) -> EMState:
-        return EMState({name: source.value for name, source in problem.traced.weight_sources.items()})
+        sources = problem.traced.weight_sources
+        weights = {name: source.value for name, source in sources.items() if not source.is_computed}
+        return EMState(weights, problem.traced.unconstrained)
+
+
+def _kind(source: WeightSource) -> str:
+    return "gradient" if source.is_computed else "constant" if source.is_constant else "closed form"
 
 
 def _check(traced: TracedModel) -> None:
     for source in traced.weight_sources.values():
-        if source.logistic_normal is not None:
-            raise ModelError(f"EM cannot handle the logistic normal {source.name!r}; use VariationalEM")
         if source.concentration is None:
             continue
         if source.learns_prior:

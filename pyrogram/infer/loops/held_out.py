@@ -31,8 +31,9 @@ def held_out_likelihood(
         log_weights = {}
         for block, source in site.source_of_block.items():
             w = weights[source]
-            mixed = (1 - smoothing) * w + smoothing * site.grammar.blocks[block].uniform(w)
-            log_weights[block] = safe_log(mixed)
+            if not traced.weight_sources[source].is_constant:
+                w = (1 - smoothing) * w + smoothing * site.grammar.blocks[block].uniform(w)
+            log_weights[block] = safe_log(w)
         with torch.no_grad():
             total += float(site.grammar.log_partition(log_weights, words).sum(dtype=torch.float64))
     return total

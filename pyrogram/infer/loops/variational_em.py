@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class VariationalState:
     """q, and what is estimated.
 
-    :param weights: of sources that are ``pyro.param``s.
+    :param weights: of sources that have no prior: ``pyro.param``s and constants.
     :param posterior: q's concentrations by Dirichlet site.
     :param experts: q's means and variances of logistic normals, by name.
     :param parameters: unconstrained, those that priors depend on.
@@ -173,7 +173,7 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
             posterior = problem.dirichlets.update(prior, counts)
             if normals is None:
                 parameters = problem.learn(prior, posterior, parameters)
-        weights = {name: start[name] for name, source in traced.weight_sources.items() if source.is_param}
+        weights = {name: start[name] for name, source in traced.weight_sources.items() if source.is_point}
         return VariationalState(weights, posterior, experts, parameters)
 
     def _update(self, problem: _Problem, state: VariationalState) -> tuple[VariationalState, Info]:
@@ -208,7 +208,7 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
     def _like(self, problem: _Problem) -> VariationalState:
         sources, normals = problem.traced.weight_sources, problem.normals
         return VariationalState(
-            weights={name: s.value for name, s in sources.items() if s.is_param},
+            weights={name: s.value for name, s in sources.items() if s.is_point},
             posterior={name: sources[name].value for name in problem.dirichlets.blocks},
             experts={} if normals is None else normals.q.state(),
             parameters=problem.traced.unconstrained,

@@ -106,8 +106,8 @@ class CollapsedProblem(Problem):
         return order.fixed if kind == "fixed" else order.shuffled(generator)
 
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        """Of weights by source, those of ``pyro.param``s, which are not integrated out."""
-        return {name: weights[name] for name, source in self.traced.weight_sources.items() if source.is_param}
+        """Of weights by source, those without a prior, which are not integrated out."""
+        return {name: weights[name] for name, source in self.traced.weight_sources.items() if source.is_point}
 
 
 class SentenceOrder:

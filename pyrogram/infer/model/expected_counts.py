@@ -20,9 +20,22 @@ SiteCounts = Callable[[SentenceSite, Mapping[str, Tensor]], tuple[Tensor, Weight
 def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
     """log Z of each sentence of a site, and expected counts by block, from log weights by source."""
     by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
-    log_z, counts = site.grammar.expected_counts(by_block, site.words)
+    if any(w.dim() > len(site.grammar.blocks[block].shape) for block, w in by_block.items()):
+        log_z, counts = _counts_of_each(site, by_block)
+    else:
+        log_z, counts = site.grammar.expected_counts(by_block, site.words)
     check_derivable(site, log_z)
     return log_z, counts
+
+
+def _counts_of_each(site: SentenceSite, by_block: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
+    """:func:`site_counts` where blocks have log weights for each sentence, and then counts for each."""
+    with torch.enable_grad():
+        leaves = {block: w.detach().requires_grad_() for block, w in by_block.items()}
+        log_z = site.grammar.log_partition(leaves, site.words)
+        total = log_z.masked_fill(log_z == -torch.inf, 0.0).sum()
+        counts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    return log_z.detach(), dict(zip(leaves, counts, strict=True))
 
 
 def expected_counts(
@@ -35,7 +48,9 @@ def expected_counts(
     total, counts = 0.0, Weights()
     for site in traced.sentences:
         log_z, found = of(site, log_weights)
-        total += float(log_z.sum(dtype=torch.float64))
+        total += site.scale * float(log_z.sum(dtype=torch.float64))
+        if site.scale != 1:
+            found = {block: site.scale * c for block, c in found.items()}
         for block, source in site.source_of_block.items():
             if block in found:
                 counts[source] = counts[source] + found[block] if source in counts else found[block]
@@ -45,10 +60,13 @@ def expected_counts(
 def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
     """The M-step of weights that are ``pyro.param``s: normalised counts, or as before where there are none.
 
-    :param old: the weights by source, of those alone that are parameters.
+    :param old: the weights by source, of those alone that have no prior; constants stay.
     """
     weights = {}
     for name, w in old.items():
+        if traced.weight_sources[name].is_constant:
+            weights[name] = w
+            continue
         block = traced.weight_sources[name].block
         weights[name] = torch.where(block.totals(counts[name]) > 0, block.normalize(counts[name]).to(w), w)
     return weights

@@ -19,8 +19,9 @@ from torch import Tensor
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Block
 
+from .sites import base_distribution, concentration_of
 from .structure import TracedModel
-from .tracing import base_distribution, expanded_mean
+from .tracing import expanded_mean
 
 Priors = dict[str, Tensor | Gaussian]
 
@@ -30,7 +31,7 @@ def evaluate_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
 
     :returns: the concentration of each Dirichlet site and the mean and covariance of each Gaussian site, with a graph.
     """
-    values = {name: s.value for name, s in traced.weight_sources.items() if s.concentration is not None}
+    values = {name: s.at_site(s.value) for name, s in traced.weight_sources.items() if s.concentration is not None}
     collector = _PriorMessenger(values, set(traced.gaussians))
     if values or traced.gaussians:
         with suppress(_AllPriorsFound), collector:
@@ -69,7 +70,7 @@ def expected_log_dirichlet(block: Block, prior: Tensor, expected_logs: Tensor) -
     return (normaliser + ((alpha - 1) * expected_logs).sum()).to("cpu", torch.float64)
 
 
-def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) -> None:
+def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor], steps: int = 10) -> None:
     """A few steps of L-BFGS up an objective, kept only if it rises.
 
     :param parameters: unconstrained leaves, changed in place.
@@ -80,8 +81,11 @@ def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor]) 
     def loss() -> Tensor:
         return -objective()
 
-    start = float(loss().detach())
-    optimiser = torch.optim.LBFGS(leaves, max_iter=10, line_search_fn="strong_wolfe")
+    first = loss()
+    if not first.requires_grad:
+        return
+    start = float(first.detach())
+    optimiser = torch.optim.LBFGS(leaves, max_iter=steps, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimiser.zero_grad()
@@ -113,7 +117,7 @@ class _PriorMessenger(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] in self.values:
-            self.found[msg["name"]] = base_distribution(msg["fn"]).concentration
+            self.found[msg["name"]] = concentration_of(base_distribution(msg["fn"]))
             msg["value"] = self.values[msg["name"]]
         elif msg["name"] in self.gaussians:
             self.found[msg["name"]] = msg["infer"]["gaussian"]

@@ -12,6 +12,7 @@ from torch import Tensor
 from pyrogram.grammar import Grammar, Weights
 
 from .structure import SentenceSite, TracedModel
+from .tied import TiedGrammar
 
 
 def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None) -> Weights:
@@ -22,7 +23,7 @@ def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None)
     :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
     """
     if isinstance(given, Mapping):
-        known = set(traced.weight_sources).union(*(site.source_of_block for site in traced.sentences))
+        known = set(traced.weight_sources).union(*(_blocks(site) for site in traced.sentences))
         unknown = set(given) - known
         if unknown:
             raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
@@ -31,8 +32,12 @@ def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None)
     for name, source in traced.weight_sources.items():
         users = [site for site in traced.sentences if name in site.source_of_block.values()]
         block = _block(users[0], name)
-        if isinstance(given, Mapping):
-            start[name] = checked(traced, name, block, given.get(name, given.get(block)))
+        if source.is_constant:
+            start[name] = source.value
+        elif source.is_computed and (given is None or (isinstance(given, Mapping) and not {name, block} & set(given))):
+            continue
+        elif isinstance(given, Mapping):
+            start[name] = checked(traced, name, block, _given(users[0], given, name, block))
         elif given is None and source.is_param:
             start[name] = checked(traced, name, block, source.value)
         elif given is not None or source.logistic_normal is None:
@@ -42,6 +47,22 @@ def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None)
             terms = [size * found[_block_of(users, grammar, name)] for size, grammar, found in made[key]]
             start[name] = checked(traced, name, block, torch.stack(terms).sum(0))
     return start
+
+
+def _blocks(site: SentenceSite) -> set[str]:
+    """The names by which a site's weights may be given: those of its grammar's blocks, tied or not."""
+    tied = site.grammar.base.blocks if isinstance(site.grammar, TiedGrammar) else {}
+    return {*site.source_of_block, *tied}
+
+
+def _given(site: SentenceSite, given: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
+    """The weights of a source: given by its name or its block's, or from those of the blocks that are tied to it."""
+    found = given.get(source, given.get(block))
+    if found is None and isinstance(site.grammar, TiedGrammar):
+        grammar = site.grammar
+        if all(name in given and given[name].shape == b.shape for name, b in grammar.base.blocks.items()):
+            found = grammar.normalised_sums(given)[source]
+    return found
 
 
 def carried(traced: TracedModel, learnt: Weights) -> Weights:
@@ -62,6 +83,8 @@ def checked(traced: TracedModel, source: str, block: str, given: Tensor | None) 
     if given is None:
         raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
     given = torch.as_tensor(given)
+    if traced.weight_sources[source].probability is not None and given.shape == expected.shape[:-1]:
+        given = traced.weight_sources[source].of_site(given)
     if given.shape != expected.shape:
         raise ValueError(
             f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Gaussian, LogisticNormalWeights
-from pyrogram.grammar import Block, Grammar
+from pyrogram.grammar import Block, Grammar, Weights
+
+from .tied import TiedGrammar
 
 
 class ModelError(NotImplementedError):
@@ -22,19 +24,42 @@ class ModelError(NotImplementedError):
 
 @dataclass(frozen=True)
 class SentenceSite:
-    """An observed site of sentences, shape ``(N, n)``, and what site each of its grammar's blocks is the value of."""
+    """An observed site of sentences, shape ``(N, n)``, and what site each of its grammar's blocks is the value of.
+
+    Where weights are tied, the grammar is a :class:`.TiedGrammar`, whose blocks are the sources.
+
+    :param scale: what the log-likelihood of the sentences is multiplied by.
+    """
 
     name: str
     grammar: Grammar
     words: Tensor
     source_of_block: dict[str, str]
+    scale: float = 1.0
+
+    def sources_of_blocks(self) -> dict[str, list[str]]:
+        """By block of the grammar that the model has, the sources of its weights."""
+        if isinstance(self.grammar, TiedGrammar):
+            return self.grammar.sources_of_blocks()
+        return {block: [source] for block, source in self.source_of_block.items()}
+
+    def weights(self, by_source: Mapping[str, Tensor]) -> Weights:
+        """Weights by block of the grammar that the model has."""
+        found = {block: by_source[source].clone() for block, source in self.source_of_block.items()}
+        return self.grammar.events(found) if isinstance(self.grammar, TiedGrammar) else found
 
 
 @dataclass(frozen=True)
 class WeightSource:
     """A site that weights come from: a ``pyro.param``, a Dirichlet (with a concentration), or a logistic normal.
 
-    ``per_sentence`` is true of logistic normals inside the plate of sentences: every sentence has its own weights.
+    A Beta is a Dirichlet whose multinomials are pairs [p, 1 - p].
+
+    :param per_sentence: of logistic normals inside the plate of sentences: every sentence has its own weights.
+    :param probability: the p of pairs, which is the site's own value.
+    :param is_constant: whether it is no site, but numbers that the model has written down.
+    :param is_computed: whether it is no site, but computed by the model's code from parameters and latent values.
+    :param scale: what the log density of its prior is multiplied by.
     """
 
     name: str
@@ -43,11 +68,28 @@ class WeightSource:
     concentration: Tensor | None = None
     logistic_normal: LogisticNormalWeights | None = None
     per_sentence: bool = False
+    probability: Tensor | None = None
+    is_constant: bool = False
+    is_computed: bool = False
+    scale: float = 1.0
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the weights have no prior: they are a ``pyro.param``, or constants."""
+        return self.concentration is None and self.logistic_normal is None
 
     @property
     def is_param(self) -> bool:
         """Whether the weights are a ``pyro.param``, to be estimated themselves."""
-        return self.concentration is None and self.logistic_normal is None
+        return self.is_point and not self.is_constant and not self.is_computed
+
+    def at_site(self, weights: Tensor) -> Tensor:
+        """Weights as the site has them: of pairs, p."""
+        return weights if self.probability is None else weights[..., 0]
+
+    def of_site(self, value: Tensor) -> Tensor:
+        """A value of the site as weights."""
+        return value if self.probability is None else torch.stack([value, 1 - value], -1)
 
     @property
     def learns_prior(self) -> bool:
@@ -109,7 +151,9 @@ class TracedModel:
         digest = hashlib.sha256(loop.encode())
         for source in self.weight_sources.values():
             kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
-            digest.update(kind.encode())
+            digest.update(kind.encode() if source.scale == 1 else f"{kind}{source.scale}".encode())
+            if source.is_constant:
+                digest.update(source.value.to("cpu", torch.float64).contiguous().numpy().tobytes())
         for name, kind, tensor in self.prior_tensors():
             digest.update(f"{name}{kind}{tuple(tensor.shape)}".encode())
             if not tensor.requires_grad:
@@ -117,7 +161,8 @@ class TracedModel:
         for name, parameter in self.unconstrained.items():
             digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
         for site in self.sentences:
-            digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}".encode())
+            scale = "" if site.scale == 1 else str(site.scale)
+            digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}{scale}".encode())
             digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
         return digest.hexdigest()
 

@@ -3,38 +3,45 @@
 """What a Pyro model says about a grammar, read off one trace of it.
 
 A loop needs to know which observed sites are sentences, and what each block of weights is: the value of a
-``pyro.param``, of a Dirichlet site or of a logistic normal. Weights are recognised by identity: a block is site
-``attach`` if the tensor handed to ``Sentence`` *is* the tensor that ``pyro.sample("attach", ...)`` returned.
+``pyro.param``, of a Dirichlet or Beta site or of a logistic normal, a selection of entries of several, or a constant.
+A block is site ``attach`` if the tensor handed to ``Sentence`` *is* the tensor that ``pyro.sample("attach", ...)``
+returned; where it is not, :mod:`.selection` finds out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import pyro
 import torch
 from pyro import poutine
 from pyro.poutine.messenger import Messenger
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence, simplex_of
-from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of
-from pyrogram.grammar import Block, PackedBlock
+from pyrogram.distributions.ragged import packed
+from pyrogram.grammar import Block
 
+from .selection import selections
+from .sites import (
+    MULTINOMIALS,
+    base_distribution,
+    concentration_of,
+    constraint_of,
+    distribution_name,
+    is_left_out,
+)
+from .sources import ELSEWHERE, WeightReader, logistic_normal_source, multinomial_source
 from .structure import (
     GaussianSite,
     Hyperparameter,
     ModelError,
-    SentenceSite,
     TracedModel,
     WeightSource,
 )
-
-_ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
 
 
 def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> TracedModel:
@@ -59,37 +66,34 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
             _check_scale(site, loop)
             function = base_distribution(site["fn"])
             if site["is_observed"] and isinstance(function, Sentence):
-                sentences.append((name, function, _flat_words(function, site["value"])))
+                sentences.append((name, function, flat_words(function, site["value"])))
             elif "logistic_normal" in site["infer"]:
-                candidates[id(site["value"])] = _logistic_normal_source(name, site)
-            elif site["infer"].get("_deterministic", False) or site_is_subsample(site):
+                candidates[id(site["value"])] = logistic_normal_source(name, site)
+            elif is_left_out(site):
                 continue
             elif site["is_observed"]:
-                raise ModelError(
-                    f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences; "
-                    f"{_ELSEWHERE}"
-                )
+                _check_observed(name, function, loop)
             elif "gaussian" in site["infer"]:
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
-            elif isinstance(function, DIRICHLETS):
-                block = block_of(function)
-                candidates[id(site["value"])] = WeightSource(name, block, site["value"], function.concentration)
+            elif isinstance(function, MULTINOMIALS):
+                candidates[id(site["value"])] = multinomial_source(name, function, site["value"])
             else:
                 raise ModelError(
-                    f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet "
-                    f"weights and logistic normals; TreeHastings and TreeGibbs can if concentrations depend on it; "
-                    f"{_ELSEWHERE}"
+                    f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet, "
+                    f"Beta and logistic-normal weights; TreeHastings and TreeGibbs can if concentrations depend on it; "
+                    f"{ELSEWHERE}"
                 )
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
     for name, site in parameters.items():
-        candidates[id(site["value"])] = WeightSource(name, Block(site["value"].shape), site["value"])
-    found = [_sources(name, f, words, candidates, loop) for name, f, words in sentences]
-    used = {s.name: s for blocks in found for s in blocks.values()}
-    sites = [
-        SentenceSite(name, f.grammar, words, {b: s.name for b, s in blocks.items()})
-        for (name, f, words), blocks in zip(sentences, found, strict=True)
-    ]
+        sizes = getattr(constraint_of(site), "sizes", None)  # of packed multinomials
+        block = Block(site["value"].shape) if sizes is None else packed(sizes)
+        candidates[id(site["value"])] = WeightSource(name, block, site["value"])
+    reader = WeightReader(candidates, lambda: selections(partial(model, *args, **kwargs)), loop, computed=False)
+    sites = [reader.site(name, f, words) for name, f, words in sentences]
+    used = reader.used
+    if used and all(source.is_constant for source in used.values()):
+        raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     _check_used(candidates, used, gaussians, parameters, loop)
     traced = TracedModel(sites, used, gaussians, _hyperparameters(used, parameters))
     _check_dependence(traced, loop)
@@ -122,7 +126,7 @@ class LeafMessenger(Messenger):
             msg["done"] = True
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if not msg["is_observed"] and isinstance(base_distribution(msg["fn"]), DIRICHLETS):
+        if not msg["is_observed"] and isinstance(base_distribution(msg["fn"]), MULTINOMIALS):
             msg["value"] = msg["value"].detach().requires_grad_()
 
 
@@ -133,59 +137,23 @@ def expanded_mean(msg: Any) -> Tensor:
     return loc.expand(shape)
 
 
-def _logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
-    logistic_normal = site["infer"]["logistic_normal"]
-    return WeightSource(
-        name, logistic_normal.structure.blocks[logistic_normal.block], site["value"], logistic_normal=logistic_normal
-    )
-
-
-def _flat_words(function: Sentence, value: Tensor) -> Tensor:
+def flat_words(function: Sentence, value: Tensor) -> Tensor:
     """Sentences as integers, shape (N, n), each as often as the site's log_prob has it."""
     batch = torch.broadcast_shapes(function.batch_shape, value.shape[:-1])
     return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
-def _sources(
-    name: str, function: Sentence, words: Tensor, candidates: dict[int, WeightSource], loop: str
-) -> dict[str, WeightSource]:
-    """The source of each block of one Sentence site."""
-    if function.weights is None:
-        raise ModelError(f"{loop} needs Sentence site {name!r} to be given weights=, not log_weights=; {_ELSEWHERE}")
-    found = {}
-    for block_name, block in function.grammar.blocks.items():
-        tensor = function.weights[block_name]
-        source = candidates.get(id(tensor))
-        batch = tuple(tensor.shape[: tensor.dim() - len(block.shape)])
-        if batch and (source is None or source.logistic_normal is None or batch != (len(words),)):
-            raise ModelError(
-                f"{loop} needs one grammar for all sentences, or a logistic normal for each, but block {block_name!r} "
-                f"of site {name!r} has the batch shape {batch}; {_ELSEWHERE}"
-            )
-        if source is None:
-            raise ModelError(
-                f"{loop} needs block {block_name!r} of site {name!r} to be the value of a pyro.param, of a Dirichlet "
-                f"site or of a logistic_normal, unchanged; {_ELSEWHERE}"
-            )
-        same = source.block.shape == block.shape and _sizes(source.block) == _sizes(block)
-        if source.logistic_normal is not None and not same:
-            raise ModelError(
-                f"{loop} needs a logistic normal for each multinomial of block {block_name!r} of site {name!r}, but "
-                f"{source.name!r} has others; draw it with shape=grammar.blocks[{block_name!r}]"
-            )
-        if source.concentration is not None and not same:
-            raise ModelError(
-                f"{loop} needs a Dirichlet for each multinomial of block {block_name!r} of site {name!r}, but "
-                f"{source.name!r} has others; make it by dirichlet_prior(grammar.blocks[{block_name!r}], concentration)"
-            )
-        found[block_name] = WeightSource(
-            source.name, block, source.value, source.concentration, source.logistic_normal, per_sentence=bool(batch)
+def _check_observed(name: str, function: Any, loop: str) -> None:
+    """Observed multinomials are constants, and so must be their density; nothing else is observed but sentences."""
+    if not isinstance(function, MULTINOMIALS):
+        raise ModelError(
+            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences; {ELSEWHERE}"
         )
-    return found
-
-
-def _sizes(block: Block) -> tuple[int, ...] | None:
-    return block.sizes if isinstance(block, PackedBlock) else None
+    if concentration_of(function).requires_grad:
+        raise ModelError(
+            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), whose concentration is itself "
+            f"to be learnt; {ELSEWHERE}"
+        )
 
 
 def _check_scale(site: dict[str, Any], loop: str) -> None:
@@ -213,19 +181,19 @@ def _check_used(
     for source in candidates.values():
         if not source.is_param and source.name not in used:
             kind = "Dirichlet site" if source.logistic_normal is None else "the logistic normal"
-            raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {_ELSEWHERE}")
+            raise ModelError(f"{loop} found no sentence whose weights are {kind} {source.name!r}; {ELSEWHERE}")
     for source in used.values():
         for name in source.logistic_normal.sites.values() if source.logistic_normal is not None else ():
             if name not in gaussians:
                 raise ModelError(
                     f"{loop} found no latent Gaussian site {name!r}, of which {source.name!r} is made: it was "
-                    f"observed, hidden or renamed (by poutine.block or autoname.scope); {_ELSEWHERE}"
+                    f"observed, hidden or renamed (by poutine.block or autoname.scope); {ELSEWHERE}"
                 )
     mixed = {site for s in used.values() if s.logistic_normal is not None for site in s.logistic_normal.sites.values()}
     for name in gaussians.keys() - mixed:
-        raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {_ELSEWHERE}")
+        raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {ELSEWHERE}")
     for name in used.keys() & parameters.keys():
-        found, needed = _constraint_of(parameters[name]), simplex_of(used[name].block)
+        found, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
         if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
             what = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
             raise ModelError(
@@ -234,18 +202,10 @@ def _check_used(
             )
 
 
-def _constraint_of(site: dict[str, Any]) -> Any:
-    constraint = site["kwargs"].get("constraint", constraints.real)
-    if constraint is constraints.real:
-        # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
-        constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
-    return constraint
-
-
 def _hyperparameters(used: dict[str, WeightSource], parameters: dict[str, dict[str, Any]]) -> dict[str, Hyperparameter]:
     """Parameters other than weights."""
     return {
-        name: Hyperparameter(site["value"], site["value"].unconstrained(), _constraint_of(site))
+        name: Hyperparameter(site["value"], site["value"].unconstrained(), constraint_of(site))
         for name, site in parameters.items()
         if name not in used
     }
@@ -261,16 +221,20 @@ def _check_dependence(traced: TracedModel, loop: str) -> None:
             if len(given) > len(shape):
                 raise ModelError(
                     f"{loop} needs one mean and covariance for Gaussian site {name!r}, but there is one for each "
-                    f"element of a plate (shape {tuple(given)} for experts of shape {tuple(shape)}); {_ELSEWHERE}"
+                    f"element of a plate (shape {tuple(given)} for experts of shape {tuple(shape)}); {ELSEWHERE}"
                 )
-    latent = {n: s.value for n, s in traced.weight_sources.items() if s.logistic_normal is None}
+    latent = {
+        n: s.value if s.probability is None else s.probability
+        for n, s in traced.weight_sources.items()
+        if s.logistic_normal is None
+    }
     latent.update({n: s.value for n, s in traced.gaussians.items()})
     for name, kind, tensor in priors:
         site = f"{'Dirichlet' if kind == 'concentration' else 'Gaussian'} site {name!r}"
         for other, value in latent.items():
             if depends_on(tensor, value):
                 raise ModelError(
-                    f"{loop} cannot handle {site}, for its {kind} depends on the weights {other!r}; {_ELSEWHERE}"
+                    f"{loop} cannot handle {site}, for its {kind} depends on the weights {other!r}; {ELSEWHERE}"
                 )
         if tensor.requires_grad and not any(depends_on(tensor, p) for p in traced.unconstrained.values()):
             raise ModelError(
@@ -281,7 +245,7 @@ def _check_dependence(traced: TracedModel, loop: str) -> None:
         if not any(depends_on(tensor, parameter) for _, _, tensor in priors):
             raise ModelError(
                 f"{loop} found no use for pyro.param {name!r}: it is neither a block of weights nor part of a "
-                f"Dirichlet's concentration or a logistic normal's loc or covariance; {_ELSEWHERE}"
+                f"Dirichlet's concentration or a logistic normal's loc or covariance; {ELSEWHERE}"
             )
 
 
@@ -290,15 +254,3 @@ def depends_on(result: Tensor, on: Tensor) -> bool:
     if not (result.requires_grad and on.requires_grad):
         return False
     return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
-
-
-def base_distribution(function: Any) -> Any:
-    """A distribution without its ``to_event``s."""
-    while isinstance(function, torch.distributions.Independent):
-        function = function.base_dist
-    return function
-
-
-def distribution_name(function: Any) -> str:
-    """A distribution's name, for messages."""
-    return type(function).__name__

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.distributions import biject_to
 
 from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
+from pyrogram.infer.model.sites import base_distribution
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import base_distribution
 
 
 class StartMessenger(Messenger):

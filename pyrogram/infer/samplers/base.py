@@ -206,7 +206,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
                 draws[name] = log_dirichlet(sources[name].block, state.counts[name] + alpha, generator)
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
-        found = {n: draw.exp().to(sources[n].value.dtype) for n, draw in self._draws[1].items()}
+        found = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
         return {**found, **{n: v.clone() for n, v in self.hyperparameters().items()}}
 
     def logging(self) -> dict[str, Any]:
@@ -241,7 +241,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def _init(self, problem: TreeProblem, start: Weights) -> TreeState:
         """Derivations under the initial weights."""
-        given = {**start, **{n: w for n, w in self._given_params.items() if n in start}}
+        sources = problem.traced.weight_sources
+        given = {**start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
         derivations = {}
         for site in problem.traced.sentences:

@@ -17,7 +17,6 @@ import pyro.poutine as poutine
 import torch
 from pyro.infer.mcmc import NUTS
 from pyro.poutine.messenger import Messenger
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import biject_to
 
@@ -25,8 +24,11 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
 from pyrogram.infer.model.priors import evaluate_priors
+from pyrogram.infer.model.selection import Found, selections
+from pyrogram.infer.model.sites import MULTINOMIALS, base_distribution, distribution_name, is_left_out
+from pyrogram.infer.model.sources import selected
 from pyrogram.infer.model.structure import ModelError, TracedModel
-from pyrogram.infer.model.tracing import base_distribution, depends_on, distribution_name
+from pyrogram.infer.model.tracing import depends_on
 
 from .slice_sampling import slice_sweep
 
@@ -46,7 +48,14 @@ class HyperparameterPrior:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             trace = poutine.trace(model).get_trace(*args, **kwargs)
         nodes: dict[str, Any] = dict(trace.nodes)
-        self.start = {name: self._start(name, site) for name, site in nodes.items() if _is_hyperparameter(site, nodes)}
+        weights = _sites_of_weights(nodes, lambda: selections(partial(model, *args, **kwargs)), loop)
+        self.start = {
+            name: self._start(name, site)
+            for name, site in nodes.items()
+            if name not in weights and _is_hyperparameter(site)
+        }
+        if self.start:
+            self._check_observed(nodes)
 
     def _start(self, name: str, site: dict[str, Any]) -> Tensor:
         support = site["fn"].support
@@ -61,6 +70,16 @@ class HyperparameterPrior:
             raise ModelError(f"{self.loop} cannot handle latent site {name!r} in a subsampled plate, scaled or masked")
         like = biject_to(support).inv(site["value"].detach())
         return torch.zeros_like(like, dtype=torch.float64)
+
+    def _check_observed(self, nodes: Mapping[str, Any]) -> None:
+        """Refuse observed weights, from which hyperparameters could be learnt."""
+        for name, site in nodes.items():
+            function = base_distribution(site["fn"]) if site["type"] == "sample" and site["is_observed"] else None
+            if isinstance(function, MULTINOMIALS):
+                raise ModelError(
+                    f"{self.loop} cannot use observed site {name!r} ({distribution_name(function)}) beside "
+                    f"{sorted(self.start)}, on which it may depend; pyro.infer.SVI with a guide, or NUTS, can"
+                )
 
     def at(self, point: Mapping[str, Tensor]) -> Model:
         """The model with these sites at a point, and hidden."""
@@ -191,17 +210,27 @@ def _run_given(model: Model, point: Mapping[str, Tensor], *args: Any, **kwargs: 
         return model(*args, **kwargs)
 
 
-def _is_hyperparameter(site: Any, nodes: Mapping[str, Any]) -> bool:
-    if site["type"] != "sample" or site["is_observed"] or site_is_subsample(site):
+def _sites_of_weights(nodes: Mapping[str, Any], find: Callable[[], Mapping[str, Found]], loop: str) -> set[str]:
+    """The sites that weights of sentences are, or are selected from."""
+    by_value = {id(site["value"]): name for name, site in nodes.items() if site["type"] in ("sample", "param")}
+    found: set[str] = set()
+    for site in nodes.values():
+        function = base_distribution(site["fn"]) if site["type"] == "sample" else None
+        if not isinstance(function, Sentence):
+            continue
+        names = [by_value.get(id(w)) for w in (function.weights or {}).values()]
+        if None not in names and names:
+            found |= {name for name in names if name is not None}
+            continue
+        chosen = [selected(found, name, block, loop) for name, found in find().items() for block in found]
+        return {name for selection in chosen for name in selection.sources}
+    return found
+
+
+def _is_hyperparameter(site: Any) -> bool:
+    if site["type"] != "sample" or site["is_observed"] or is_left_out(site):
         return False
-    if site["infer"].get("_deterministic", False) or {"logistic_normal", "gaussian"} & set(site["infer"]):
-        return False
-    for other in nodes.values():
-        function = base_distribution(other["fn"]) if other["type"] == "sample" else None
-        if isinstance(function, Sentence) and function.weights is not None:
-            if any(tensor is site["value"] for tensor in function.weights.values()):
-                return False
-    return True
+    return not {"logistic_normal", "gaussian"} & set(site["infer"])
 
 
 def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:

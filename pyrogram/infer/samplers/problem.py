@@ -85,5 +85,5 @@ class TreeProblem(CollapsedProblem):
             joint, _, alpha = self.hyperparameter_prior.density(point, self.model, traced, counts)
         device = next(iter(traced.weight_sources.values())).value.device
         self._alpha = point, {name: a.to(device) for name, a in alpha.items()}
-        fixed = {n: s for n, s in traced.weight_sources.items() if s.is_param}
+        fixed = {n: s for n, s in traced.weight_sources.items() if s.is_point}
         return joint + log_collapsed_joint(TracedModel([], fixed), counts, {}, weights)

@@ -1,0 +1,322 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What the weights of a sentence are made of, found by what the model's code does to the multinomials that it draws.
+
+A block of weights is a *selection* if each of its elements is an entry of a multinomial, one minus a probability, or a
+constant: ``rows[family]``, ``stop.expand(...)``, ``stack([p, 1 - p], -1)``, ``clone()``, ``log_weights=w.log()``. The
+entries of all multinomials are numbered, and the model is run at a random point. The derivative of a selection in the
+direction of the numbers *is* the number of the entry that was selected. Whatever else the code may do to weights (a
+softmax, a product, a sort) has derivatives that are no numbers of entries of equal value, or other ones at another
+point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from pyro import poutine
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram.distributions import Sentence
+from pyrogram.distributions.ragged import RaggedSimplex, packed
+from pyrogram.grammar import Block
+
+from .sites import MULTINOMIALS, base_distribution, block_of_site, constraint_of, distribution_name
+
+_SLACK = 64.0  # in rounding errors: the code may take a logarithm and its exponential
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Where each element of a block comes from.
+
+    :param sources: the sites that it is made of.
+    :param source: the place of the element's site in ``sources``, or -1 for a constant; shape ``block.shape``.
+    :param entry: the element's place in the multinomials of that site, flattened.
+    :param constants: the elements that are constants, others anything; shape ``block.shape``.
+    """
+
+    sources: tuple[str, ...]
+    source: Tensor
+    entry: Tensor
+    constants: Tensor
+
+    @property
+    def whole(self) -> str | None:
+        """The site of which it is all multinomials in their order, if it is."""
+        alone = len(self.sources) == 1 and bool((self.source == 0).all())
+        in_order = alone and bool((self.entry.flatten() == torch.arange(self.entry.numel())).all())
+        return self.sources[0] if in_order else None
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is made of constants alone."""
+        return not self.sources
+
+    def same_as(self, other: object) -> bool:
+        """Whether another one selects the same, constants included."""
+        if not isinstance(other, Selection) or self.sources != other.sources:
+            return False
+        fixed = self.source < 0
+        return (
+            torch.equal(self.source, other.source)
+            and torch.equal(self.entry, other.entry)
+            and torch.equal(self.constants[fixed], other.constants[fixed])
+        )
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A block that is no selection.
+
+    :param cause: what it is, in words.
+    :param sources: the multinomials that autograd's graph leads to.
+    :param is_followed: whether all that it is computed from is known to Pyro, and autograd's graph leads there.
+    """
+
+    cause: str
+    sources: frozenset[str]
+    is_followed: bool = True
+
+
+Found = Mapping[str, Selection | Computed]
+"""By block."""
+
+_DIFFERS = "computed from values in a way that differs from draw to draw"
+
+
+def selections(model: Callable[[], Any]) -> dict[str, Found]:
+    """By Sentence site and block, the selection that the block is, or else what it is.
+
+    Disturbs no random number generator.
+    """
+    first, second = _at_a_point(model, 0), _at_a_point(model, 1)
+    return {
+        site: {
+            block: found
+            if isinstance(found, Computed) or found.same_as(second.get(site, {}).get(block))
+            else Computed(_DIFFERS, frozenset(found.sources), is_followed=bool(found.sources))
+            for block, found in blocks.items()
+        }
+        for site, blocks in first.items()
+    }
+
+
+def _at_a_point(model: Callable[[], Any], seed: int) -> dict[str, dict[str, Selection | Computed]]:
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices), torch.enable_grad():
+        torch.manual_seed(seed)
+        with _NumberingMessenger() as numbered:
+            trace = poutine.trace(model).get_trace()
+        found: dict[str, dict[str, Selection | Computed]] = {}
+        nodes: dict[str, Any] = dict(trace.nodes)
+        for name, site in nodes.items():
+            function = base_distribution(site["fn"]) if site["type"] == "sample" else None
+            if site.get("is_observed") and isinstance(function, Sentence):
+                found[name] = {
+                    block: numbered.selection(_weights(function, block), function.grammar.blocks[block])
+                    for block in function.grammar.blocks
+                }
+        return found
+
+
+def _weights(function: Sentence, block: str) -> Tensor:
+    return function.log_weights[block].exp() if function.weights is None else function.weights[block]
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A site of multinomials.
+
+    :param first: the number of its first entry.
+    :param value: the point, shape ``(*batch, E)``; of probabilities p with 1 - p after each.
+    :param leaf: what the model's code was given.
+    :param numbers: of its elements, in its shape.
+    """
+
+    name: str
+    first: int
+    value: Tensor
+    leaf: Tensor
+    numbers: Tensor
+
+
+class _NumberingMessenger(Messenger):
+    """Put multinomials at a random point, and number their entries.
+
+    Other latent values and parameters become leaves of autograd's graph, which then tells that they are reached.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sources: dict[str, _Numbered] = {}
+        self._given: dict[str, Tensor] = {}  # to the model, by parameter
+        self._others: dict[int, tuple[Tensor, str]] = {}  # by the id of a leaf: the leaf, and what it is
+        self._next = 1
+
+    # ------------------------------------------------------------------ at the sites
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        name, value = msg["name"], msg["value"]
+        if name not in self._given:
+            constraint = constraint_of(msg)
+            if constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
+                sizes = getattr(constraint, "sizes", None)
+                block = packed(sizes) if sizes is not None else Block(value.shape)
+                self._given[name] = self._numbered(name, block, value)
+            else:
+                self._given[name] = value
+                leaf = value.unconstrained()
+                self._others[id(leaf)] = leaf, f"pyro.param {name!r}"
+        if self._given[name].shape == value.shape:
+            msg["value"] = self._given[name]
+
+    def _pyro_sample(self, msg: Any) -> None:
+        function = base_distribution(msg["fn"])
+        if not msg["is_observed"] and isinstance(function, MULTINOMIALS) and msg["value"] is None:
+            like = getattr(function, "concentration1", None)
+            like = function.concentration if like is None else like
+            shape = msg["fn"].batch_shape + msg["fn"].event_shape
+            block = block_of_site(function, shape)
+            is_pair = isinstance(function, dist.Beta)
+            msg["value"], msg["done"] = self._numbered(msg["name"], block, like.expand(shape), is_pair), True
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if "logistic_normal" in msg["infer"]:
+            made = msg["infer"]["logistic_normal"]
+            msg["value"] = self._numbered(msg["name"], made.structure.blocks[made.block], msg["value"])
+            return
+        if msg["is_observed"] or site_is_subsample(msg) or msg["name"] in self._sources:
+            return
+        value = msg["value"]
+        if isinstance(value, Tensor) and value.is_floating_point() and not msg["infer"].get("_deterministic", False):
+            msg["value"] = leaf = value.detach().requires_grad_()
+            what = f"{msg['name']!r} ({distribution_name(base_distribution(msg['fn']))})"
+            self._others[id(leaf)] = leaf, what
+
+    def _numbered(self, name: str, block: Block, like: Tensor, is_pair: bool = False) -> Tensor:
+        """A random point in the shape of a site's value, as a leaf of autograd's graph."""
+        shape = (*like.shape, 2) if is_pair else like.shape
+        size = block.shape.numel()
+        point = block.normalize(torch.rand(shape, dtype=like.dtype, device=like.device) + 0.1)
+        numbers = torch.arange(self._next, self._next + size, dtype=like.dtype, device=like.device)
+        if self._next + size > 2 / torch.finfo(like.dtype).eps:
+            raise _TooMany
+        numbers = numbers.reshape(block.shape).expand(shape)
+        leaf, own = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
+        leaf = leaf.clone().requires_grad_()
+        batch = point.shape[: point.dim() - len(block.shape)]
+        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, own)
+        self._next += size
+        return leaf
+
+    # ------------------------------------------------------------------ what came of it
+
+    def selection(self, weights: Tensor, block: Block) -> Selection | Computed:
+        """A block of weights as a selection, or what it is instead."""
+        known = {id(source.leaf): source.name for source in self._sources.values()}
+        found = self._selection(weights, block, known)
+        if isinstance(found, str):
+            reached = leaves_of(weights)
+            is_followed = not reached - known.keys() - self._others.keys()
+            return Computed(found, frozenset(known[x] for x in reached & known.keys()), is_followed)
+        return found
+
+    def _selection(self, weights: Tensor, block: Block, known: Mapping[int, str]) -> Selection | str:
+        reached = leaves_of(weights)
+        others = sorted({self._others[x][1] for x in reached & self._others.keys()})
+        unknown = len(reached - self._others.keys() - known.keys())
+        if others or unknown:
+            names = [
+                *others,
+                *([f"{unknown} parameters that Pyro does not know"] if unknown else []),
+            ]
+            return f"computed from {' and '.join(names)}"
+        made_of = " and ".join(sorted(repr(known[x]) for x in reached))
+        try:
+            number, value = self._derivative(weights), weights.detach()
+        except RuntimeError:
+            return f"computed from {made_of} by an operation without second derivatives"
+        batch = value.shape[: value.dim() - len(block.shape)]
+        value, number = (x.reshape(-1, block.shape.numel()) for x in (value, number))
+        rounded = number.round()
+        exact = (number - rounded).abs() <= _SLACK * torch.finfo(value.dtype).eps * number.abs()
+        if not bool(exact.all()) or not bool((rounded == rounded[:1]).all()):
+            return f"computed from {made_of}, not a selection of its entries"
+        return self._checked(rounded[0].long(), value, made_of, block, batch)
+
+    def _derivative(self, weights: Tensor) -> Tensor:
+        """In the direction of the numbers, from derivatives against it: J v is the derivative of u J by u, times v."""
+        if not weights.requires_grad:
+            return torch.zeros_like(weights)
+        u = torch.zeros_like(weights, requires_grad=True)
+        sources = list(self._sources.values())
+        leaves = [source.leaf for source in sources]
+        found = torch.autograd.grad(weights, leaves, u, create_graph=True, retain_graph=True, allow_unused=True)
+        pairs = [(g, s.numbers) for g, s in zip(found, sources, strict=True) if g is not None and g.requires_grad]
+        if not pairs:
+            return torch.zeros_like(weights)
+        products, numbers = zip(*pairs, strict=True)
+        return torch.autograd.grad(products, u, numbers, materialize_grads=True)[0]
+
+    def _checked(self, number: Tensor, value: Tensor, made_of: str, block: Block, batch: torch.Size) -> Selection | str:
+        """The selection with these numbers, if values are those of the entries.
+
+        :param number: shape ``(E,)``; negative for one minus the entry before.
+        :param value: shape ``(B, E)``.
+        """
+        names: list[str] = []
+        source, entry = torch.full_like(number, -1), torch.zeros_like(number)
+        expected = value.clone()
+        for own in self._sources.values():
+            size = own.value.shape[-1]
+            place = number.abs() - own.first
+            here = (number != 0) & (place >= 0) & (place < size)
+            if not bool(here.any()):
+                continue
+            is_pair = own.leaf.numel() * 2 == own.value.numel()
+            if bool((number[here] < 0).any()) and not is_pair:
+                return f"computed from {made_of}, not a selection of its entries"
+            place = place + (number < 0).long()
+            entries = own.value.detach().reshape(-1, size)
+            if len(entries) not in (1, len(value)):
+                return f"made of {own.name!r}, of which there is one for each element of another plate"
+            source[here], entry[here] = len(names), place[here]
+            expected[:, here] = entries[:, place[here]].to(expected)
+            names.append(own.name)
+        slack = _SLACK * torch.finfo(value.dtype).eps
+        if not torch.allclose(value, expected, rtol=slack, atol=slack if bool((number < 0).any()) else 0.0):
+            return f"computed from {made_of}, not a selection of its entries"
+        if len(value) > 1 and not bool((value == value[:1])[:, source < 0].all()):
+            return "made of constants that differ from sentence to sentence"
+        shape = block.shape
+        return Selection(tuple(names), source.reshape(shape), entry.reshape(shape), value[0].reshape(shape).clone())
+
+
+class _TooMany(Exception):
+    """More entries than numbers of the model's precision can tell apart."""
+
+
+def leaves_of(result: Tensor) -> set[int]:
+    """The ids of all leaves that autograd's graph leads to."""
+    if not result.requires_grad:
+        return set()
+    if result.grad_fn is None:
+        return {id(result)}
+    found, seen, todo = set(), set(), [result.grad_fn]
+    while todo:
+        function = todo.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        if hasattr(function, "variable"):
+            found.add(id(function.variable))
+        todo += [f for f, _ in function.next_functions if f is not None]
+    return found

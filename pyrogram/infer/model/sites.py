@@ -1,0 +1,73 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What the sites of a Pyro model are: distributions without their wrappers, and multinomials in one form.
+
+The prior of multinomials is a Dirichlet, plain or packed, or a Beta: of a probability p, whose multinomial is
+[p, 1 - p].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import torch
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
+from pyrogram.grammar import Block
+
+MULTINOMIALS = (*DIRICHLETS, dist.Beta)
+"""Priors of multinomials."""
+
+
+def base_distribution(function: Any) -> Any:
+    """A distribution without its ``to_event``s."""
+    while isinstance(function, torch.distributions.Independent):
+        function = function.base_dist
+    return function
+
+
+def distribution_name(function: Any) -> str:
+    """A distribution's name, for messages."""
+    return type(function).__name__
+
+
+def is_left_out(site: Any) -> bool:
+    """Whether a sample site says nothing of weights: a deterministic one, a subsample, or one with an intervention.
+
+    Under ``poutine.do`` a site is still drawn, but its value goes nowhere.
+    """
+    deterministic: bool = site["infer"].get("_deterministic", False)
+    return deterministic or site_is_subsample(site) or site.get("_intervener_id") is not None
+
+
+def concentration_of(prior: Any) -> Tensor:
+    """Concentrations by event: those of p and of 1 - p, for a Beta, shape ``(*shape, 2)``."""
+    if isinstance(prior, dist.Beta):
+        return torch.stack([prior.concentration1, prior.concentration0], -1)
+    concentration: Tensor = prior.concentration
+    return concentration
+
+
+def block_of_site(prior: Any, shape: torch.Size) -> Block:
+    """The multinomials of a site.
+
+    :param prior: the site's distribution, without ``to_event``s.
+    :param shape: that of the site's value.
+    """
+    if isinstance(prior, PackedDirichlet):
+        return prior.block
+    return Block(torch.Size([*shape, 2]) if isinstance(prior, dist.Beta) else shape)
+
+
+def constraint_of(site: Any) -> Any:
+    """The constraint of a ``pyro.param``."""
+    constraint = site["kwargs"].get("constraint", constraints.real)
+    if constraint is constraints.real:
+        # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
+        constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
+    return constraint

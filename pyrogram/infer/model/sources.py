@@ -1,0 +1,176 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The sources of the weights of sentences, by name: whole sites, selections of their entries, constants."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
+
+from .selection import Computed, Found, Selection
+from .sites import block_of_site, concentration_of
+from .structure import ModelError, SentenceSite, WeightSource
+from .tied import TiedGrammar
+
+ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
+
+
+def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
+    """The source that the softmax of normal experts is."""
+    logistic_normal = site["infer"]["logistic_normal"]
+    return WeightSource(
+        name, logistic_normal.structure.blocks[logistic_normal.block], site["value"], logistic_normal=logistic_normal
+    )
+
+
+def multinomial_source(name: str, function: Any, value: Tensor) -> WeightSource:
+    """The source that a latent Dirichlet or Beta site is."""
+    block, concentration = block_of_site(function, value.shape), concentration_of(function)
+    if block.shape == value.shape:
+        return WeightSource(name, block, value, concentration)
+    return WeightSource(name, block, torch.stack([value, 1 - value], -1), concentration, probability=value)
+
+
+def selected(found: Found, site: str, block: str, loop: str) -> Selection:
+    """A block as a selection.
+
+    :raises ModelError: if it is none.
+    """
+    selection = found[block]
+    if isinstance(selection, Computed):
+        raise ModelError(
+            f"{loop} needs block {block!r} of site {site!r} to be made of entries of pyro.params, Dirichlet or Beta "
+            f"sites, logistic_normals and constants, but it is {selection.cause}; {ELSEWHERE}"
+        )
+    return selection
+
+
+class WeightReader:
+    """Finds the sources of the weights of Sentence sites.
+
+    :param candidates: what weights may come from, by the id of the tensor that the model's code was given.
+    :param found: what blocks are, by site, for weights that are none of these tensors; called once.
+    :param loop: the name of the loop, for messages.
+    :param computed: whether weights may be computed from anything.
+    """
+
+    def __init__(
+        self, candidates: Mapping[int, WeightSource], found: Callable[[], dict[str, Found]], loop: str, computed: bool
+    ) -> None:
+        self.candidates, self.loop, self.computed = candidates, loop, computed
+        self.used: dict[str, WeightSource] = {}
+        self._by_name = {source.name: source for source in candidates.values()}
+        self._found = functools.cache(found)
+
+    def site(self, name: str, function: Sentence, words: Tensor) -> SentenceSite:
+        """A site with the sources of its blocks.
+
+        :param words: of all its sentences.
+        """
+        grammar = function.grammar
+        sources = {block: self._source(name, block, function) for block in grammar.blocks}
+        if any(isinstance(source, Selection) for source in sources.values()):
+            return self._tied(name, grammar, words, sources)
+        chosen = {}
+        for block_name, source in sources.items():
+            assert isinstance(source, WeightSource)
+            chosen[block_name] = self._whole(name, block_name, source, function, len(words))
+        self.used.update({s.name: s for s in chosen.values()})
+        return SentenceSite(name, grammar, words, {b: s.name for b, s in chosen.items()})
+
+    def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
+        """The source that a block is, if it is the whole of one, constants, or computed."""
+        block, given = function.grammar.blocks[name], function.weights
+        source = None if given is None else self.candidates.get(id(given[name]))
+        if source is not None:
+            return source
+        found = self._found()[site][name]
+        names = found.sources if isinstance(found, Selection) else ()
+        if self.computed and (isinstance(found, Computed) or not self._by_name.keys() >= set(names)):
+            if isinstance(found, Computed) and not found.is_followed:
+                raise ModelError(
+                    f"{self.loop} cannot learn block {name!r} of site {site!r}, which is {found.cause}; make "
+                    "parameters known by pyro.module or pyro.param, and let gradients through"
+                )
+            value = function.log_weights[name].detach().exp()
+            return WeightSource(f"{site}.{name}", block, value, is_computed=True)
+        found = selected({name: found}, site, name, self.loop)
+        if found.constant:
+            return WeightSource(f"{site}.{name}", block, found.constants, is_constant=True)
+        whole = None if found.whole is None else self._by_name[found.whole]
+        return whole if whole is not None and whole.block.shape == block.shape else found
+
+    def _whole(
+        self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
+    ) -> WeightSource:
+        """A source that is a block as it stands."""
+        block, shape = function.grammar.blocks[name], function.log_weights[name].shape
+        batch = tuple(shape[: len(shape) - len(block.shape)])
+        per_sentence = bool(batch) and source.value.dim() >= len(shape)  # otherwise one is expanded over sentences
+        of_each = source.logistic_normal is not None or source.is_computed
+        if per_sentence and not (of_each and batch == (num_sentences,)):
+            raise ModelError(
+                f"{self.loop} needs one grammar for all sentences, or a logistic normal for each, but block {name!r} "
+                f"of site {site!r} has the batch shape {batch}; {ELSEWHERE}"
+            )
+        same = source.block.shape == block.shape and (source.is_constant or _sizes(source.block) == _sizes(block))
+        if source.logistic_normal is not None and not same:
+            raise ModelError(
+                f"{self.loop} needs a logistic normal for each multinomial of block {name!r} of site {site!r}, but "
+                f"{source.name!r} has others; draw it with shape=grammar.blocks[{name!r}]"
+            )
+        if source.concentration is not None and not same:
+            raise ModelError(
+                f"{self.loop} needs a Dirichlet for each multinomial of block {name!r} of site {site!r}, but "
+                f"{source.name!r} has others; make it by dirichlet_prior(grammar.blocks[{name!r}], concentration)"
+            )
+        return replace(source, block=block, per_sentence=per_sentence)
+
+    def _tied(
+        self, name: str, grammar: Grammar, words: Tensor, chosen: Mapping[str, WeightSource | Selection]
+    ) -> SentenceSite:
+        """A site some of whose blocks are selections: its grammar is one over the sources."""
+        sources: dict[str, WeightSource] = {}
+        for found in chosen.values():
+            own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
+            sources.update({source.name: source for source in own})
+        first, size = {}, 0
+        for source in sources.values():
+            if source.value.dim() > len(source.block.shape) and not source.is_computed:
+                raise ModelError(
+                    f"{self.loop} cannot tie {source.name!r}, which each sentence has of its own; {ELSEWHERE}"
+                )
+            first[source.name] = size
+            size += source.block.shape.numel()
+        entries: Weights = {}
+        constants: list[Tensor] = []
+        for block, found in chosen.items():
+            if isinstance(found, WeightSource):
+                shape = found.block.shape
+                entries[block] = first[found.name] + torch.arange(shape.numel()).reshape(shape)
+                continue
+            offsets = torch.tensor([first[source] for source in found.sources] + [0])  # the last is that of constants
+            entries[block] = offsets[found.source] + found.entry
+            fixed = found.source < 0
+            start = size + sum(len(c) for c in constants)
+            entries[block][fixed] = start + torch.arange(int(fixed.sum()))
+            constants.append(found.constants[fixed])
+        values = torch.cat(constants)
+        if len(values):
+            constant_name = f"{name}.constants"
+            sources[constant_name] = WeightSource(constant_name, Block(values.shape), values, is_constant=True)
+        self.used.update(sources)
+        tied = TiedGrammar(grammar, {n: s.block for n, s in sources.items()}, entries)
+        return SentenceSite(name, tied, words, {source: source for source in sources})
+
+
+def _sizes(block: Block) -> tuple[int, ...] | None:
+    return block.sizes if isinstance(block, PackedBlock) else None

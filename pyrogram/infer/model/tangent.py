@@ -1,0 +1,128 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences without charts: the tangent of log Z, which is a lower bound.
+
+log Z is convex in the log weights, and its gradient there is the expected counts f. So at any log weights v,
+
+    log Z(v)  >=  log Z(v0) + <f(v0), v - v0>,
+
+with equality at v0. A model whose sentences have <f, log w> for a log probability is an ordinary Pyro model: to
+maximise it is the M-step of EM, SVI on it updates q of all that the weights are made of, and HMC on it, f the counts of
+given derivations, is a Gibbs step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyrogram.distributions import Sentence
+from pyrogram.distributions.constraints import PaddedWords
+
+from .sites import base_distribution
+
+Counts = Mapping[str, Mapping[str, Tensor]]
+
+
+def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
+    """A model in which the log probability of observed sentences is <counts, log weights>, and no chart is run.
+
+    The site keeps its name, its plates, its scale and its value. Its ``log_prob`` is no probability: it is log Z of the
+    sentences less a constant if the weights are those that counts were expected under, and less than that elsewhere.
+
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a", "a"]])
+    >>> def model(p):
+    ...     with pyro.plate("sentences", 2):
+    ...         pyro.sample("words", Sentence(grammar, {"rules": torch.stack([p, 1 - p])}), obs=words)
+    >>> line = tangent(model, {"words": {"rules": torch.tensor([1.0, 2.0])}})
+    >>> pyro.poutine.trace(line).get_trace(torch.tensor(0.5)).log_prob_sum()  # 1 log p + 2 log (1 - p)
+    tensor(-2.0794)
+
+    :param model: a Pyro model with observed :class:`.Sentence` sites.
+    :param counts: by the name of the site and by block. Of shape ``block.shape``, they are those of all sentences of
+        the site together, and each has an equal share of the result; of shape ``(*batch, *block.shape)``, where
+        weights have a batch, they are those of each sentence.
+    :returns: a model with the same arguments.
+    :raises ValueError: when it runs, if counts of a site or a block are missing or have another shape.
+    """
+
+    def tangent_model(*args: Any, **kwargs: Any) -> Any:
+        with TangentMessenger(counts):
+            return model(*args, **kwargs)
+
+    return tangent_model
+
+
+def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple[Tensor, Tensor]:
+    """<counts, log weights>: of the weights that all sentences share, shape (), and of each one's own, ``(*batch)``.
+
+    An event that is never counted may have probability zero.
+
+    :param site: for messages.
+    """
+    shared: list[Tensor] = []
+    own: list[Tensor] = []
+    for name, block in function.grammar.blocks.items():
+        w = function.log_weights[name]
+        if name not in counts:
+            raise ValueError(f"counts of site {site!r} lack block {name!r}")
+        c = counts[name].to(w.device)
+        if c.shape != w.shape:
+            raise ValueError(
+                f"counts of block {name!r} of site {site!r} must have the shape of its weights, {tuple(w.shape)}, not "
+                f"{tuple(c.shape)}"
+            )
+        counted = c != 0
+        terms = (c * torch.where(counted, w, 0.0)).flatten(w.dim() - len(block.shape)).sum(-1)
+        (own if terms.dim() else shared).append(terms)
+    nothing = torch.zeros(())
+    return sum(shared, nothing), sum(own, nothing)
+
+
+class TangentMessenger(Messenger):
+    """Put tangents in the place of observed sentences; see :func:`tangent`."""
+
+    def __init__(self, counts: Counts) -> None:
+        super().__init__()
+        self.counts = counts
+
+    def _pyro_sample(self, msg: Any) -> None:
+        function = base_distribution(msg["fn"])
+        if msg["is_observed"] and isinstance(function, Sentence):
+            if msg["name"] not in self.counts:
+                raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
+            msg["fn"] = _Tangent(
+                *linear(function, self.counts[msg["name"]], msg["name"]), function, function.batch_shape
+            )
+
+
+class _Tangent(TorchDistribution):
+    """Numbers of nats: one in equal shares for all sentences, and one for each.
+
+    :param shared: shape ().
+    :param own: shape (), or one that broadcasts to ``batch_shape``.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, shared: Tensor, own: Tensor, sentence: Sentence, batch_shape: torch.Size) -> None:
+        self.shared, self.own, self.sentence = shared, own, sentence
+        super().__init__(batch_shape, sentence.event_shape, validate_args=False)
+
+    @property
+    def support(self) -> PaddedWords:
+        return self.sentence.support
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> _Tangent:
+        return _Tangent(self.shared, self.own, self.sentence, torch.Size(batch_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        shape = torch.broadcast_shapes(self.batch_shape, value.shape[:-1])
+        each: Tensor = self.shared / max(shape.numel(), 1) + self.own
+        return each.expand(shape)

@@ -1,0 +1,161 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A grammar whose weights are entries of other multinomials: tied rows, expanded ones, pairs [p, 1 - p], constants.
+
+Every event e of the grammar has the weight of an entry s(e) of some *source*. So log Z as a function of the sources
+has the gradient sum over e with s(e) = s of the expected count of e, and the sources are blocks of a grammar like any
+other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.grammar import Block, Grammar, TooLong, Weights
+
+
+class TiedGrammar(Grammar):
+    """A grammar over the sources of the weights of another one.
+
+    :param base: the other grammar.
+    :param sources: the sources, which are the blocks of this grammar, by name.
+    :param entries: by block of the base grammar, the entry of each event, shape ``block.shape``: an index into all
+        sources, flattened and one after the other.
+    """
+
+    def __init__(self, base: Grammar, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> None:
+        self.base, self._blocks, self.entries = base, dict(sources), dict(entries)
+        self._sizes = [block.shape.numel() for block in self._blocks.values()]
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return self.base.num_words
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256()
+        for name, entries in self.entries.items():
+            digest.update(f"{name}{tuple(entries.shape)}".encode())
+            digest.update(entries.cpu().contiguous().numpy().tobytes())
+        return f"{self.base.identity} tied {digest.hexdigest()}"
+
+    # ------------------------------------------------------------------ from sources to events, and back
+
+    def events(self, values: Mapping[str, Tensor]) -> Weights:
+        """Values of entries, ``(*batch, *source.shape)`` by source, as values of events by block of the base."""
+        given = {name: values[name] for name in self._blocks}
+        batches = [v.shape[: v.dim() - len(self._blocks[name].shape)] for name, v in given.items()]
+        batch = torch.broadcast_shapes(*batches)
+        flat = [v.reshape(*b, -1).expand(*batch, -1) for b, v in zip(batches, given.values(), strict=True)]
+        every = torch.cat(flat, -1)
+        return {
+            name: every.index_select(-1, entries.to(every.device).flatten()).unflatten(-1, entries.shape)
+            for name, entries in self.entries.items()
+        }
+
+    def sums(self, counts: Mapping[str, Tensor]) -> Weights:
+        """Values of events, ``(*batch, *block.shape)`` by block of the base, summed over those of each entry."""
+        total: Tensor | None = None
+        for name, entries in self.entries.items():
+            given = counts[name]
+            batch = given.shape[: given.dim() - entries.dim()]
+            if total is None:
+                total = given.new_zeros(*batch, sum(self._sizes))
+            total = total.index_add(-1, entries.to(given.device).flatten(), given.reshape(*batch, -1))
+        assert total is not None
+        parts = zip(self._blocks.items(), total.split(self._sizes, -1), strict=True)
+        return {name: part.unflatten(-1, block.shape) for (name, block), part in parts}
+
+    def sources_of_blocks(self) -> dict[str, list[str]]:
+        """By block of the base grammar, the sources of its weights."""
+        names = list(self._blocks)
+        ends = torch.tensor(self._sizes).cumsum(0)
+        own = {block: torch.searchsorted(ends, e.cpu().unique(), right=True) for block, e in self.entries.items()}
+        return {block: [names[x] for x in found.unique().tolist()] for block, found in own.items()}
+
+    # ------------------------------------------------------------------ a grammar
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        return self.base.log_partition(self.events(log_weights), words)
+
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        log_z, counts = self.base.expected_counts(self.events(log_weights), words)
+        return log_z, self.sums(counts)
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> Any:
+        """The derivations of the base grammar; their counts are those of the sources' entries."""
+        up, logs = (None if given is None else self.events(given) for given in (weights, log_weights))
+        return _TiedDerivation(self, self.base.derivation(up, words, log_weights=logs))
+
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.base.sample(self.events(weights), sample_shape, max_length, too_long=too_long)
+
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+        return _TiedUpdates(self, words)
+
+    def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
+        """The base grammar's, summed over the events of each entry and normalised."""
+        return self.normalised_sums(self.base.initial_weights(words, *method, **options))
+
+    def normalised_sums(self, weights: Mapping[str, Tensor]) -> Weights:
+        """Weights of the sources from weights of events, by block of the base."""
+        return {name: self._blocks[name].normalize(found) for name, found in self.sums(weights).items()}
+
+
+class _TiedUpdates(CollapsedUpdates):
+    """Sweeps in plain torch, with draws and counts by the base grammar's code."""
+
+    def __init__(self, grammar: TiedGrammar, words: Tensor) -> None:
+        super().__init__(grammar, words)
+        self._tied, self._base = grammar, grammar.base.collapsed_updates(words)
+
+    def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
+        return self._base.draw(self._tied.events(log_weights), generator)
+
+    def counts(self, trees: Tensor) -> Weights:
+        return self._tied.sums(self._base.counts(trees))
+
+    def parts(self, trees: Tensor) -> Tensor:
+        return self._base.parts(trees)
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        return self._base.add_parts(total, trees)
+
+
+class _TiedDerivation:
+    """A distribution over derivations whose counts are summed over the events of each entry."""
+
+    def __init__(self, grammar: TiedGrammar, base: Any) -> None:
+        self._grammar, self._base = grammar, base
+
+    def expected_counts(self) -> Weights:
+        return self._grammar.sums(self._base.expected_counts())
+
+    def counts(self, value: Tensor) -> Weights:
+        return self._grammar.sums(self._base.counts(value))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._base, name)

@@ -1,0 +1,482 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""EM for weights that any code computes, and the tangent that it climbs; the trees of all sentences are listed."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from infer.small_corpora import CORPORA, padded
+from infer.tree_sums import derivations, shapes
+from pyro import poutine
+from pyro.distributions.util import scale_and_mask
+from pyro.nn import PyroModule, PyroSample
+from torch import Tensor
+from torch.distributions import transform_to
+
+from pyrogram import DMV
+from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
+from pyrogram.grammar import Weights
+from pyrogram.infer import EM, ModelError, tangent
+
+V, CORPUS = CORPORA["three tags"]
+GRAMMAR, WORDS = DMV(V), padded(CORPUS)
+BLOCKS = GRAMMAR.blocks
+FEATURES = torch.linspace(-1, 1, V * 2 * V * 4, dtype=torch.float64).reshape(V, 2, V, 4).cos()
+
+
+@pytest.fixture(autouse=True)
+def doubles() -> Any:
+    torch.set_default_dtype(torch.float64)
+    pyro.clear_param_store()
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def observe(weights: Mapping[str, Tensor], words: Tensor = WORDS) -> None:
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(GRAMMAR, dict(weights), normalized=False), obs=words)
+
+
+def dirichlets(*names: str, alpha: float = 1.5) -> Weights:
+    return {name: pyro.sample(name, dirichlet_prior(BLOCKS[name], alpha)) for name in names}
+
+
+# ---------------------------------------------------------------------- models
+
+
+def softmax_of_normals() -> None:
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.5).to_event(3))
+    observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)})
+
+
+def laplace_everywhere() -> None:
+    logits = {
+        n: pyro.sample(n, dist.Laplace(torch.zeros(b.shape), 1.0).to_event(b.batch_dim + 1)) for n, b in BLOCKS.items()
+    }
+    observe({name: x.softmax(-1) for name, x in logits.items()})
+
+
+def horseshoe() -> None:
+    tau = pyro.sample("tau", dist.HalfCauchy(1.0))
+    local = pyro.sample("local", dist.HalfCauchy(torch.ones(V, 2, V)).to_event(3))
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.0).to_event(3))
+    observe({**dirichlets("root", "stop"), "attach": (eta * tau * local).softmax(-1)})
+
+
+def low_rank() -> None:
+    shape = V * 2 * V
+    normal = dist.LowRankMultivariateNormal(torch.zeros(shape), torch.ones(shape, 2) / 2, torch.ones(shape))
+    observe({**dirichlets("root", "stop"), "attach": pyro.sample("eta", normal).reshape(V, 2, V).softmax(-1)})
+
+
+def gaussian_process() -> None:
+    points = torch.arange(float(V))
+    scale = pyro.sample("scale", dist.LogNormal(0.0, 0.5))
+    kernel = (-0.5 * (points - points[:, None]) ** 2 / scale**2).exp() + 1e-4 * torch.eye(V)
+    eta = pyro.sample("eta", dist.MultivariateNormal(torch.zeros(V, 2, V), kernel).to_event(2))
+    observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)})
+
+
+def features() -> None:
+    theta = pyro.param("theta", torch.zeros(4))
+    observe({**dirichlets("root", "stop"), "attach": (FEATURES @ theta).softmax(-1)})
+
+
+def features_with_a_prior() -> None:
+    theta = pyro.sample("theta", dist.Normal(torch.zeros(4), 2.0).to_event(1))
+    observe({**dirichlets("root", "stop"), "attach": (FEATURES @ theta).softmax(-1)})
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags = torch.nn.Parameter(torch.randn(V, 3, generator=torch.Generator().manual_seed(1)).double())
+        self.out = torch.nn.Linear(3, 2 * V).double()
+        torch.nn.init.constant_(self.out.bias, 0.1)
+
+    def forward(self) -> Tensor:
+        logits: Tensor = self.out(self.tags.tanh()).reshape(V, 2, V)
+        return logits.softmax(-1)
+
+
+def network() -> Callable[[], None]:
+    net = Net()
+
+    def model() -> None:
+        observe({**dirichlets("root", "stop"), "attach": pyro.module("net", net)()})
+
+    return model
+
+
+def bayesian_network() -> Callable[[], None]:
+    class Layer(PyroModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight: Any = PyroSample(dist.Normal(torch.zeros(V, 2 * V), 1.0).to_event(2))
+
+        def forward(self) -> None:
+            observe({**dirichlets("root", "stop"), "attach": self.weight.tanh().reshape(V, 2, V).softmax(-1)})
+
+    return Layer()
+
+
+def logistic_normal_of_the_corpus() -> None:
+    attach = logistic_normal("attach", torch.zeros(V, 2, V), covariance=0.5 + torch.eye(V), shape=BLOCKS["attach"])
+    observe({**dirichlets("root", "stop"), "attach": attach})
+
+
+def a_root_for_each_sentence() -> None:
+    weights = dirichlets("attach", "stop")
+    table = pyro.param("table", torch.eye(2, V))
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+        pyro.sample("words", Sentence(GRAMMAR, {**weights, "root": (z @ table).softmax(-1)}), obs=WORDS)
+
+
+def smoothed() -> None:
+    weights = dirichlets("root", "attach", "stop")
+    observe({**weights, "stop": 0.9 * weights["stop"] + 0.05})
+
+
+def with_other_sites() -> None:
+    """A regulariser, a number that is observed, and one that is not."""
+    weights = dirichlets("root", "attach", "stop")
+    pyro.factor("penalty", -(weights["root"] ** 2).sum())
+    height = pyro.sample("height", dist.Normal(0.0, 1.0))
+    pyro.sample("seen", dist.Normal(height, 1.0), obs=torch.tensor(0.6))
+    observe(weights)
+
+
+def tied_and_computed() -> None:
+    rows = pyro.sample("rows", dist.Dirichlet(1.5 * torch.ones(2, 2, V)).to_event(2))
+    theta = pyro.param("theta", torch.ones(2, 2, 2) / 5)
+    stop = torch.stack([theta.sigmoid(), (-theta).sigmoid()], -1)[0].expand(V, 2, 2, 2)
+    observe({**dirichlets("root"), "attach": rows[torch.tensor([0, 1, 0])], "stop": stop})
+
+
+def tempered() -> None:
+    with poutine.scale(scale=0.5):
+        softmax_of_normals()
+
+
+def tempered_dirichlets() -> None:
+    with poutine.scale(scale=0.25):
+        weights = dirichlets("root", "stop", "attach")
+    with poutine.scale(scale=2.0):
+        observe(weights)
+
+
+def masked_sentences() -> None:
+    weights = dirichlets("root", "stop", "attach")
+    with pyro.plate("sentences", len(WORDS)), poutine.mask(mask=torch.tensor([True, False, True])):
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
+def masked_prior() -> None:
+    with poutine.mask(mask=False):
+        weights = dirichlets("root", "stop", "attach", alpha=3.0)
+    observe(weights)
+
+
+MODELS: dict[str, Callable[[], Callable[[], None]]] = {
+    **{
+        model.__name__: lambda model=model: model
+        for model in (
+            softmax_of_normals,
+            laplace_everywhere,
+            horseshoe,
+            low_rank,
+            gaussian_process,
+            features,
+            features_with_a_prior,
+            logistic_normal_of_the_corpus,
+            a_root_for_each_sentence,
+            smoothed,
+            with_other_sites,
+            tied_and_computed,
+            tempered,
+            tempered_dirichlets,
+            masked_sentences,
+            masked_prior,
+        )
+    },
+    "network": network,
+    "bayesian_network": bayesian_network,
+}
+models = pytest.mark.parametrize("name", list(MODELS))
+
+
+# ---------------------------------------------------------------------- the truth
+
+
+def log_joint(model: Callable[[], None], latents: Mapping[str, Tensor]) -> Tensor:
+    """log p(sentences, latent sites) with all trees listed; differentiable in the latent values and in parameters."""
+    nodes: dict[str, Any] = dict(poutine.trace(poutine.condition(model, dict(latents))).get_trace().nodes)
+    total = torch.zeros(())
+    for name, site in nodes.items():
+        if site["type"] != "sample" or site["infer"].get("_deterministic", False):
+            continue
+        if name == "words":
+            each = sentences(site["fn"].weights)
+        elif type(site["fn"]).__name__ == "_Subsample":
+            continue
+        else:
+            each = site["fn"].log_prob(site["value"])
+        total = total + scale_and_mask(each, site["scale"], site["mask"]).sum()
+    return total
+
+
+def sentences(weights: Mapping[str, Tensor]) -> Tensor:
+    ones = {name: torch.ones(shape).numpy() for name, shape in shapes(V, False).items()}
+    found = []
+    for i, sentence in enumerate(CORPUS):
+        own = {n: w[i] if w.dim() > len(BLOCKS[n].shape) else w for n, w in weights.items()}
+        terms = []
+        for _, counts in derivations(sentence, ones):
+            f = {n: torch.tensor(c) for n, c in counts.items()}
+            terms.append(sum((f[n][f[n] > 0] * own[n][f[n] > 0].log()).sum() for n in f))
+        found.append(torch.stack(terms).logsumexp(0))
+    return torch.stack(found)
+
+
+@models
+def test_objective(name: str) -> None:
+    """The log joint at the latent values and parameters before the step, which no step lowers."""
+    model = MODELS[name]()
+    loop = EM(model, initial_weights="uniform", m_steps=4)
+    loop.step()
+    for _ in range(6):
+        with torch.no_grad():
+            expected = float(log_joint(model, loop.latents()))
+        assert loop.step() == pytest.approx(expected, rel=1e-10)
+    assert all(b >= a - 1e-9 * abs(a) for a, b in zip(loop.history, loop.history[1:], strict=False))
+
+
+@pytest.mark.parametrize("name", ["softmax_of_normals", "features", "a_root_for_each_sentence", "tempered", "network"])
+def test_optimum(name: str) -> None:
+    """At the end the log joint is flat in everything, in the coordinates in which it is free."""
+    model = MODELS[name]()
+    loop = EM(model, m_steps=20, initial_weights="uniform")
+    loop.run(num_steps=300, tolerance=0, progress=False)
+    latents = loop.latents()
+    nodes: dict[str, Any] = dict(poutine.trace(model).get_trace().nodes)
+    supports = {name: nodes[name]["fn"].support for name in latents}
+    free = {n: transform_to(supports[n]).inv(v).clone().requires_grad_() for n, v in latents.items()}
+    total = log_joint(model, {n: transform_to(supports[n])(x) for n, x in free.items()})
+    store: Any = pyro.get_param_store()
+    others = [store[name].unconstrained() for name in store]
+    for slope in torch.autograd.grad(total, [*free.values(), *others]):
+        assert float(slope.abs().max()) < 2e-3
+
+
+@models
+def test_weights(name: str) -> None:
+    """The estimate is what the model's code makes of the latent values and of the parameters in Pyro's store."""
+    model = MODELS[name]()
+    loop = EM(model, initial_weights="uniform").run(num_steps=3, progress=False)
+    nodes: dict[str, Any] = dict(poutine.trace(poutine.condition(model, loop.latents())).get_trace().nodes)
+    for block, w in nodes["words"]["fn"].weights.items():
+        torch.testing.assert_close(loop.weights()[block], w.detach())
+
+
+# ---------------------------------------------------------------------- the tangent
+
+
+def test_tangent() -> None:
+    """It touches log Z where counts were expected, with the same gradient, and is below it elsewhere."""
+    eta = torch.randn(V, 2, V, requires_grad=True)
+    fixed = {n: BLOCKS[n].uniform(torch.ones(())) for n in ("root", "stop")}
+
+    def model(eta: Tensor) -> None:
+        observe({**fixed, "attach": eta.softmax(-1)})
+
+    def value(of: Callable[..., Any], x: Tensor) -> Tensor:
+        total: Tensor = poutine.trace(of).get_trace(x).log_prob_sum()
+        return total
+
+    weights = {**fixed, "attach": eta.softmax(-1)}
+    log_z = sentences(weights).sum()
+    line = tangent(model, {"words": expected(weights)})
+    (slope,) = torch.autograd.grad(value(line, eta), eta)
+    (exact,) = torch.autograd.grad(log_z, eta)
+    torch.testing.assert_close(slope, exact)
+    for _ in range(20):
+        other = eta.detach() + torch.randn(V, 2, V)
+        risen = sentences({**fixed, "attach": other.softmax(-1)}).sum() - log_z
+        assert float((value(line, other) - value(line, eta)).detach()) <= float(risen.detach()) + 1e-12
+    trace = poutine.trace(line).get_trace(eta)
+    assert torch.equal(trace.nodes["words"]["value"], WORDS)
+    with poutine.scale(scale=3.0):
+        torch.testing.assert_close(value(line, eta), 3 * trace.log_prob_sum())
+
+
+def expected(weights: Mapping[str, Tensor]) -> Weights:
+    """Expected counts, by listing trees."""
+    leaves = {n: w.detach().log().requires_grad_() for n, w in weights.items()}
+    total = sentences({n: x.exp() for n, x in leaves.items()}).sum()
+    return dict(zip(leaves, torch.autograd.grad(total, list(leaves.values())), strict=True))
+
+
+def test_tangent_of_each_sentence() -> None:
+    weights = {n: BLOCKS[n].uniform(torch.ones(())) for n in ("attach", "stop")}
+    root = torch.randn(len(WORDS), V).softmax(-1)
+    counts = {"attach": torch.ones(V, 2, V), "stop": torch.zeros(V, 2, 2, 2), "root": torch.rand(len(WORDS), V)}
+    trace = poutine.trace(tangent(lambda: observe({**weights, "root": root}), {"words": counts})).get_trace()
+    trace.compute_log_prob()
+    shared = (counts["attach"] * weights["attach"].log()).sum()
+    torch.testing.assert_close(
+        trace.nodes["words"]["log_prob"], (counts["root"] * root.log()).sum(-1) + shared / len(WORDS)
+    )
+
+
+def test_tangent_refuses() -> None:
+    weights = {n: b.uniform(torch.ones(())) for n, b in BLOCKS.items()}
+    for counts, message in (
+        ({}, "counts lack site 'words'"),
+        ({"words": {}}, "counts of site 'words' lack block 'root'"),
+        (
+            {"words": {"root": torch.ones(2)}},
+            r"block 'root' of site 'words' must have the shape of its weights, \(3,\)",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tangent(lambda: observe(weights), counts)()
+
+
+# ---------------------------------------------------------------------- what users see
+
+
+def test_plan() -> None:
+    assert EM(softmax_of_normals).plan() == {
+        "words": {"root": "closed form", "attach": "gradient", "stop": "closed form"}
+    }
+    assert EM(tied_and_computed).plan() == {
+        "words": {"root": "closed form", "attach": "closed form", "stop": "gradient"}
+    }
+
+    def frozen() -> None:
+        half = torch.cat([torch.full((V, 1, 2, 2), 0.5), pyro.sample("right", dirichlet_prior(RIGHT, 2.0))], 1)
+        observe({**dirichlets("attach"), "root": torch.full((V,), 1 / V), "stop": half})
+
+    assert EM(frozen).plan() == {
+        "words": {"root": "constant", "attach": "closed form", "stop": "closed form and constant"}
+    }
+
+
+RIGHT = type(BLOCKS["stop"])(torch.Size([V, 1, 2, 2]))
+
+
+def test_start() -> None:
+    """Computed weights are fitted to the counts under given ones; otherwise they begin where they are."""
+    given = {n: b.normalize(torch.rand(b.shape)) for n, b in BLOCKS.items()}
+    loop = EM(features, initial_weights=given, m_steps=50)
+    loop.plan()
+    loop._present()
+    theta = pyro.param("theta").detach().clone().requires_grad_()
+    counts = expected(given)["attach"]
+    fitted = (counts * (FEATURES @ theta).log_softmax(-1)).sum()
+    (slope,) = torch.autograd.grad(fitted, theta)
+    assert float(slope.abs().max()) < 1e-4 and float(theta.detach().abs().max()) > 0.01
+
+
+def test_resumes_to_the_same_numbers(tmp_path: Any) -> None:
+    path = tmp_path / "state.pt"
+
+    def fresh() -> EM:
+        pyro.clear_param_store()
+        torch.manual_seed(3)
+        return EM(gaussian_process)
+
+    whole = fresh().run(num_steps=5, tolerance=0, progress=False)
+    fresh().run(num_steps=2, tolerance=0, progress=False, checkpoint=path)
+    resumed = fresh().run(num_steps=5, tolerance=0, progress=False, checkpoint=path)
+    assert resumed.history == whole.history
+    for name, value in whole.latents().items():
+        assert torch.equal(resumed.latents()[name], value)
+
+
+def test_random_numbers_are_left_alone() -> None:
+    torch.manual_seed(5)
+    reference = torch.rand(2)
+    torch.manual_seed(5)
+    EM(gaussian_process).plan()
+    assert torch.equal(torch.rand(2), reference)
+
+
+def test_an_interrupted_step_leaves_parameters() -> None:
+    loop = EM(features).run(num_steps=2, progress=False)
+    before, weights = pyro.param("theta").detach().clone(), loop.weights()
+
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    problem: Any = loop._problem
+    problem.climb = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        loop.step()
+    del problem.climb
+    assert torch.equal(pyro.param("theta"), before)
+    for block, w in weights.items():
+        assert torch.equal(loop.weights()[block], w)
+
+
+def test_held_out() -> None:
+    loop = EM(features).run(num_steps=5, progress=False, held_out=WORDS)
+    assert all(math.isfinite(x) for x in loop.held_out_history)
+
+
+def detached() -> None:
+    weights = dirichlets("root", "stop", "attach")
+    observe({**weights, "root": weights["root"].detach().flip(0)})
+
+
+def unknown_network() -> None:
+    observe({**dirichlets("root", "stop"), "attach": Net()()})
+
+
+def indicator() -> None:
+    z = pyro.sample("z", dist.Categorical(torch.ones(2)))
+    roots = pyro.sample("roots", dist.Dirichlet(torch.ones(2, V)).to_event(1))
+    observe({**dirichlets("attach", "stop"), "root": roots[z]})
+
+
+def minibatch() -> None:
+    weights = dirichlets("root", "attach", "stop")
+    with pyro.plate("sentences", len(WORDS), subsample_size=2) as i:
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS[i])
+
+
+def learnt_concentration() -> None:
+    alpha = pyro.sample("alpha", dist.Gamma(2.0, 1.0))
+    observe({n: pyro.sample(n, dirichlet_prior(b, alpha)) for n, b in BLOCKS.items()})
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (detached, "block 'root' of site 'words', which is computed .* let gradients through"),
+        (
+            unknown_network,
+            "block 'attach' .* 3 parameters that Pyro does not know; make parameters known by pyro.module",
+        ),
+        (indicator, r"discrete latent site 'z' \(Categorical\); .* TraceEnum_ELBO"),
+        (minibatch, "whole corpus, but site 'words' is in a subsampled plate"),
+        (learnt_concentration, "cannot learn the concentration of Dirichlet site"),
+        (lambda: None, "no observed Sentence site"),
+    ],
+)
+def test_refused(model: Callable[[], None], message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        EM(model).step()
+    assert "\n" not in str(caught.value)
+
+
+def test_m_steps() -> None:
+    with pytest.raises(ValueError, match="m_steps must be at least 1, not 0"):
+        EM(features, m_steps=0)
