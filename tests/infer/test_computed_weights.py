@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """EM for weights that any code computes, and the tangent that it climbs; the trees of all sentences are listed."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -160,6 +161,52 @@ def tied_and_computed() -> None:
     observe({**dirichlets("root"), "attach": rows[torch.tensor([0, 1, 0])], "stop": stop})
 
 
+def beta_stops() -> None:
+    p = pyro.sample("p", dist.Beta(torch.full((V, 2), 3.0), 1.5).to_event(2))
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(V), 1.0).to_event(1))
+    stop = torch.stack([1 - p, p], -1)[:, :, None].expand(V, 2, 2, 2)
+    observe({**dirichlets("attach"), "root": eta.softmax(-1), "stop": stop})
+
+
+def delta() -> None:
+    """A Delta has the value that it is made of."""
+    theta = pyro.sample("theta", dist.Delta(pyro.param("theta.loc", torch.ones(4) / 3), event_dim=1))
+    observe({**dirichlets("root", "stop"), "attach": (FEATURES @ theta).softmax(-1)})
+
+
+def moving_support() -> None:
+    width = pyro.sample("width", dist.LogNormal(0.0, 1.0))
+    slope = pyro.sample("slope", dist.Uniform(torch.zeros(()), 2 * width))
+    observe({**dirichlets("root", "stop"), "attach": (slope * torch.arange(3.0).expand(V, 2, V)).softmax(-1)})
+
+
+def observed_value_that_is_latent() -> None:
+    weights = dirichlets("root", "attach", "stop")
+    pyro.sample("x", dist.Dirichlet(torch.tensor([5.0, 1.0, 1.0])), obs=weights["root"])
+    observe(weights)
+
+
+def conditioned() -> None:
+    poutine.condition(lambda: observe(dirichlets("root", "stop", "attach")), {"stop": HALVES})()
+
+
+HALVES = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
+
+
+def masked_documents() -> None:
+    """Sentences in plates within plates, masked by document."""
+    weights = dirichlets("root", "stop", "attach")
+    words = WORDS[torch.tensor([[0, 1], [2, 0]])]
+    with pyro.plate("documents", 2), poutine.mask(mask=torch.tensor([True, False])):
+        pyro.sample("words", Sentence(GRAMMAR, weights).expand([2, 2]).to_event(1), obs=words)
+
+
+def masked_prior_without_a_mode() -> None:
+    with poutine.mask(mask=False):
+        weights = dirichlets("root", "stop", "attach", alpha=0.5)
+    observe(weights)
+
+
 def tempered() -> None:
     with poutine.scale(scale=0.5):
         softmax_of_normals()
@@ -200,6 +247,13 @@ MODELS: dict[str, Callable[[], Callable[[], None]]] = {
             smoothed,
             with_other_sites,
             tied_and_computed,
+            beta_stops,
+            delta,
+            moving_support,
+            observed_value_that_is_latent,
+            conditioned,
+            masked_documents,
+            masked_prior_without_a_mode,
             tempered,
             tempered_dirichlets,
             masked_sentences,
@@ -222,8 +276,10 @@ def log_joint(model: Callable[[], None], latents: Mapping[str, Tensor]) -> Tenso
     for name, site in nodes.items():
         if site["type"] != "sample" or site["infer"].get("_deterministic", False):
             continue
-        if name == "words":
+        if name == "words" and isinstance(site["fn"], Sentence):
             each = sentences(site["fn"].weights)
+        elif name == "words":  # documents of the first and second, and of the third and first sentence
+            each = sentences(site["fn"].base_dist.weights)[torch.tensor([[0, 1], [2, 0]])].sum(-1)
         elif type(site["fn"]).__name__ == "_Subsample":
             continue
         else:
@@ -258,7 +314,9 @@ def test_objective(name: str) -> None:
     assert all(b >= a - 1e-9 * abs(a) for a, b in zip(loop.history, loop.history[1:], strict=False))
 
 
-@pytest.mark.parametrize("name", ["softmax_of_normals", "features", "a_root_for_each_sentence", "tempered", "network"])
+@pytest.mark.parametrize(
+    "name", ["softmax_of_normals", "with_other_sites", "smoothed", "a_root_for_each_sentence", "tempered", "network"]
+)
 def test_optimum(name: str) -> None:
     """At the end the log joint is flat in everything, in the coordinates in which it is free."""
     model = MODELS[name]()
@@ -281,7 +339,8 @@ def test_weights(name: str) -> None:
     model = MODELS[name]()
     loop = EM(model, initial_weights="uniform").run(num_steps=3, progress=False)
     nodes: dict[str, Any] = dict(poutine.trace(poutine.condition(model, loop.latents())).get_trace().nodes)
-    for block, w in nodes["words"]["fn"].weights.items():
+    function = nodes["words"]["fn"]
+    for block, w in getattr(function, "base_dist", function).weights.items():
         torch.testing.assert_close(loop.weights()[block], w.detach())
 
 
@@ -335,6 +394,29 @@ def test_tangent_of_each_sentence() -> None:
     )
 
 
+def test_tangent_of_documents() -> None:
+    weights = {n: b.uniform(torch.ones(())) for n, b in BLOCKS.items()}
+    counts = {n: torch.rand(b.shape) for n, b in BLOCKS.items()}
+
+    def model(mask: bool) -> None:
+        words = WORDS[torch.tensor([[0, 1], [2, 0], [1, 1]])]
+        with pyro.plate("documents", 3), poutine.mask(mask=torch.tensor([True, not mask, True])):
+            pyro.sample("words", Sentence(GRAMMAR, weights).expand([3, 2]).to_event(1), obs=words)
+
+    def unmasked() -> None:
+        with pyro.plate("documents", 3):
+            pyro.sample(
+                "words", Sentence(GRAMMAR, weights).expand([3, 2]).to_event(1), obs=WORDS[torch.tensor([[0, 1]] * 3)]
+            )
+
+    trace = poutine.trace(tangent(unmasked, {"words": counts})).get_trace()
+    trace.compute_log_prob()
+    total = sum((counts[n] * weights[n].log()).sum() for n in BLOCKS)
+    torch.testing.assert_close(trace.nodes["words"]["log_prob"], (total / 3).expand(3))
+    with pytest.raises(ValueError, match="tangent cannot handle the mask on site 'words'"):
+        tangent(model, {"words": counts})(True)
+
+
 def test_tangent_refuses() -> None:
     weights = {n: b.uniform(torch.ones(())) for n, b in BLOCKS.items()}
     for counts, message in (
@@ -376,13 +458,87 @@ def test_start() -> None:
     """Computed weights are fitted to the counts under given ones; otherwise they begin where they are."""
     given = {n: b.normalize(torch.rand(b.shape)) for n, b in BLOCKS.items()}
     loop = EM(features, initial_weights=given, m_steps=50)
-    loop.plan()
+    loop._read((), {})
     loop._present()
     theta = pyro.param("theta").detach().clone().requires_grad_()
     counts = expected(given)["attach"]
     fitted = (counts * (FEATURES @ theta).log_softmax(-1)).sum()
     (slope,) = torch.autograd.grad(fitted, theta)
     assert float(slope.abs().max()) < 1e-4 and float(theta.detach().abs().max()) > 0.01
+
+
+def test_start_of_tied_and_expanded_weights() -> None:
+    """By the block's own name where other blocks are tied; and one fit, however many sentences share it."""
+
+    def tied() -> None:
+        rows = pyro.sample("rows", dist.Dirichlet(1.5 * torch.ones(2, 2, 2)).to_event(2))
+        stop = rows[torch.tensor([0, 1, 0])][:, :, None].expand(V, 2, 2, 2)
+        theta = pyro.param("theta", torch.zeros(4))
+        observe({**dirichlets("root"), "stop": stop, "attach": (FEATURES @ theta).softmax(-1)})
+
+    given = {n: b.normalize(torch.rand(b.shape) ** 3) for n, b in BLOCKS.items()}
+    loop = EM(tied, initial_weights=given, m_steps=50)
+    loop._read((), {})
+    loop._present()
+    assert float(pyro.param("theta").detach().abs().max()) > 0.01
+
+    def root(expanded: bool) -> Tensor:
+        def model() -> None:
+            root = pyro.sample("eta", dist.Normal(torch.zeros(V), 1.0).to_event(1)).softmax(-1)
+            observe({**dirichlets("attach", "stop"), "root": root.expand(3, V) if expanded else root})
+
+        loop = EM(model, initial_weights=given, m_steps=100)
+        loop._read((), {})
+        return loop.latents()["eta"]
+
+    torch.testing.assert_close(root(True), root(False), rtol=1e-4, atol=1e-5)
+
+
+def wide(words: Tensor, sigma: float) -> None:
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), sigma).to_event(3))
+    observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)}, words)
+
+
+def test_another_prior_is_another_problem(tmp_path: Any) -> None:
+    """Also where sites have the same names and shapes; latent values go on from where they were."""
+    loop = EM(wide).run(WORDS, 3.0, progress=False)
+    before = loop.latents()["eta"]
+    loop.step(WORDS, 0.1)
+    assert len(loop.history) == 1
+    loop.run(WORDS, 0.1, progress=False)
+    assert float(loop.latents()["eta"].abs().max()) < 0.1 < float(before.abs().max())
+    EM(wide).run(WORDS, 3.0, num_steps=2, progress=False, checkpoint=tmp_path / "state.pt")
+    with pytest.raises(ValueError, match="state"):
+        EM(wide).run(WORDS, 0.1, num_steps=3, progress=False, checkpoint=tmp_path / "state.pt")
+
+
+def test_another_corpus_goes_on() -> None:
+    loop = EM(wide).run(WORDS, 1.0, progress=False)
+    last = loop.history[-1]
+    loop.run(WORDS.flip(0), 1.0, num_steps=1, progress=False)
+    assert loop.history[0] >= last - 1e-6
+
+
+def test_plan_leaves_a_run_alone() -> None:
+    loop = EM(wide).run(WORDS, 1.0, num_steps=3, progress=False)
+    loop.plan(WORDS[:1], 1.0)
+    assert len(loop.history) == 3
+    loop.run(WORDS, 1.0, num_steps=4, progress=False)
+    assert len(loop.history) == 7
+
+
+def test_a_step_that_breaks_a_matrix() -> None:
+    """Where a line search leaves the positive definite matrices, it is taken back."""
+
+    def model() -> None:
+        s = pyro.sample("s", dist.Normal(0.3, 0.05))
+        factor = torch.linalg.cholesky(torch.eye(V) * (1 - s) + s)
+        z = pyro.sample("z", dist.Normal(torch.zeros(V, 2, V), 1.0).to_event(3))
+        pyro.sample("y", dist.Normal(s, 0.01), obs=torch.tensor(5.0))
+        observe({**dirichlets("root", "stop"), "attach": (z @ factor.T).softmax(-1)})
+
+    loop = EM(model).run(num_steps=5, progress=False)
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(loop.history))
 
 
 def test_resumes_to_the_same_numbers(tmp_path: Any) -> None:
@@ -431,6 +587,26 @@ def test_held_out() -> None:
     assert all(math.isfinite(x) for x in loop.held_out_history)
 
 
+def test_held_out_needs_shared_weights() -> None:
+    with pytest.raises(ValueError, match="held_out needs weights that all sentences share, .* block 'root'"):
+        EM(a_root_for_each_sentence).run(num_steps=2, progress=False, held_out=WORDS[:2])
+
+
+def test_densities_of_what_has_no_gradient() -> None:
+    """A penalty on a number that autograd does not see is part of the objective all the same."""
+
+    def model() -> None:
+        weights = dirichlets("root", "attach", "stop")
+        pyro.factor("penalty", torch.tensor(-5.0 * float(weights["root"].detach()[0])))
+        observe(weights)
+
+    loop = EM(model, initial_weights="uniform")
+    loop.step()
+    for _ in range(3):
+        expected = float(log_joint(model, loop.latents()))
+        assert loop.step() == pytest.approx(expected, rel=1e-10)
+
+
 def detached() -> None:
     weights = dirichlets("root", "stop", "attach")
     observe({**weights, "root": weights["root"].detach().flip(0)})
@@ -452,6 +628,38 @@ def minibatch() -> None:
         pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS[i])
 
 
+def float_latent() -> None:
+    z = pyro.sample("z", dist.Bernoulli(0.5))
+    weights = dirichlets("root", "attach", "stop")
+    observe({**weights, "stop": (0.9 - 0.1 * z) * weights["stop"] + 0.05})
+
+
+def dropout() -> None:
+    table = torch.nn.functional.dropout(pyro.param("table", torch.ones(V, 2, V)), 0.5)
+    observe({**dirichlets("root", "stop"), "attach": table.softmax(-1)})
+
+
+def open_without_a_mode() -> None:
+    weights = dirichlets("root", "attach", "stop", alpha=0.3)
+    observe({**weights, "stop": 0.9 * weights["stop"] + 0.05})
+
+
+STRAY = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+
+
+def unknown_in_a_density() -> None:
+    eta = pyro.sample("eta", dist.Normal(STRAY.expand(V, 2, V), 1.0).to_event(3))
+    observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)})
+
+
+def four_grammars() -> None:
+    rows = pyro.sample("rows", dist.Dirichlet(1.5 * torch.ones(2, 2, V)).to_event(2))
+    root = pyro.param("t", torch.randn(4, 1, V)).softmax(-1)
+    weights = {**dirichlets("stop"), "attach": rows[torch.tensor([0, 1, 0])], "root": root}
+    with pyro.plate("K", 4, dim=-2), pyro.plate("sentences", len(WORDS), dim=-1):
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
 def learnt_concentration() -> None:
     alpha = pyro.sample("alpha", dist.Gamma(2.0, 1.0))
     observe({n: pyro.sample(n, dirichlet_prior(b, alpha)) for n, b in BLOCKS.items()})
@@ -466,6 +674,11 @@ def learnt_concentration() -> None:
             "block 'attach' .* 3 parameters that Pyro does not know; make parameters known by pyro.module",
         ),
         (indicator, r"discrete latent site 'z' \(Categorical\); .* TraceEnum_ELBO"),
+        (float_latent, r"discrete latent site 'z' \(Bernoulli\)"),
+        (dropout, "draws random numbers or counts its runs; put networks with dropout into eval mode"),
+        (open_without_a_mode, r"at least 1, but that of site 'stop' goes down to 0.3"),
+        (unknown_in_a_density, "density of site 'eta' depends on: a tensor that requires a gradient"),
+        (four_grammars, r"block 'root' of site 'words' has the batch shape \(4, 1\)"),
         (minibatch, "whole corpus, but site 'words' is in a subsampled plate"),
         (learnt_concentration, "cannot learn the concentration of Dirichlet site"),
         (lambda: None, "no observed Sentence site"),

@@ -46,6 +46,7 @@ from pyrogram.infer.model.tracing import trace_model
 V, CORPUS = CORPORA["three tags"]
 GRAMMAR, WORDS = DMV(V), padded(CORPUS)
 FAMILY = np.array([1, 0, 1])
+RIGHTS = np.array([[[0.2, 0.3, 0.5]]])  # of attach, in direction 1
 HALF = np.array([[[0.5, 0.5], [0.25, 0.75]]])  # of stop, in direction 0
 
 
@@ -110,7 +111,11 @@ def of_probability(draw: Callable[[str], Tensor]) -> Weights:
 
 def half_constant(draw: Callable[[str], Tensor]) -> Weights:
     left = torch.tensor(HALF).expand(V, 1, 2, 2)
-    return {"root": torch.full((V,), 1 / V), "attach": draw("attach"), "stop": torch.cat([left, draw("right")], 1)}
+    return {
+        "root": torch.full((V,), 1 / V),
+        "attach": torch.cat([draw("dependent"), torch.tensor(RIGHTS).expand(V, 1, V)], 1),
+        "stop": torch.cat([left, draw("right")], 1),
+    }
 
 
 FAMILIES = Idiom(
@@ -152,14 +157,14 @@ ONE_FOR_BOTH = Idiom(
     lambda c: {"tag": c["root"] + c["attach"].sum((0, 1))[::-1], "stop": c["stop"]},
 )
 CONSTANTS = Idiom(
-    prior(**untied_names("attach"), right=(V, 1, 2, 2)),
+    prior(dependent=(V, 1, V), right=(V, 1, 2, 2)),
     half_constant,
     lambda s: {
         "root": np.full(V, 1 / V),
-        "attach": s["attach"],
+        "attach": np.concatenate([s["dependent"], np.broadcast_to(RIGHTS, (V, 1, V))], 1),
         "stop": np.concatenate([np.broadcast_to(HALF, (V, 1, 2, 2)), s["right"]], 1),
     },
-    lambda c: {"attach": c["attach"], "right": c["stop"][:, 1:]},
+    lambda c: {"dependent": c["attach"][:, :1], "right": c["stop"][:, 1:]},
 )
 IDIOMS = {
     "families": FAMILIES,
@@ -280,13 +285,14 @@ def test_samplers(sampler: Any) -> None:
 
 
 def test_beta_samples_are_probabilities() -> None:
-    """A kernel of Pyro's MCMC gives p itself."""
-    kernel = TreeGibbs(PAIRS.run, seed=0)
-    pyro.infer.MCMC(kernel, num_samples=3, warmup_steps=0, disable_progbar=True).run()
-    samples = pyro.infer.MCMC(kernel, num_samples=3, warmup_steps=0, disable_progbar=True)
-    samples.run()
-    p = samples.get_samples()["p"]
-    assert p.shape == (3, V, 2, 2) and bool(((p > 0) & (p < 1)).all())
+    """A kernel of Pyro's MCMC gives p itself, and not 1 - p."""
+    chain = pyro.infer.MCMC(TreeGibbs(PAIRS.run, seed=0), num_samples=150, warmup_steps=0, disable_progbar=True)
+    chain.run()
+    p = chain.get_samples()["p"]
+    assert p.shape == (150, V, 2, 2) and bool(((p > 0) & (p < 1)).all())
+    stops = TreeGibbs(PAIRS.run, seed=1).run(num_steps=150, progress=False).weights()["stop"][..., 1]
+    assert float((p.mean(0) - stops).abs().max()) < 0.12
+    assert float((stops - 0.5).abs().max()) > 0.2  # p and 1 - p differ
 
 
 def test_parameters_that_are_tied() -> None:
@@ -411,7 +417,7 @@ def found(weights: Callable[[], Weights]) -> dict[str, Selection | Computed]:
 
 
 def drawn(name: str = "stop") -> Tensor:
-    value: Tensor = pyro.sample(name, dirichlet_prior(GRAMMAR.blocks[name], 0.3))
+    value: Tensor = pyro.sample(name, dirichlet_prior(GRAMMAR.blocks[name], 1.5))
     return value
 
 
@@ -502,6 +508,89 @@ def test_what_is_no_selection(weights: Callable[[], Weights], cause: str) -> Non
         return
     with pytest.raises(ModelError, match=r"needs block '\w+' of site 'words' to be made of entries .*SVI"):
         VariationalEM(lambda: observe(weights(), normalized=False)).step()
+
+
+def with_a_floor(floor: float) -> Callable[[], Weights]:
+    return lambda: all_with(attach=drawn("attach").clamp(min=floor))
+
+
+def sorted_pairs(first: str) -> Callable[[], Weights]:
+    """What is sorted must not depend on the order in which sites are drawn."""
+
+    def weights() -> Weights:
+        if first != "stop":
+            drawn(first)
+        return all_with(stop=drawn("stop").sort(-1).values)
+
+    return weights
+
+
+def partly_detached() -> Weights:
+    stop = drawn("stop")
+    return all_with(stop=torch.cat([stop[:, :1].detach(), stop[:, 1:]], 1))
+
+
+def partly_random() -> Weights:
+    return all_with(stop=torch.cat([torch.rand(V, 1, 2, 2), drawn("stop")[:, 1:]], 1))
+
+
+@pytest.mark.parametrize(
+    ("weights", "is_followed"),
+    [
+        *((with_a_floor(floor), True) for floor in (0.1, 0.01, 1e-4)),
+        *((sorted_pairs(first), True) for first in ("stop", "root", "attach")),
+        (partly_detached, False),
+        (partly_random, False),
+    ],
+)
+def test_what_is_a_selection_at_some_points_only(weights: Callable[[], Weights], is_followed: bool) -> None:
+    (computed,) = [x for x in found(weights).values() if isinstance(x, Computed)]
+    assert computed.is_followed == is_followed
+    if not is_followed:
+        with pytest.raises(ModelError, match="cannot learn block 'stop' .* let gradients through"):
+            EM(lambda: observe(weights(), normalized=False)).step()
+
+
+@pytest.mark.parametrize("loop", [VariationalEM, CollapsedVB, TreeGibbs, TreeHastings])
+@pytest.mark.parametrize("kind", [dist.Dirichlet, dist.Beta])
+def test_observed_values_that_are_latent(kind: Any, loop: Any) -> None:
+    """A density of the weights themselves is no constant."""
+
+    def model() -> None:
+        weights = {n: drawn(n) for n in GRAMMAR.blocks}
+        if kind is dist.Beta:
+            pyro.sample("x", dist.Beta(50.0, 1.0), obs=weights["root"][0])
+        else:
+            pyro.sample("x", dist.Dirichlet(torch.tensor([50.0, 1.0, 1.0])), obs=weights["root"])
+        observe(weights)
+
+    with pytest.raises(ModelError, match="observed site 'x'"):
+        loop(model).step()
+
+
+def test_parameters_that_are_frozen() -> None:
+    def model() -> None:
+        root: Any = pyro.param("root", torch.tensor([0.2, 0.3, 0.5]), constraint=constraints.simplex)
+        root.unconstrained().requires_grad_(False)
+        observe({"root": pyro.param("root"), **{n: drawn(n) for n in ("attach",)}, "stop": FIXED})
+
+    for loop in (VariationalEM, CollapsedVB):
+        pyro.clear_param_store()
+        fitted = loop(model).run(num_steps=2, progress=False)
+        torch.testing.assert_close(fitted.weights()["root"], torch.tensor([0.2, 0.3, 0.5]))
+        torch.testing.assert_close(pyro.param("root"), torch.tensor([0.2, 0.3, 0.5]))
+
+
+def test_probabilities_in_the_shape_of_a_block() -> None:
+    """p itself, where its pairs would have another shape."""
+
+    def model() -> None:
+        p = pyro.sample("p", dist.Beta(torch.full((V, 2, 2, 2), 2.0), 3.0).to_event(4))
+        observe({"root": drawn("root"), "attach": drawn("attach"), "stop": p}, normalized=False)
+
+    loop = VariationalEM(model).run(num_steps=2, progress=False)
+    mean = loop.posterior()["p"].mean
+    torch.testing.assert_close(loop.weights()["stop"], mean)
 
 
 def test_weights_that_hyperparameters_reach_are_refused() -> None:

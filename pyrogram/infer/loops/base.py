@@ -99,6 +99,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _done(self, problem: P, old: S, info: Info) -> None:
         """Called at the end of a step, with the state before it: for what is kept outside of states."""
 
+    def _carry(self, old: P, state: S, new: P) -> None:
+        """Let another problem begin where a state has come to, besides its weights."""
+
     # ------------------------------------------------------------------ public
 
     def step(self, *args: Any, **kwargs: Any) -> float:
@@ -249,6 +252,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
                 self._carried = carried(problem.traced, self._estimate(old, self._state))
+                self._carry(old, self._state, problem)
             self._forget()
         self._problem, self._args = problem, (args, kwargs)
         if self._pending is not None:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.points import PointProblem, read_points
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
+from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -47,9 +49,9 @@ class EM(GrammarLoop[Problem, EMState]):
     **Gradient.** Weights may be computed from parameters and continuous latent sites by any code that autograd can
     follow: a network, a softmax of features or of normals. Then parameters and latent values are moved by a few steps
     of L-BFGS up the same objective with the sentences replaced by their tangent <f, log weights> (see
-    :func:`.tangent`), which is a lower bound that touches it: no chart is run in these steps. Latent values begin at
-    the medians of their priors, parameters at their values; with ``initial_weights=``, both are fitted to the expected
-    counts under these first. :meth:`plan` says which weights are updated how.
+    :func:`.tangent`), which is a lower bound that touches it: no chart is run in these steps. Latent values begin
+    near the medians of their priors, parameters at their values; with ``initial_weights=``, both are fitted to the
+    expected counts under these first. :meth:`plan` says which weights are updated how.
 
     Densities are those of the sites, as Pyro's ``AutoDelta`` has them. The learnt values of parameters are written into
     Pyro's parameter store; :meth:`latents` are those of latent sites.
@@ -86,7 +88,9 @@ class EM(GrammarLoop[Problem, EMState]):
 
         The arguments are the model's.
         """
-        traced = self._read(args, kwargs).traced
+        present = self._problem is not None and self._args is not None and same_arguments(self._args, (args, kwargs))
+        problem = self._need_problem() if present else self._prepare(partial(self.model, *args, **kwargs))
+        traced = problem.traced
         return {
             site.name: {
                 block: " and ".join(dict.fromkeys(_kind(traced.weight_sources[source]) for source in sources))
@@ -105,16 +109,24 @@ class EM(GrammarLoop[Problem, EMState]):
         return {name: value.clone() for name, value in found.items()}
 
     def _prepare(self, model: Callable[[], Any]) -> Problem:
-        problem: Problem
         try:
-            problem = Problem(trace_model(model, "EM"), model)
+            traced = trace_model(model, "EM")
+            in_closed_form = not (traced.gaussians or traced.hyperparameters)
         except ModelError:
-            problem = PointProblem(read_points(model, "EM"), model)
-        else:
-            if problem.traced.gaussians or problem.traced.hyperparameters:
-                problem = PointProblem(read_points(model, "EM"), model)
-        _check(problem.traced)
-        return problem
+            in_closed_form = False
+        if in_closed_form:
+            _check(traced)
+            return Problem(traced, model)
+        points = PointProblem(read_points(model, "EM"), model)
+        _check(points.traced)
+        points.traced = replace(points.traced, reference=points.reference("EM"))
+        return points
+
+    def _carry(self, old: Problem, state: EMState, new: Problem) -> None:
+        """Latent values of other weights begin where they were, if the new model has them."""
+        now = new.traced.parameter_values()
+        kept = {n: p for n, p in state.parameters.items() if n in now and p.shape == now[n].shape}
+        new.traced.set_parameters(kept)
 
     def _init(self, problem: Problem, start: Weights) -> EMState:
         sources = problem.traced.weight_sources
@@ -132,7 +144,7 @@ class EM(GrammarLoop[Problem, EMState]):
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
         log_weights, density = self._log_weights(problem, state)
         objective, counts = expected_counts(problem.traced, log_weights)
-        objective += density
+        objective += density + problem.traced.density
         weights = {}
         for name, old in state.weights.items():
             source = problem.traced.weight_sources[name]
@@ -185,7 +197,7 @@ def _check(traced: TracedModel) -> None:
                 f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
                 "the boundary; use VariationalEM"
             )
-        if bool((source.concentration < 1).any()):
+        if source.scale and bool((source.concentration < 1).any()):
             raise ModelError(
                 f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
                 f"{float(source.concentration.min()):g}; use VariationalEM"

@@ -31,6 +31,11 @@ def held_out_likelihood(
         log_weights = {}
         for block, source in site.source_of_block.items():
             w = weights[source]
+            if w.dim() > len(site.grammar.blocks[block].shape):
+                raise ValueError(
+                    f"held_out needs weights that all sentences share, but those of block {block!r} of site {name!r} "
+                    "are each sentence's own"
+                )
             if not traced.weight_sources[source].is_constant:
                 w = (1 - smoothing) * w + smoothing * site.grammar.blocks[block].uniform(w)
             log_weights[block] = safe_log(w)

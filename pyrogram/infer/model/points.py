@@ -20,6 +20,7 @@ from pyro.infer.autoguide.initialization import InitMessenger, init_to_median
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import constraints, transform_to
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence
@@ -28,7 +29,16 @@ from pyrogram.grammar import Block, Weights
 
 from .priors import maximise
 from .selection import Computed, Found, leaves_of, selections
-from .sites import MULTINOMIALS, base_distribution, constraint_of, distribution_name, is_left_out
+from .sites import (
+    MULTINOMIALS,
+    base_distribution,
+    concentration_of,
+    constraint_of,
+    distribution_name,
+    is_learnt,
+    is_left_out,
+    leaf_of,
+)
 from .sources import WeightReader, multinomial_source
 from .structure import Hyperparameter, ModelError, Problem, SentenceSite, TracedModel, WeightSource
 from .tracing import flat_words
@@ -38,7 +48,7 @@ from .tracing import flat_words
 class PointProblem(Problem):
     """A model whose parameters and latent values stand at a point: unconstrained, in ``traced.unconstrained``."""
 
-    _evaluated: tuple[Weights, Weights, float] | None = None
+    _evaluated: tuple[Weights, Weights, Weights, float] | None = None
 
     def evaluate(self, weights: Weights, parameters: Weights) -> tuple[Weights, float]:
         """Log weights of the sources that are computed, and the log density of latent values and other observed sites.
@@ -46,13 +56,42 @@ class PointProblem(Problem):
         :param weights: of the other sources.
         :param parameters: a point, at which the model is left.
         """
-        if self._evaluated is None or self._evaluated[0] is not parameters:
+        kept = self._evaluated
+        if kept is None or kept[0] is not weights or kept[1] is not parameters:
             self.traced.set_parameters(parameters)
             with torch.no_grad():
                 trace = self._run(weights)
                 found = {name: w.clone() for name, w in self._log_weights(trace).items()}
-                self._evaluated = parameters, found, float(self._log_density(trace))
-        return self._evaluated[1:]
+                kept = self._evaluated = weights, parameters, found, float(self._log_density(trace))
+        return kept[2:]
+
+    def reference(self, loop: str) -> str:
+        """Numbers that tell this model from others of the same shapes: what it computes at a point of no importance.
+
+        :raises ModelError: if it computes something else the next time.
+        """
+        before = self.traced.parameter_values()
+        points = {n: (torch.arange(1.0, x.numel() + 1).cos() / 2).reshape(x.shape).to(x) for n, x in before.items()}
+        sources = self.traced.weight_sources
+        weights = {n: s.block.uniform(s.value) for n, s in sources.items() if not (s.is_computed or s.is_constant)}
+        found = []
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+        try:
+            for seed in (0, 1):
+                with torch.random.fork_rng(devices=devices):
+                    torch.manual_seed(seed)
+                    computed, density = self.evaluate(dict(weights), points)
+                found.append([density, *(_digest(w) for w in computed.values())])
+        except (ValueError, LinAlgError):  # this point is none of the model's
+            return ""
+        finally:
+            self.traced.set_parameters(before)
+        if any(a != b and not (math.isnan(a) and math.isnan(b)) for a, b in zip(*found, strict=True)):
+            raise ModelError(
+                f"{loop} needs a model that computes the same weights and densities from the same values, but this one "
+                "draws random numbers or counts its runs; put networks with dropout into eval mode"
+            )
+        return " ".join(f"{x:.6g}" for x in found[0])
 
     def climb(self, weights: Weights, parameters: Weights, counts: Weights, steps: int) -> Weights:
         """A point of no smaller log joint, in which sentences are their tangents.
@@ -69,6 +108,8 @@ class PointProblem(Problem):
             total = self._log_density(trace)
             for name, w in self._log_weights(trace).items():
                 c = counts[name]
+                if c.dim() < w.dim():  # those of all sentences, which have weights of their own
+                    c = c / len(w)
                 total = total + (c * torch.where(c != 0, w, 0.0)).sum().to("cpu", torch.float64)
             return total
 
@@ -132,7 +173,11 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
         _check(name, site, loop)
     candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}
     found = selections(model)
-    for name in _open(candidates, samples, found):
+    opened = _open(candidates, samples, found)
+    for name in opened & samples.keys():
+        _check_mode(name, samples[name], loop)
+    _check_known(nodes, samples, loop)
+    for name in opened:
         del candidates[name]
     by_value = {id(nodes[name]["value"]): source for name, (source, _) in candidates.items()}
     reader = WeightReader(by_value, lambda: found, loop, computed=True)
@@ -143,8 +188,8 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
     for name, site in nodes.items():
         if name in reader.used:
             continue
-        if site["type"] == "param" and site["value"].unconstrained().requires_grad:
-            points[name] = Hyperparameter(site["value"], site["value"].unconstrained(), constraint_of(site))
+        if is_learnt(site):
+            points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
         elif name in samples and not site["is_observed"]:
             points[name] = _point(site)
     for site in sites:
@@ -154,6 +199,12 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     return TracedModel(sites, reader.used, {}, points)
+
+
+def _digest(log_weights: Tensor) -> float:
+    """A number that changes with every element."""
+    w = log_weights.detach().exp().flatten().double()
+    return float((w * torch.arange(1.0, len(w) + 1, dtype=torch.float64, device=w.device).sin()).sum())
 
 
 def _begin(site: Any) -> Tensor:
@@ -182,11 +233,33 @@ def _check(name: str, site: Any, loop: str) -> None:
         )
     if _is_sentence(site) and not bool((torch.as_tensor(site["scale"]) == torch.as_tensor(site["scale"]).max()).all()):
         raise ModelError(f"{loop} needs one scale for all sentences of site {name!r}; pyro.infer.SVI takes any")
-    if not site["is_observed"] and not site["value"].is_floating_point():
+    if not site["is_observed"] and site["fn"].support.is_discrete:
         found = distribution_name(base_distribution(site["fn"]))
         raise ModelError(
             f"{loop} cannot handle the discrete latent site {name!r} ({found}); pyro.infer.SVI with TraceEnum_ELBO can"
         )
+
+
+def _check_mode(name: str, site: Any, loop: str) -> None:
+    """Multinomials that are updated by gradient need a density that is finite everywhere."""
+    function = base_distribution(site["fn"])
+    if isinstance(function, MULTINOMIALS) and _factor(site) != 0 and bool((concentration_of(function) < 1).any()):
+        raise ModelError(
+            f"{loop} needs concentrations of at least 1, but that of site {name!r} goes down to "
+            f"{float(concentration_of(function).detach().min()):g}; use pyro.infer.SVI, or NUTS"
+        )
+
+
+def _check_known(nodes: Mapping[str, Any], samples: Mapping[str, Any], loop: str) -> None:
+    """Densities must depend on nothing that would be left as it is."""
+    known = {id(leaf_of(s["value"])) for s in nodes.values() if s["type"] == "param"}
+    known |= {id(s["value"]) for s in samples.values()}
+    for name, site in samples.items():
+        if not _is_sentence(site) and leaves_of(site["fn"].log_prob(site["value"]).sum()) - known:
+            raise ModelError(
+                f"{loop} cannot learn what the density of site {name!r} depends on: a tensor that requires a gradient, "
+                "and that Pyro does not know; make it a pyro.param, or detach it"
+            )
 
 
 def _factor(site: Any) -> float:
@@ -203,7 +276,9 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     found = reader.site(name, function, words)
     if site["mask"] is not None:
         shape = torch.broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
-        kept = torch.as_tensor(site["mask"], device=words.device).expand(shape).reshape(-1)
+        inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
+        outer = torch.as_tensor(site["mask"], device=words.device).expand(shape[: len(shape) - inner])
+        kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)
         if not bool(kept.all()) and any(reader.used[source].per_sentence for source in found.source_of_block.values()):
             raise ModelError(
                 f"{reader.loop} cannot handle the mask on site {name!r}, whose sentences have weights of their own; "
@@ -217,12 +292,12 @@ def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
     """Multinomials that may be weights, and the leaves of autograd's graph behind them."""
     found = []
     for name, site in nodes.items():
-        if site["type"] == "param":
+        if is_learnt(site):
             constraint, value = constraint_of(site), site["value"]
             if constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
                 sizes = getattr(constraint, "sizes", None)
                 block = Block(value.shape) if sizes is None else packed(sizes)
-                found.append((WeightSource(name, block, value), value.unconstrained()))
+                found.append((WeightSource(name, block, value), leaf_of(value)))
         elif site["type"] == "sample" and not site["is_observed"] and not is_left_out(site):
             function = base_distribution(site["fn"])
             if isinstance(function, MULTINOMIALS):
@@ -257,7 +332,7 @@ def _open(
 def _point(site: Any) -> Hyperparameter:
     """Where a latent value begins."""
     support = site["fn"].support
-    leaf = transform_to(support).inv(site["value"].detach()).clone().requires_grad_()
+    leaf = transform_to(support).inv(site["value"]).detach().clone().requires_grad_()
     return Hyperparameter(site["value"].detach(), leaf, support)
 
 
@@ -298,4 +373,4 @@ class _PointMessenger(Messenger):
             msg["value"], msg["done"] = self.weights[msg["name"]], True
         elif msg["name"] in self.points:
             point = self.points[msg["name"]]
-            msg["value"], msg["done"] = transform_to(point.constraint)(point.unconstrained), True
+            msg["value"], msg["done"] = transform_to(msg["fn"].support)(point.unconstrained), True

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Block
@@ -77,26 +78,24 @@ def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor], 
     """
     leaves = list(parameters.values())
     before = [p.detach().clone() for p in leaves]
-
-    def loss() -> Tensor:
-        return -objective()
-
-    first = loss()
-    if not first.requires_grad:
-        return
-    start = float(first.detach())
     optimiser = torch.optim.LBFGS(leaves, max_iter=steps, line_search_fn="strong_wolfe")
+    losses: list[float] = []
 
     def closure() -> Tensor:
         optimiser.zero_grad()
-        value = loss()
-        value.backward()
-        return value
+        loss = -objective()
+        if loss.requires_grad:
+            loss.backward()
+        losses.append(float(loss.detach()))
+        return loss
 
     try:
         optimiser.step(closure)
-        risen = float(loss().detach()) <= start
-    except ValueError:  # a covariance that is no longer positive definite, say
+        with torch.no_grad():
+            risen = -float(objective()) <= losses[0]
+    except (ValueError, LinAlgError):  # a covariance that is no longer positive definite, say
+        if not losses:
+            raise
         risen = False
     optimiser.zero_grad()
     if not risen:

@@ -20,7 +20,6 @@ import pyro.distributions as dist
 import torch
 from pyro import poutine
 from pyro.poutine.messenger import Messenger
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -28,7 +27,16 @@ from pyrogram.distributions import Sentence
 from pyrogram.distributions.ragged import RaggedSimplex, packed
 from pyrogram.grammar import Block
 
-from .sites import MULTINOMIALS, base_distribution, block_of_site, constraint_of, distribution_name
+from .sites import (
+    MULTINOMIALS,
+    base_distribution,
+    block_of_site,
+    constraint_of,
+    distribution_name,
+    is_left_out,
+    leaf_of,
+)
+from .structure import ModelError
 
 _SLACK = 64.0  # in rounding errors: the code may take a logarithm and its exponential
 
@@ -97,23 +105,36 @@ def selections(model: Callable[[], Any]) -> dict[str, Found]:
 
     Disturbs no random number generator.
     """
-    first, second = _at_a_point(model, 0), _at_a_point(model, 1)
+    first, *others = (_at_a_point(model, *point) for point in _POINTS)
     return {
-        site: {
-            block: found
-            if isinstance(found, Computed) or found.same_as(second.get(site, {}).get(block))
-            else Computed(_DIFFERS, frozenset(found.sources), is_followed=bool(found.sources))
-            for block, found in blocks.items()
-        }
+        site: {block: _same(found, [o.get(site, {}).get(block) for o in others]) for block, found in blocks.items()}
         for site, blocks in first.items()
     }
 
 
-def _at_a_point(model: Callable[[], Any], seed: int) -> dict[str, dict[str, Selection | Computed]]:
+# Seeds, and powers of random numbers: a plain point; the same, in the reverse order and near the boundary; another one.
+_POINTS = (0, 1), (0, -12), (1, 6)
+
+
+def _same(found: Selection | Computed, others: list[Selection | Computed | None]) -> Selection | Computed:
+    """What a block is, if it is the same at all points."""
+    if isinstance(found, Computed) or all(found.same_as(other) for other in others):
+        return found
+    sources = frozenset(found.sources).union(*(other.sources for other in others if other is not None))
+    constant = found.source < 0
+    for other in others:
+        if isinstance(other, Selection):
+            both = constant & (other.source < 0)
+            if not torch.equal(found.constants[both], other.constants[both]):
+                return Computed(_DIFFERS, sources, is_followed=False)
+    return Computed(_DIFFERS, sources, is_followed=bool(sources))
+
+
+def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, dict[str, Selection | Computed]]:
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=devices), torch.enable_grad():
         torch.manual_seed(seed)
-        with _NumberingMessenger() as numbered:
+        with _NumberingMessenger(power) as numbered:
             trace = poutine.trace(model).get_trace()
         found: dict[str, dict[str, Selection | Computed]] = {}
         nodes: dict[str, Any] = dict(trace.nodes)
@@ -154,8 +175,9 @@ class _NumberingMessenger(Messenger):
     Other latent values and parameters become leaves of autograd's graph, which then tells that they are reached.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, power: int) -> None:
         super().__init__()
+        self.power = power
         self._sources: dict[str, _Numbered] = {}
         self._given: dict[str, Tensor] = {}  # to the model, by parameter
         self._others: dict[int, tuple[Tensor, str]] = {}  # by the id of a leaf: the leaf, and what it is
@@ -167,13 +189,15 @@ class _NumberingMessenger(Messenger):
         name, value = msg["name"], msg["value"]
         if name not in self._given:
             constraint = constraint_of(msg)
-            if constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
+            if not leaf_of(value).requires_grad:
+                self._given[name] = value
+            elif constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
                 sizes = getattr(constraint, "sizes", None)
                 block = packed(sizes) if sizes is not None else Block(value.shape)
                 self._given[name] = self._numbered(name, block, value)
             else:
                 self._given[name] = value
-                leaf = value.unconstrained()
+                leaf = leaf_of(value)
                 self._others[id(leaf)] = leaf, f"pyro.param {name!r}"
         if self._given[name].shape == value.shape:
             msg["value"] = self._given[name]
@@ -193,10 +217,10 @@ class _NumberingMessenger(Messenger):
             made = msg["infer"]["logistic_normal"]
             msg["value"] = self._numbered(msg["name"], made.structure.blocks[made.block], msg["value"])
             return
-        if msg["is_observed"] or site_is_subsample(msg) or msg["name"] in self._sources:
+        if msg["is_observed"] or is_left_out(msg) or msg["name"] in self._sources:
             return
         value = msg["value"]
-        if isinstance(value, Tensor) and value.is_floating_point() and not msg["infer"].get("_deterministic", False):
+        if isinstance(value, Tensor) and value.is_floating_point():
             msg["value"] = leaf = value.detach().requires_grad_()
             what = f"{msg['name']!r} ({distribution_name(base_distribution(msg['fn']))})"
             self._others[id(leaf)] = leaf, what
@@ -205,10 +229,13 @@ class _NumberingMessenger(Messenger):
         """A random point in the shape of a site's value, as a leaf of autograd's graph."""
         shape = (*like.shape, 2) if is_pair else like.shape
         size = block.shape.numel()
-        point = block.normalize(torch.rand(shape, dtype=like.dtype, device=like.device) + 0.1)
+        point = block.normalize((torch.rand(shape, dtype=like.dtype, device=like.device) + 0.1) ** self.power)
         numbers = torch.arange(self._next, self._next + size, dtype=like.dtype, device=like.device)
         if self._next + size > 2 / torch.finfo(like.dtype).eps:
-            raise _TooMany
+            raise ModelError(
+                f"{name!r} has more entries than {like.dtype} can number; use float64, or hand its value to Sentence "
+                "unchanged"
+            )
         numbers = numbers.reshape(block.shape).expand(shape)
         leaf, own = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
         leaf = leaf.clone().requires_grad_()
@@ -298,10 +325,6 @@ class _NumberingMessenger(Messenger):
             return "made of constants that differ from sentence to sentence"
         shape = block.shape
         return Selection(tuple(names), source.reshape(shape), entry.reshape(shape), value[0].reshape(shape).clone())
-
-
-class _TooMany(Exception):
-    """More entries than numbers of the model's precision can tell apart."""
 
 
 def leaves_of(result: Tensor) -> set[int]:

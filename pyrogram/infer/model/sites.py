@@ -37,12 +37,23 @@ def distribution_name(function: Any) -> str:
 
 
 def is_left_out(site: Any) -> bool:
-    """Whether a sample site says nothing of weights: a deterministic one, a subsample, or one with an intervention.
+    """Whether a sample site has no value of its own: a deterministic one, a Delta, a subsample, or an intervention.
 
     Under ``poutine.do`` a site is still drawn, but its value goes nowhere.
     """
-    deterministic: bool = site["infer"].get("_deterministic", False)
+    deterministic = site["infer"].get("_deterministic", False) or isinstance(base_distribution(site["fn"]), dist.Delta)
     return deterministic or site_is_subsample(site) or site.get("_intervener_id") is not None
+
+
+def leaf_of(value: Tensor) -> Tensor:
+    """The tensor that a ``pyro.param`` is learnt by; with ``module_local_params`` it is the module's own."""
+    leaf: Tensor = value.unconstrained() if hasattr(value, "unconstrained") else value
+    return leaf
+
+
+def is_learnt(site: Any) -> bool:
+    """Whether a site is a ``pyro.param`` that is not frozen."""
+    return site["type"] == "param" and leaf_of(site["value"]).requires_grad
 
 
 def concentration_of(prior: Any) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
-from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
+from pyrogram.grammar import Block, PackedBlock, Weights
 
 from .selection import Computed, Found, Selection
 from .sites import block_of_site, concentration_of
@@ -78,7 +78,7 @@ class WeightReader:
         grammar = function.grammar
         sources = {block: self._source(name, block, function) for block in grammar.blocks}
         if any(isinstance(source, Selection) for source in sources.values()):
-            return self._tied(name, grammar, words, sources)
+            return self._tied(name, function, words, sources)
         chosen = {}
         for block_name, source in sources.items():
             assert isinstance(source, WeightSource)
@@ -90,7 +90,7 @@ class WeightReader:
         """The source that a block is, if it is the whole of one, constants, or computed."""
         block, given = function.grammar.blocks[name], function.weights
         source = None if given is None else self.candidates.get(id(given[name]))
-        if source is not None:
+        if source is not None and (source.probability is None or source.block.shape == block.shape):
             return source
         found = self._found()[site][name]
         names = found.sources if isinstance(found, Selection) else ()
@@ -112,15 +112,8 @@ class WeightReader:
         self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
     ) -> WeightSource:
         """A source that is a block as it stands."""
-        block, shape = function.grammar.blocks[name], function.log_weights[name].shape
-        batch = tuple(shape[: len(shape) - len(block.shape)])
-        per_sentence = bool(batch) and source.value.dim() >= len(shape)  # otherwise one is expanded over sentences
-        of_each = source.logistic_normal is not None or source.is_computed
-        if per_sentence and not (of_each and batch == (num_sentences,)):
-            raise ModelError(
-                f"{self.loop} needs one grammar for all sentences, or a logistic normal for each, but block {name!r} "
-                f"of site {site!r} has the batch shape {batch}; {ELSEWHERE}"
-            )
+        block = function.grammar.blocks[name]
+        per_sentence = self._is_per_sentence(site, name, source, function, num_sentences)
         same = source.block.shape == block.shape and (source.is_constant or _sizes(source.block) == _sizes(block))
         if source.logistic_normal is not None and not same:
             raise ModelError(
@@ -134,14 +127,33 @@ class WeightReader:
             )
         return replace(source, block=block, per_sentence=per_sentence)
 
+    def _is_per_sentence(
+        self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
+    ) -> bool:
+        """Whether each sentence has weights of its own; otherwise one grammar may be expanded over sentences."""
+        shape = function.log_weights[name].shape
+        batch = tuple(shape[: len(shape) - len(function.grammar.blocks[name].shape)])
+        if not batch or source.value.dim() < len(shape):
+            return False
+        of_each = source.logistic_normal is not None or source.is_computed
+        if not (of_each and batch == (num_sentences,)):
+            raise ModelError(
+                f"{self.loop} needs one grammar for all sentences, or a logistic normal for each, but block {name!r} "
+                f"of site {site!r} has the batch shape {batch}; {ELSEWHERE}"
+            )
+        return True
+
     def _tied(
-        self, name: str, grammar: Grammar, words: Tensor, chosen: Mapping[str, WeightSource | Selection]
+        self, name: str, function: Sentence, words: Tensor, chosen: Mapping[str, WeightSource | Selection]
     ) -> SentenceSite:
         """A site some of whose blocks are selections: its grammar is one over the sources."""
-        sources: dict[str, WeightSource] = {}
-        for found in chosen.values():
+        grammar, sources = function.grammar, dict[str, WeightSource]()
+        for block, found in chosen.items():
             own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
             sources.update({source.name: source for source in own})
+            if isinstance(found, WeightSource) and found.is_computed:
+                each = self._is_per_sentence(name, block, found, function, len(words))
+                sources[found.name] = replace(found, per_sentence=each)
         first, size = {}, 0
         for source in sources.values():
             if source.value.dim() > len(source.block.shape) and not source.is_computed:

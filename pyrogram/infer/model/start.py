@@ -34,8 +34,11 @@ def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None)
         block = _block(users[0], name)
         if source.is_constant:
             start[name] = source.value
-        elif source.is_computed and (given is None or (isinstance(given, Mapping) and not {name, block} & set(given))):
-            continue
+        elif source.is_computed and (given is None or isinstance(given, Mapping)):
+            own = {name, block, name.removeprefix(f"{users[0].name}.")} & set(given or {})
+            if own:
+                assert isinstance(given, Mapping)
+                start[name] = checked(traced, name, block, given[min(own)])
         elif isinstance(given, Mapping):
             start[name] = checked(traced, name, block, _given(users[0], given, name, block))
         elif given is None and source.is_param:
@@ -69,6 +72,8 @@ def carried(traced: TracedModel, learnt: Weights) -> Weights:
     """Learnt weights that another model has a use for; a logistic normal starts at what its parameters have learnt."""
     found = {}
     for name, source in traced.weight_sources.items():
+        if source.is_computed or source.is_constant:
+            continue
         if source.logistic_normal is None and name in learnt and learnt[name].shape == source.block.shape:
             found[name] = learnt[name].to(source.value.device, source.value.dtype)
     return found

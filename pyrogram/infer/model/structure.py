@@ -117,12 +117,18 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class TracedModel:
-    """Sentences, sources of weights, normal experts, and the parameters that priors depend on."""
+    """Sentences, sources of weights, normal experts, and the parameters that priors depend on.
+
+    :param density: log density of weights that are observed, which are constants.
+    :param reference: numbers that tell this model from others whose sites have the same names and shapes.
+    """
 
     sentences: list[SentenceSite]
     weight_sources: dict[str, WeightSource]
     gaussians: dict[str, GaussianSite] = field(default_factory=dict)
     hyperparameters: dict[str, Hyperparameter] = field(default_factory=dict)
+    density: float = 0.0
+    reference: str = ""
 
     @property
     def unconstrained(self) -> dict[str, Tensor]:
@@ -148,7 +154,7 @@ class TracedModel:
 
     def fingerprint(self, loop: str) -> str:
         """A hash of weights and parameters by name and shape, priors, grammars and sentences, and of a loop's name."""
-        digest = hashlib.sha256(loop.encode())
+        digest = hashlib.sha256(f"{loop}{self.reference}".encode())
         for source in self.weight_sources.values():
             kind = f"{source.name}{tuple(source.block.shape)}{source.value.dtype}{source.is_param}"
             digest.update(kind.encode() if source.scale == 1 else f"{kind}{source.scale}".encode())

@@ -45,11 +45,12 @@ def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
     tensor(-2.0794)
 
     :param model: a Pyro model with observed :class:`.Sentence` sites.
-    :param counts: by the name of the site and by block. Of shape ``block.shape``, they are those of all sentences of
-        the site together, and each has an equal share of the result; of shape ``(*batch, *block.shape)``, where
-        weights have a batch, they are those of each sentence.
+    :param counts: by the name of the site and by block. Of shape ``block.shape``, they are those of all sentences that
+        the site observes (of the minibatch, if it is one) together, and each has an equal share of the result; of shape
+        ``(*batch, *block.shape)``, where weights have a batch, they are those of each sentence.
     :returns: a model with the same arguments.
-    :raises ValueError: when it runs, if counts of a site or a block are missing or have another shape.
+    :raises ValueError: when it runs, if counts of a site or a block are missing or have another shape, or if sentences
+        are masked.
     """
 
     def tangent_model(*args: Any, **kwargs: Any) -> Any:
@@ -97,8 +98,14 @@ class TangentMessenger(Messenger):
         if msg["is_observed"] and isinstance(function, Sentence):
             if msg["name"] not in self.counts:
                 raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
-            msg["fn"] = _Tangent(
-                *linear(function, self.counts[msg["name"]], msg["name"]), function, function.batch_shape
+            shared, own = linear(function, self.counts[msg["name"]], msg["name"])
+            line = _Tangent(shared, own, function, function.batch_shape)
+            msg["fn"] = line.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if isinstance(base_distribution(msg["fn"]), _Tangent) and msg["mask"] is not None:
+            raise ValueError(
+                f"tangent cannot handle the mask on site {msg['name']!r}; leave out those sentences, and their counts"
             )
 
 

@@ -32,6 +32,7 @@ from .sites import (
     concentration_of,
     constraint_of,
     distribution_name,
+    is_learnt,
     is_left_out,
 )
 from .sources import ELSEWHERE, WeightReader, logistic_normal_source, multinomial_source
@@ -56,9 +57,10 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
         trace = poutine.trace(model).get_trace(*args, **kwargs)
     candidates: dict[int, WeightSource] = {}
     gaussians: dict[str, GaussianSite] = {}
+    density = 0.0
     sentences = []
     parameters: dict[str, dict[str, Any]] = {}
-    nodes: dict[str, Any] = dict(trace.nodes)
+    nodes: dict[str, Any] = {n: s for n, s in trace.nodes.items() if s["type"] == "sample" or is_learnt(s)}
     for name, site in nodes.items():
         if site["type"] == "param":
             parameters[name] = site
@@ -72,7 +74,8 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
             elif is_left_out(site):
                 continue
             elif site["is_observed"]:
-                _check_observed(name, function, loop)
+                _check_observed(name, site, loop)
+                density += float(site["fn"].log_prob(site["value"]).sum())
             elif "gaussian" in site["infer"]:
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
             elif isinstance(function, MULTINOMIALS):
@@ -95,7 +98,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
     if used and all(source.is_constant for source in used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     _check_used(candidates, used, gaussians, parameters, loop)
-    traced = TracedModel(sites, used, gaussians, _hyperparameters(used, parameters))
+    traced = TracedModel(sites, used, gaussians, _hyperparameters(used, parameters), density)
     _check_dependence(traced, loop)
     if not any(len(site.words) for site in sites):
         raise ValueError("the corpus has no sentences; give one at least")
@@ -143,16 +146,17 @@ def flat_words(function: Sentence, value: Tensor) -> Tensor:
     return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
-def _check_observed(name: str, function: Any, loop: str) -> None:
+def _check_observed(name: str, site: Any, loop: str) -> None:
     """Observed multinomials are constants, and so must be their density; nothing else is observed but sentences."""
+    function = base_distribution(site["fn"])
     if not isinstance(function, MULTINOMIALS):
         raise ModelError(
             f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences; {ELSEWHERE}"
         )
-    if concentration_of(function).requires_grad:
+    if concentration_of(function).requires_grad or site["value"].requires_grad:
         raise ModelError(
-            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), whose concentration is itself "
-            f"to be learnt; {ELSEWHERE}"
+            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), whose concentration or value "
+            f"is itself to be learnt; {ELSEWHERE}"
         )
 
 
