@@ -10,6 +10,7 @@ from pathlib import Path
 import pyro
 import torch
 from timing import Work, race
+from torch import Tensor
 
 from pyrogram import models
 from pyrogram.data import Corpus
@@ -21,7 +22,7 @@ BATCH = 512
 EWT = Path(__file__).resolve().parents[2] / "shared/data/ud/en_ewt-ud-train.conllu"
 
 DMV_HEADER = ["", "threads", "V", "n", "sentences/s"]
-EM_HEADER = ["corpus", "sentences", "words", "threads", "ms per iteration", "words/s"]
+EM_HEADER = ["corpus", "sentences", "words", "weights", "threads", "ms per iteration", "words/s"]
 
 
 def dmv(lengths: tuple[int, ...], threads: tuple[int, ...], seconds: float) -> list[list[str]]:
@@ -63,15 +64,38 @@ def em(threads: tuple[int, ...], seconds: float) -> list[list[str]]:
     rows = []
     for name, corpus in corpora():
         for count in threads:
-            pyro.clear_param_store()
-            grammar = DMV(len(corpus.vocab))
-            loop = EM(models.maximum_likelihood)
-            times = race({"EM": lambda: loop.step(corpus.words, grammar)}, count, seconds)  # noqa: B023
-            t = times["EM"].median
+            times = race(_em_works(corpus), count, seconds)
             words = int(corpus.lengths.sum())
-            rows.append([name, f"{len(corpus):,}", f"{words:,}", str(count), f"{1000 * t:.1f}", _rounded(words / t)])
-            print(" | ".join(rows[-1]), flush=True)
+            for weights, t in times.items():
+                row = [name, f"{len(corpus):,}", f"{words:,}", weights, str(count)]
+                rows.append([*row, f"{1000 * t.median:.1f}", _rounded(words / t.median)])
+                print(" | ".join(rows[-1]), flush=True)
     return rows
+
+
+def _em_works(corpus: Corpus) -> dict[str, Work]:
+    pyro.clear_param_store()
+    pyro.set_rng_seed(0)
+    grammar = DMV(len(corpus.vocab))
+    V, size = grammar.num_tags, 16
+    network = torch.nn.ModuleDict(
+        {n: torch.nn.Linear(size, V if n == "root" else b.shape[1:].numel()) for n, b in grammar.blocks.items()}
+    )
+    network["tags"] = torch.nn.Embedding(V + 1, size)  # the last is that of ROOT
+
+    def neural(words: Tensor) -> None:
+        made = pyro.module("network", network)
+        tags = made["tags"].weight.tanh()
+        heads = {name: tags[-1] if name == "root" else tags[:-1] for name in grammar.blocks}
+        logs = {n: made[n](heads[n]).reshape(b.shape).log_softmax(-1) for n, b in grammar.blocks.items()}
+        with pyro.plate("sentences", len(words)):
+            pyro.sample("words", Sentence(grammar, log_weights=logs), obs=words)
+
+    plain, fitted = EM(models.maximum_likelihood), EM(neural, initial_weights="harmonic", m_steps=10)
+    return {
+        "parameters": lambda: plain.step(corpus.words, grammar),
+        "a network, ten steps of L-BFGS": lambda: fitted.step(corpus.words),
+    }
 
 
 def corpora() -> list[tuple[str, Corpus]]:

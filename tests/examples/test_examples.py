@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"heads that are right: \d+.\d%",
     ),
     "latent_annotation_pcfg": (["--num-trees 40 --num-steps 2"], r"labelled F1 of 4 other sentences: \d+.\d%"),
+    "log_linear_dmv": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
+        r"families: the greatest weight of a feature is \d.\d\d\nheads that are right: \d+.\d%",
+    ),
     "logistic_normal": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once", "--diagonal")],
         r"heads that are right: \d+.\d%",

@@ -41,7 +41,7 @@ from .sites import (
 )
 from .sources import WeightReader, multinomial_source
 from .structure import Hyperparameter, ModelError, Problem, SentenceSite, TracedModel, WeightSource
-from .tracing import flat_words
+from .tracing import check_constraints, flat_words
 
 
 @dataclass
@@ -134,11 +134,11 @@ class PointProblem(Problem):
         found = {}
         for site in self.traced.sentences:
             function = base_distribution(trace.nodes[site.name]["fn"])
+            log_weights = function.log_weights
             for block in function.grammar.blocks:
-                if f"{site.name}.{block}" in site.source_of_block.values():
-                    source = self.traced.weight_sources[f"{site.name}.{block}"]
-                    if source.is_computed:
-                        found[source.name] = function.log_weights[block]
+                source = self.traced.weight_sources.get(f"{site.name}.{block}")
+                if source is not None and source.is_computed:
+                    found[source.name] = log_weights[block]
         return found
 
     def _log_density(self, trace: Any) -> Tensor:
@@ -157,7 +157,7 @@ class PointProblem(Problem):
 def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
     """Run the model, without disturbing the random number generator, and say what it is; see :class:`PointProblem`.
 
-    Latent values begin at the medians of their priors.
+    Latent values begin near the medians of their priors.
 
     :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
     """
@@ -184,6 +184,7 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
+    check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
     points = {}
     for name, site in nodes.items():
         if name in reader.used:

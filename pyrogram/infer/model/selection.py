@@ -46,7 +46,8 @@ class Selection:
     """Where each element of a block comes from.
 
     :param sources: the sites that it is made of.
-    :param source: the place of the element's site in ``sources``, or -1 for a constant; shape ``block.shape``.
+    :param source: the place of the element's site in ``sources``, or -1 for a constant; shape ``block.shape``, as
+        ``entry`` on the CPU.
     :param entry: the element's place in the multinomials of that site, flattened.
     :param constants: the elements that are constants, others anything; shape ``block.shape``.
     """
@@ -160,6 +161,7 @@ class _Numbered:
     :param value: the point, shape ``(*batch, E)``; of probabilities p with 1 - p after each.
     :param leaf: what the model's code was given.
     :param numbers: of its elements, in its shape.
+    :param is_pair: whether these are probabilities p.
     """
 
     name: str
@@ -167,6 +169,7 @@ class _Numbered:
     value: Tensor
     leaf: Tensor
     numbers: Tensor
+    is_pair: bool
 
 
 class _NumberingMessenger(Messenger):
@@ -240,7 +243,7 @@ class _NumberingMessenger(Messenger):
         leaf, own = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
         leaf = leaf.clone().requires_grad_()
         batch = point.shape[: point.dim() - len(block.shape)]
-        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, own)
+        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, own, is_pair)
         self._next += size
         return leaf
 
@@ -261,23 +264,19 @@ class _NumberingMessenger(Messenger):
         others = sorted({self._others[x][1] for x in reached & self._others.keys()})
         unknown = len(reached - self._others.keys() - known.keys())
         if others or unknown:
-            names = [
-                *others,
-                *([f"{unknown} parameters that Pyro does not know"] if unknown else []),
-            ]
-            return f"computed from {' and '.join(names)}"
+            more = [f"{unknown} parameters that Pyro does not know"] if unknown else []
+            return f"computed from {' and '.join([*others, *more])}"
         made_of = " and ".join(sorted(repr(known[x]) for x in reached))
         try:
             number, value = self._derivative(weights), weights.detach()
         except RuntimeError:
             return f"computed from {made_of} by an operation without second derivatives"
-        batch = value.shape[: value.dim() - len(block.shape)]
         value, number = (x.reshape(-1, block.shape.numel()) for x in (value, number))
         rounded = number.round()
         exact = (number - rounded).abs() <= _SLACK * torch.finfo(value.dtype).eps * number.abs()
         if not bool(exact.all()) or not bool((rounded == rounded[:1]).all()):
             return f"computed from {made_of}, not a selection of its entries"
-        return self._checked(rounded[0].long(), value, made_of, block, batch)
+        return self._checked(rounded[0].long(), value, made_of, block)
 
     def _derivative(self, weights: Tensor) -> Tensor:
         """In the direction of the numbers, from derivatives against it: J v is the derivative of u J by u, times v."""
@@ -293,7 +292,7 @@ class _NumberingMessenger(Messenger):
         products, numbers = zip(*pairs, strict=True)
         return torch.autograd.grad(products, u, numbers, materialize_grads=True)[0]
 
-    def _checked(self, number: Tensor, value: Tensor, made_of: str, block: Block, batch: torch.Size) -> Selection | str:
+    def _checked(self, number: Tensor, value: Tensor, made_of: str, block: Block) -> Selection | str:
         """The selection with these numbers, if values are those of the entries.
 
         :param number: shape ``(E,)``; negative for one minus the entry before.
@@ -308,8 +307,7 @@ class _NumberingMessenger(Messenger):
             here = (number != 0) & (place >= 0) & (place < size)
             if not bool(here.any()):
                 continue
-            is_pair = own.leaf.numel() * 2 == own.value.numel()
-            if bool((number[here] < 0).any()) and not is_pair:
+            if bool((number[here] < 0).any()) and not own.is_pair:
                 return f"computed from {made_of}, not a selection of its entries"
             place = place + (number < 0).long()
             entries = own.value.detach().reshape(-1, size)
@@ -323,8 +321,8 @@ class _NumberingMessenger(Messenger):
             return f"computed from {made_of}, not a selection of its entries"
         if len(value) > 1 and not bool((value == value[:1])[:, source < 0].all()):
             return "made of constants that differ from sentence to sentence"
-        shape = block.shape
-        return Selection(tuple(names), source.reshape(shape), entry.reshape(shape), value[0].reshape(shape).clone())
+        source, entry = (x.cpu().reshape(block.shape) for x in (source, entry))
+        return Selection(tuple(names), source, entry, value[0].reshape(block.shape).clone())
 
 
 def leaves_of(result: Tensor) -> set[int]:

@@ -131,7 +131,8 @@ class WeightReader:
         self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
     ) -> bool:
         """Whether each sentence has weights of its own; otherwise one grammar may be expanded over sentences."""
-        shape = function.log_weights[name].shape
+        given = function.weights or function.log_weights  # no logarithms of what is expanded over sentences
+        shape = given[name].shape
         batch = tuple(shape[: len(shape) - len(function.grammar.blocks[name].shape)])
         if not batch or source.value.dim() < len(shape):
             return False

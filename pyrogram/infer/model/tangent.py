@@ -69,8 +69,9 @@ def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple
     """
     shared: list[Tensor] = []
     own: list[Tensor] = []
+    log_weights = function.log_weights
     for name, block in function.grammar.blocks.items():
-        w = function.log_weights[name]
+        w = log_weights[name]
         if name not in counts:
             raise ValueError(f"counts of site {site!r} lack block {name!r}")
         c = counts[name].to(w.device)

@@ -10,7 +10,7 @@ returned; where it is not, :mod:`.selection` finds out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -196,6 +196,13 @@ def _check_used(
     mixed = {site for s in used.values() if s.logistic_normal is not None for site in s.logistic_normal.sites.values()}
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {ELSEWHERE}")
+    check_constraints(used, parameters, loop)
+
+
+def check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:
+    """
+    :raises ModelError: if weights are parameters of another constraint.
+    """
     for name in used.keys() & parameters.keys():
         found, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
         if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
