@@ -119,7 +119,7 @@ class Hyperparameter:
 class TracedModel:
     """Sentences, sources of weights, normal experts, and the parameters that priors depend on.
 
-    :param density: log density of weights that are observed, which are constants.
+    :param density: log density of weights that are observed, which are constants, as far as it is finite.
     :param reference: numbers that tell this model from others whose sites have the same names and shapes.
     """
 

@@ -10,6 +10,7 @@ returned; where it is not, :mod:`.selection` finds out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -75,7 +76,8 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
                 continue
             elif site["is_observed"]:
                 _check_observed(name, site, loop)
-                density += float(site["fn"].log_prob(site["value"]).sum())
+                own = float(site["fn"].log_prob(site["value"]).sum())
+                density += own if math.isfinite(own) else 0.0  # of a weight of zero: it would hide all else
             elif "gaussian" in site["infer"]:
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
             elif isinstance(function, MULTINOMIALS):
