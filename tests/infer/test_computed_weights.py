@@ -145,6 +145,12 @@ def smoothed() -> None:
     observe({**weights, "stop": 0.9 * weights["stop"] + 0.05})
 
 
+def backing_off() -> None:
+    """A multinomial that is a block itself, and part of another one."""
+    weights = dirichlets("root", "attach", "stop")
+    observe({**weights, "attach": 0.6 * weights["attach"] + 0.4 * weights["root"]})
+
+
 def with_other_sites() -> None:
     """A regulariser, a number that is observed, and one that is not."""
     weights = dirichlets("root", "attach", "stop")
@@ -245,6 +251,7 @@ MODELS: dict[str, Callable[[], Callable[[], None]]] = {
             logistic_normal_of_the_corpus,
             a_root_for_each_sentence,
             smoothed,
+            backing_off,
             with_other_sites,
             tied_and_computed,
             beta_stops,
@@ -438,6 +445,7 @@ def test_plan() -> None:
     assert EM(softmax_of_normals).plan() == {
         "words": {"root": "closed form", "attach": "gradient", "stop": "closed form"}
     }
+    assert EM(backing_off).plan() == {"words": {"root": "gradient", "attach": "gradient", "stop": "closed form"}}
     assert EM(tied_and_computed).plan() == {
         "words": {"root": "closed form", "attach": "closed form", "stop": "gradient"}
     }
