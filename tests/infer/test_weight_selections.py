@@ -50,12 +50,7 @@ RIGHTS = np.array([[[0.2, 0.3, 0.5]]])  # of attach, in direction 1
 HALF = np.array([[[0.5, 0.5], [0.25, 0.75]]])  # of stop, in direction 0
 
 
-@pytest.fixture(autouse=True)
-def doubles() -> Any:
-    torch.set_default_dtype(torch.float64)
-    pyro.clear_param_store()
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("doubles")
 
 
 def observe(weights: Mapping[str, Tensor], words: Tensor = WORDS, **options: Any) -> None:

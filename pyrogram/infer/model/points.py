@@ -24,23 +24,25 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence
-from pyrogram.distributions.ragged import RaggedSimplex, packed
-from pyrogram.grammar import Block, Weights
+from pyrogram.grammar import Weights
 
 from .priors import maximise
 from .selection import Computed, Found, leaves_of, selections
 from .sites import (
     MULTINOMIALS,
     base_distribution,
+    block_of_param,
     concentration_of,
     constraint_of,
     distribution_name,
     is_learnt,
     is_left_out,
     leaf_of,
+    random_state_kept,
 )
 from .sources import WeightReader, multinomial_source
 from .structure import Hyperparameter, ModelError, Problem, SentenceSite, TracedModel, WeightSource
+from .tangent import weighted
 from .tracing import check_constraints, flat_words
 
 
@@ -75,11 +77,9 @@ class PointProblem(Problem):
         sources = self.traced.weight_sources
         weights = {n: s.block.uniform(s.value) for n, s in sources.items() if not (s.is_computed or s.is_constant)}
         found = []
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
         try:
             for seed in (0, 1):
-                with torch.random.fork_rng(devices=devices):
-                    torch.manual_seed(seed)
+                with random_state_kept(seed):
                     computed, density = self.evaluate(dict(weights), points)
                 found.append([density, *(_digest(w) for w in computed.values())])
         except (ValueError, LinAlgError):  # this point is none of the model's
@@ -110,7 +110,7 @@ class PointProblem(Problem):
                 c = counts[name]
                 if c.dim() < w.dim():  # those of all sentences, which have weights of their own
                     c = c / len(w)
-                total = total + (c * torch.where(c != 0, w, 0.0)).sum().to("cpu", torch.float64)
+                total = total + weighted(c, w).sum().to("cpu", torch.float64)
             return total
 
         maximise(self.traced.unconstrained, objective, steps)
@@ -161,8 +161,7 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
 
     :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
     """
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices), torch.enable_grad(), _LatentMessenger(), InitMessenger(_begin):
+    with random_state_kept(), torch.enable_grad(), _LatentMessenger(), InitMessenger(_begin):
         trace = poutine.trace(model).get_trace()
     nodes: dict[str, Any] = dict(trace.nodes)
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
@@ -173,10 +172,11 @@ def read_points(model: Callable[[], Any], loop: str) -> TracedModel:
         _check(name, site, loop)
     candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}
     found = selections(model)
-    opened = _open(candidates, samples, found)
+    reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
+    _check_known(nodes, reached, loop)
+    opened = _open(candidates, samples, found, reached)
     for name in opened & samples.keys():
         _check_mode(name, samples[name], loop)
-    _check_known(nodes, samples, loop)
     for name in opened:
         del candidates[name]
     by_value = {id(nodes[name]["value"]): source for name, (source, _) in candidates.items()}
@@ -251,12 +251,15 @@ def _check_mode(name: str, site: Any, loop: str) -> None:
         )
 
 
-def _check_known(nodes: Mapping[str, Any], samples: Mapping[str, Any], loop: str) -> None:
-    """Densities must depend on nothing that would be left as it is."""
+def _check_known(nodes: Mapping[str, Any], reached: Mapping[str, set[int]], loop: str) -> None:
+    """Densities must depend on nothing that would be left as it is.
+
+    :param reached: by site, the ids of the leaves that its density depends on.
+    """
     known = {id(leaf_of(s["value"])) for s in nodes.values() if s["type"] == "param"}
-    known |= {id(s["value"]) for s in samples.values()}
-    for name, site in samples.items():
-        if not _is_sentence(site) and leaves_of(site["fn"].log_prob(site["value"]).sum()) - known:
+    known |= {id(s["value"]) for s in nodes.values() if s["type"] == "sample"}
+    for name, leaves in reached.items():
+        if leaves - known:
             raise ModelError(
                 f"{loop} cannot learn what the density of site {name!r} depends on: a tensor that requires a gradient, "
                 "and that Pyro does not know; make it a pyro.param, or detach it"
@@ -294,10 +297,8 @@ def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
     found = []
     for name, site in nodes.items():
         if is_learnt(site):
-            constraint, value = constraint_of(site), site["value"]
-            if constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
-                sizes = getattr(constraint, "sizes", None)
-                block = Block(value.shape) if sizes is None else packed(sizes)
+            block, value = block_of_param(site), site["value"]
+            if block is not None:
                 found.append((WeightSource(name, block, value), leaf_of(value)))
         elif site["type"] == "sample" and not site["is_observed"] and not is_left_out(site):
             function = base_distribution(site["fn"])
@@ -307,19 +308,19 @@ def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
 
 
 def _open(
-    candidates: Mapping[str, tuple[WeightSource, Tensor]], samples: Mapping[str, Any], found: Mapping[str, Found]
+    candidates: Mapping[str, tuple[WeightSource, Tensor]],
+    samples: Mapping[str, Any],
+    found: Mapping[str, Found],
+    reached: Mapping[str, set[int]],
 ) -> set[str]:
     """Candidates that are not weights alone: other sites depend on them, or weights that are computed."""
     blocks = [block for by_block in found.values() for block in by_block.values()]
     selected = {name for block in blocks if not isinstance(block, Computed) for name in block.sources}
     result = {name for block in blocks if isinstance(block, Computed) for name in block.sources}
     result |= candidates.keys() - selected
-    for name, site in samples.items():
-        if _is_sentence(site):
-            continue
-        reached = leaves_of(site["fn"].log_prob(site["value"]).sum())
-        result |= {other for other, (_, leaf) in candidates.items() if other != name and id(leaf) in reached}
-        if math.isnan(_factor(site)):
+    for name, leaves in reached.items():
+        result |= {other for other, (_, leaf) in candidates.items() if other != name and id(leaf) in leaves}
+        if math.isnan(_factor(samples[name])):
             result.add(name)
     size = -1
     while len(result) > size:  # a block that is made of such a one is computed, too

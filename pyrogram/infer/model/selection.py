@@ -21,20 +21,20 @@ import torch
 from pyro import poutine
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
-from torch.distributions import constraints
 
 from pyrogram.distributions import Sentence
-from pyrogram.distributions.ragged import RaggedSimplex, packed
 from pyrogram.grammar import Block
 
 from .sites import (
     MULTINOMIALS,
     base_distribution,
+    block_of_param,
     block_of_site,
-    constraint_of,
+    concentration_of,
     distribution_name,
     is_left_out,
     leaf_of,
+    random_state_kept,
 )
 from .structure import ModelError
 
@@ -132,9 +132,7 @@ def _same(found: Selection | Computed, others: list[Selection | Computed | None]
 
 
 def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, dict[str, Selection | Computed]]:
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices), torch.enable_grad():
-        torch.manual_seed(seed)
+    with random_state_kept(seed), torch.enable_grad():
         with _NumberingMessenger(power) as numbered:
             trace = poutine.trace(model).get_trace()
         found: dict[str, dict[str, Selection | Computed]] = {}
@@ -191,16 +189,11 @@ class _NumberingMessenger(Messenger):
     def _pyro_post_param(self, msg: Any) -> None:
         name, value = msg["name"], msg["value"]
         if name not in self._given:
-            constraint = constraint_of(msg)
-            if not leaf_of(value).requires_grad:
-                self._given[name] = value
-            elif constraint is constraints.simplex or isinstance(constraint, RaggedSimplex):
-                sizes = getattr(constraint, "sizes", None)
-                block = packed(sizes) if sizes is not None else Block(value.shape)
+            block, leaf = block_of_param(msg), leaf_of(value)
+            if block is not None and leaf.requires_grad:
                 self._given[name] = self._numbered(name, block, value)
             else:
                 self._given[name] = value
-                leaf = leaf_of(value)
                 self._others[id(leaf)] = leaf, f"pyro.param {name!r}"
         if self._given[name].shape == value.shape:
             msg["value"] = self._given[name]
@@ -208,12 +201,11 @@ class _NumberingMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         function = base_distribution(msg["fn"])
         if not msg["is_observed"] and isinstance(function, MULTINOMIALS) and msg["value"] is None:
-            like = getattr(function, "concentration1", None)
-            like = function.concentration if like is None else like
             shape = msg["fn"].batch_shape + msg["fn"].event_shape
-            block = block_of_site(function, shape)
+            like = concentration_of(function).new_empty(shape)
             is_pair = isinstance(function, dist.Beta)
-            msg["value"], msg["done"] = self._numbered(msg["name"], block, like.expand(shape), is_pair), True
+            value = self._numbered(msg["name"], block_of_site(function, shape), like, is_pair)
+            msg["value"], msg["done"] = value, True
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if "logistic_normal" in msg["infer"]:

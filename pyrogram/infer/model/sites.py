@@ -8,6 +8,8 @@ The prior of multinomials is a Dirichlet, plain or packed, or a Beta: of a proba
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyro
@@ -18,10 +20,24 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
+from pyrogram.distributions.ragged import RaggedSimplex, packed
 from pyrogram.grammar import Block
 
 MULTINOMIALS = (*DIRICHLETS, dist.Beta)
 """Priors of multinomials."""
+
+
+@contextmanager
+def random_state_kept(seed: int | None = None) -> Iterator[None]:
+    """Leave torch's random number generators as they were.
+
+    :param seed: where they stand meanwhile; by default as they are.
+    """
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        if seed is not None:
+            torch.manual_seed(seed)
+        yield
 
 
 def base_distribution(function: Any) -> Any:
@@ -73,6 +89,14 @@ def block_of_site(prior: Any, shape: torch.Size) -> Block:
     if isinstance(prior, PackedDirichlet):
         return prior.block
     return Block(torch.Size([*shape, 2]) if isinstance(prior, dist.Beta) else shape)
+
+
+def block_of_param(site: Any) -> Block | None:
+    """The multinomials of a ``pyro.param``, if its constraint says that it has some."""
+    constraint = constraint_of(site)
+    if isinstance(constraint, RaggedSimplex):
+        return packed(constraint.sizes)
+    return Block(site["value"].shape) if constraint is constraints.simplex else None
 
 
 def constraint_of(site: Any) -> Any:

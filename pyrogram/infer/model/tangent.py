@@ -32,6 +32,9 @@ Counts = Mapping[str, Mapping[str, Tensor]]
 def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
     """A model in which the log probability of observed sentences is <counts, log weights>, and no chart is run.
 
+    It is the bound that EM climbs in its M-step (Dempster, Laird and Rubin 1977), in nats, for weights of any kind;
+    with features, Berg-Kirkpatrick et al. (2010) climb it so.
+
     The site keeps its name, its plates, its scale and its value. Its ``log_prob`` is no probability: it is log Z of the
     sentences less a constant if the weights are those that counts were expected under, and less than that elsewhere.
 
@@ -63,8 +66,6 @@ def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
 def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple[Tensor, Tensor]:
     """<counts, log weights>: of the weights that all sentences share, shape (), and of each one's own, ``(*batch)``.
 
-    An event that is never counted may have probability zero.
-
     :param site: for messages.
     """
     shared: list[Tensor] = []
@@ -80,11 +81,15 @@ def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple
                 f"counts of block {name!r} of site {site!r} must have the shape of its weights, {tuple(w.shape)}, not "
                 f"{tuple(c.shape)}"
             )
-        counted = c != 0
-        terms = (c * torch.where(counted, w, 0.0)).flatten(w.dim() - len(block.shape)).sum(-1)
+        terms = weighted(c, w).flatten(w.dim() - len(block.shape)).sum(-1)
         (own if terms.dim() else shared).append(terms)
     nothing = torch.zeros(())
     return sum(shared, nothing), sum(own, nothing)
+
+
+def weighted(counts: Tensor, log_weights: Tensor) -> Tensor:
+    """Counts times log weights; an event that is never counted may have probability zero."""
+    return counts * torch.where(counts != 0, log_weights, 0.0)
 
 
 class TangentMessenger(Messenger):

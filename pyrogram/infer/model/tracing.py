@@ -23,18 +23,19 @@ from torch.distributions import constraints
 
 from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence, simplex_of
-from pyrogram.distributions.ragged import packed
 from pyrogram.grammar import Block
 
 from .selection import selections
 from .sites import (
     MULTINOMIALS,
     base_distribution,
+    block_of_param,
     concentration_of,
     constraint_of,
     distribution_name,
     is_learnt,
     is_left_out,
+    random_state_kept,
 )
 from .sources import ELSEWHERE, WeightReader, logistic_normal_source, multinomial_source
 from .structure import (
@@ -53,8 +54,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
     :raises ModelError: if a site is none of those that the loops handle.
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices), torch.enable_grad(), LeafMessenger():
+    with random_state_kept(), torch.enable_grad(), LeafMessenger():
         trace = poutine.trace(model).get_trace(*args, **kwargs)
     candidates: dict[int, WeightSource] = {}
     gaussians: dict[str, GaussianSite] = {}
@@ -91,8 +91,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
     for name, site in parameters.items():
-        sizes = getattr(constraint_of(site), "sizes", None)  # of packed multinomials
-        block = Block(site["value"].shape) if sizes is None else packed(sizes)
+        block = block_of_param(site) or Block(site["value"].shape)  # other constraints are refused by name
         candidates[id(site["value"])] = WeightSource(name, block, site["value"])
     reader = WeightReader(candidates, lambda: selections(partial(model, *args, **kwargs)), loop, computed=False)
     sites = [reader.site(name, f, words) for name, f, words in sentences]
