@@ -106,6 +106,11 @@ class DependencyTreeDistribution(ChartDistribution):
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
 
+    def parts(self, value: Tensor) -> Tensor:
+        """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
+        heads = torch.nn.functional.pad(value, (1, 0), value=-1)
+        return (torch.arange(heads.shape[-1], device=value.device)[:, None] == heads[..., None, :]).long()
+
     # ------------------------------------------------------------------ probabilities
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
