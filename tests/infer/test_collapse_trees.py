@@ -19,8 +19,10 @@ from infer.tree_site_models import (
     emission,
     latent_values,
     log_joint,
+    no_plate,
     padded_batch,
     parameters,
+    plate_of_words,
     summed_log_joint,
     tags_of_heads,
     token_log_probs,
@@ -46,6 +48,13 @@ def test_the_log_joint_is_the_sum_over_all_trees(model: Callable[[], None]) -> N
     if model.__name__ == "masked_sentences":
         exact = exact - math.log(2)  # the trees of a masked sentence count nothing
     torch.testing.assert_close(log_joint(collapse_trees(model), values), exact, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("model, shape", [(no_plate, ()), (padded_batch, (4,)), (plate_of_words, (4, 1))])
+def test_the_factor_has_the_shape_of_the_site(model: Callable[[], None], shape: tuple[int, ...]) -> None:
+    factor: Any = poutine.trace(collapse_trees(model)).get_trace().nodes["heads.collapsed"]
+    assert factor["fn"].batch_shape == shape
+    assert [plate.name for plate in factor["cond_indep_stack"]] == ["sentences"] * bool(shape)
 
 
 @pytest.mark.parametrize("heads_at_once", [1, 30])
