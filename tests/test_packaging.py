@@ -43,7 +43,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("tiles",), ("running",), ("",)],
     "infer": [
         ("model", "running"),
-        ("logistic_normal",),
+        ("logistic_normal", "trees"),
         ("loops",),
         ("samplers",),
         ("pitman_yor", "lexical", "topics", ""),

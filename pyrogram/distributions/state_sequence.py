@@ -206,6 +206,33 @@ class StateSequence(ChartDistribution):
             total = total - (finite * counts).flatten(len(self.batch_shape)).sum(-1)
         return total
 
+    def tilted(self, bonus: Tensor) -> StateSequence:
+        """The distribution in proportion to p(states) exp(sum of bonus[i, states[i]] over words i).
+
+        Its log Z is this one's plus log E[exp(sum of bonus)]. Its words are positions, and so are those of its
+        emissions.
+
+        :param bonus: nats, shape ``(*batch, n, K)`` [word, state]; -inf forbids a state.
+        :raises ValueError: with validation, if a bonus is NaN or +inf.
+        """
+        emitted = self.emissions() + bonus
+        positions = torch.arange(self.words.shape[-1], device=self.words.device)
+        return StateSequence(
+            self.tables["initial"],
+            self.tables["transition"],
+            emitted.transpose(-1, -2),
+            torch.where(self.words >= 0, positions, -1),
+            validate_args=self._validate_args,
+        )
+
+    def emissions(self) -> Tensor:
+        """Log weight of each word's emission from each state, shape ``(*batch_shape, n, K)``; -inf in the padding."""
+        emission, words = self.tables["emission"], self.words.long().expand(*self.batch_shape, -1)
+        shape = torch.Size([*self.batch_shape, self.num_states, words.shape[-1]])
+        index = words.clamp_min(0)[..., None, :].expand(shape)
+        emitted = emission.expand(*self.batch_shape, *emission.shape[-2:]).gather(-1, index)
+        return torch.where(words[..., None, :] >= 0, emitted, -torch.inf).transpose(-1, -2)
+
     # ------------------------------------------------------------------ decoding
 
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:

@@ -53,6 +53,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 30 --num-states 3 --num-steps 5 --num-svi-steps 3"],
         r"states summed out: log joint from -\d+",
     ),
+    "words_of_heads": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],
+        r"tags and words: log joint from .*\ntags and words: heads that are right: \d+.\d%",
+    ),
 }
 RUNS = [(name, options) for name, (runs, _) in EXAMPLES.items() for options in runs]
 
