@@ -131,6 +131,10 @@ def covariances(block: Block) -> dict[int, Tensor]:
     return {dim: kernel(block.shape[dim]) for dim in ((0, -1) if len(block.shape) > 1 else (-1,))}
 
 
+def means(block: Block) -> Tensor:
+    return torch.arange(float(block.shape[-1])).sin()
+
+
 def process(name: str, block: Block, values: Values) -> tuple[float, np.ndarray]:
     z = values[f"{name}.z"]
     whole = np.ones((1, 1))
@@ -139,7 +143,7 @@ def process(name: str, block: Block, values: Values) -> tuple[float, np.ndarray]
         k = found[0] if found else np.eye(n)
         jitter = math.sqrt(np.finfo(z.dtype).eps) * np.trace(k) / n if found else 0.0
         whole = np.kron(whole, np.linalg.cholesky(k + jitter * np.eye(n)))
-    return normal(z), softmaxes(block, 0.5 + 1.5 * (whole @ z.reshape(-1)).reshape(block.shape))
+    return normal(z), softmaxes(block, means(block).numpy() + 1.5 * (whole @ z.reshape(-1)).reshape(block.shape))
 
 
 def factors(name: str, block: Block, values: Values) -> tuple[float, np.ndarray]:
@@ -220,7 +224,7 @@ CASES = {
         lambda n, b: hierarchical_dirichlet(n, b, 8.0, base_concentration=2.0, outcomes=outcomes(b)), hierarchical
     ),
     "stick_breaking": Case(lambda n, b: stick_breaking(n, b, 2.0), sticks),
-    "gaussian_process": Case(lambda n, b: gaussian_process(n, b, covariances(b), loc=0.5, scale=1.5), process),
+    "gaussian_process": Case(lambda n, b: gaussian_process(n, b, covariances(b), loc=means(b), scale=1.5), process),
     "low_rank": Case(lambda n, b: low_rank(n, b, 2, scale=1.5, outcomes=outcomes(b)), factors),
     "log_linear": Case(lambda n, b: log_linear(n, b, features(b), scale=2.0), summed),
     "log_linear of numbers": Case(lambda n, b: log_linear(n, b, has(b), scale=2.0), counted),

@@ -52,16 +52,18 @@ def test_sticks_of_one_event() -> None:
     assert stick_breaking("v", Block(torch.Size([1])), torch.ones(5, 1)).shape == (5, 1, 1)
 
 
-@pytest.mark.parametrize("gamma", [1e-6, 1e6])
+@pytest.mark.parametrize("piece", [0.0, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_extreme_sticks(gamma: float, dtype: torch.dtype) -> None:
+def test_extreme_sticks(piece: float, dtype: torch.dtype) -> None:
     """Pieces that are rounded to 0 or 1 leave weights that are finite and have a gradient."""
-    number = torch.tensor(gamma, dtype=dtype, requires_grad=True)
-    w = stick_breaking("w", PACKED, number)
+    pieces = torch.full((3,), piece, dtype=dtype, requires_grad=True)
+    given = poutine.condition(lambda: stick_breaking("w", PACKED, torch.ones((), dtype=dtype)), {"w.pieces": pieces})
+    w = given()
     assert w.dtype == dtype
-    torch.testing.assert_close(PACKED.sums(w), torch.ones(3, dtype=dtype))
-    (slope,) = torch.autograd.grad(w[0].clamp_min(1e-30).log(), number)
-    assert bool(torch.isfinite(slope))
+    expected = [piece, 0.0, 1 - piece, 1.0, piece, 1 - piece]
+    torch.testing.assert_close(w, torch.tensor(expected, dtype=dtype), rtol=0, atol=1e-6)
+    (slope,) = torch.autograd.grad(w[0] + w[-1].log(), pieces)
+    assert bool(torch.isfinite(slope).all())
 
 
 def test_hierarchical_dirichlet_process() -> None:
@@ -74,6 +76,12 @@ def test_hierarchical_dirichlet_process() -> None:
 
 
 # ---------------------------------------------------------------------- parameters
+
+
+def test_number_of_features() -> None:
+    """One more than the greatest."""
+    trace: Any = poutine.trace(log_linear).get_trace("theta", BLOCK, has(BLOCK))
+    assert trace.nodes["theta"]["value"].shape == (4,)
 
 
 @pytest.mark.parametrize("given", [features, has])
