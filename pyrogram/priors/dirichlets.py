@@ -38,8 +38,10 @@ def hierarchical_dirichlet(
     """
     own = outcomes_of(block, outcomes)
     alpha0 = number(base_concentration, 1)
+    if isinstance(concentration, Tensor):
+        alpha0 = alpha0.to(concentration)
     base = pyro.sample(f"base.{name}", dist.Dirichlet(alpha0.expand(*alpha0.shape[:-1], int(own.max()) + 1)))
-    alpha = number(concentration, len(block.shape)) * by_event(block, base, own)  # the same for all multinomials
+    alpha = number(concentration, len(block.shape)).to(base) * by_event(block, base, own)  # same for all multinomials
     alpha = alpha.expand(*alpha.shape[: -len(block.shape)], *block.shape)
     found: Tensor = pyro.sample(name, dirichlet_prior(block, alpha))
     return found
@@ -61,27 +63,22 @@ def stick_breaking(name: str, block: Block, concentration: Tensor | float) -> Te
     :param concentration: γ, a number.
     :returns: weights, shape ``block.shape``.
     """
-    packed = isinstance(block, PackedBlock)
-    sizes = torch.tensor(block.sizes) if isinstance(block, PackedBlock) else torch.tensor([block.shape[-1]])
+    sizes = torch.tensor(block.sizes if isinstance(block, PackedBlock) else block.shape[-1:])
     ends = sizes.cumsum(0)
-    broken = torch.ones(block.shape[-1], dtype=torch.bool).index_fill(0, ends - 1, False)
-    shape = torch.Size([*block.shape[:-1], int(broken.sum())])
-    gamma = number(concentration, len(shape))
-    if not shape.numel():  # nothing to break: one event for each multinomial
-        return gamma.new_ones(*gamma.shape[: gamma.dim() - len(shape)], *block.shape)
-    beta = dist.Beta(torch.ones_like(gamma), gamma).expand(gamma.shape[: gamma.dim() - len(shape)] + shape)
-    pieces: Tensor = pyro.sample(f"{name}.pieces", beta.to_event(len(shape)))
-    eps = torch.finfo(pieces.dtype).eps
-    pieces = pieces.clamp(torch.finfo(pieces.dtype).tiny, 1 - eps)  # draws are rounded to 0 and 1
-    # In logarithms, where a packed block's sums begin anew for each multinomial.
-    log_left = _spread(pieces.neg().log1p(), broken, 0.0)
-    before = log_left.cumsum(-1) - log_left
-    if packed:
+    broken = torch.ones(block.shape[-1], dtype=torch.bool).index_fill(0, ends - 1, False).nonzero()[:, 0]
+    event = torch.Size([*block.shape[:-1], len(broken)])
+    gamma = number(concentration, len(event))
+    batch = gamma.shape[: gamma.dim() - len(event)]
+    if not len(broken):  # one event for each multinomial
+        return gamma.new_ones(*batch, *block.shape)
+    beta = dist.Beta(torch.ones_like(gamma), gamma).expand(batch + event)
+    pieces: Tensor = pyro.sample(f"{name}.pieces", beta.to_event(len(event)))
+    limits = torch.finfo(pieces.dtype)
+    pieces = pieces.clamp(limits.tiny, 1 - limits.eps)  # draws are rounded to 0 and 1
+    # In logarithms; the sums of a packed block begin anew with each multinomial, in double precision as R may be large.
+    zeros, places = pieces.new_zeros(*pieces.shape[:-1], block.shape[-1]), broken.to(pieces.device)
+    log_left = zeros.index_copy(-1, places, pieces.neg().log1p())
+    before = log_left.cumsum(-1, dtype=torch.float64) - log_left
+    if isinstance(block, PackedBlock):
         before = before - block.broadcast(before[..., (ends - sizes).to(before.device)])
-    return (before + _spread(pieces.log(), broken, 0.0)).exp()
-
-
-def _spread(values: Tensor, places: Tensor, other: float) -> Tensor:
-    """Values in the places that are true along the last dimension, and another value elsewhere."""
-    full = values.new_full((*values.shape[:-1], len(places)), other)
-    return full.index_copy(-1, places.nonzero()[:, 0].to(values.device), values)
+    return (before.to(zeros) + zeros.index_copy(-1, places, pieces.log())).exp()

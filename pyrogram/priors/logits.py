@@ -63,7 +63,7 @@ def gaussian_process(
                 f"{tuple(covariance.shape)}"
             )
         eta = _along(eta, dim % event_dim - event_dim, event_dim, _cholesky(covariance))
-    return block.softmax(loc + number(scale, event_dim) * eta)
+    return block.softmax(loc + number(scale, event_dim).to(eta) * eta)
 
 
 def low_rank(

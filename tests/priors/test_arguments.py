@@ -66,6 +66,13 @@ def test_extreme_sticks(piece: float, dtype: torch.dtype) -> None:
     assert bool(torch.isfinite(slope).all())
 
 
+def test_sticks_of_many_multinomials() -> None:
+    """The last ones sum to one as the first do, in single precision."""
+    block = PackedBlock(torch.Size([60000]), (3,) * 20000)
+    sums = block.sums(stick_breaking("w", block, torch.tensor(0.3, dtype=torch.float32)))
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-5)
+
+
 def test_hierarchical_dirichlet_process() -> None:
     """Sticks as the base of Dirichlets, beside particles."""
     with pyro.plate("particles", 3, dim=-2):
@@ -227,7 +234,10 @@ def test_dtypes_of_tensors_are_kept(block: Block) -> None:
     n = block.shape[-1]
     for w in (
         hierarchical_dirichlet("h", block, two, base_concentration=two),
+        hierarchical_dirichlet("i", block, two),
+        hierarchical_dirichlet("j", block, 2.0, base_concentration=two),
         stick_breaking("s", block, two),
+        gaussian_process("f", block, {-1: torch.eye(n, dtype=torch.float32)}),
         gaussian_process("g", block, {-1: torch.eye(n, dtype=torch.float32)}, scale=two),
         low_rank("r", block, 2, scale=two),
         log_linear("l", block, features(block).float()),
