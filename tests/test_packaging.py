@@ -26,9 +26,10 @@ BELOW["collapsed_checks"] = {"charts"}
 COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_second_order"}
 BELOW["collapsed"] = BELOW["collapsed_second_order"] = BELOW["grammar"] = {"charts"} | COLLAPSED
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
+BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
-BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics", "priors"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
