@@ -46,7 +46,6 @@ class EvidenceUpdates(CollapsedUpdates):
         self._place = torch.full((len(self.words),), -1, device=self.words.device)  # of a sentence, in its part
         for sentences, _ in self._moving.values():
             self._place[sentences] = torch.arange(len(sentences), device=self.words.device)
-        self._fixed = grammar.count(known.events)
 
     # ------------------------------------------------------------------ expected counts
 
@@ -63,7 +62,7 @@ class EvidenceUpdates(CollapsedUpdates):
         return log_z, entropies, found
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
-        total = {name: c.clone() for name, c in self._fixed.items()}
+        total = {name: c.clone() for name, c in self._known.counts.items()}
         for part, (_, updates) in self._moving.items():
             for name, c in updates.total(_of(sentence_counts, part)).items():
                 total[name] += c

@@ -50,6 +50,7 @@ class Parts:
     :param derivations: the known ones, shape ``(W, L)``.
     :param events: their events, numbered through all blocks, shape ``(W, E)``, padded with -1.
     :param log_bonus: the log factor of each, shape ``(W,)``; -inf if it is no derivation of the words.
+    :param counts: how often each event is in all of them, by block.
     """
 
     words: Tensor
@@ -61,6 +62,7 @@ class Parts:
     derivations: Tensor
     events: Tensor
     log_bonus: Tensor
+    counts: Weights
 
     @cached_property
     def plain_words(self) -> Tensor:
@@ -71,6 +73,11 @@ class Parts:
     def prepared(self) -> Any:
         """Sentences of which a part is known, as sums over derivations take them."""
         return self.prepare(self.words[self.partly].contiguous(), self.rows[self.partly])
+
+    @cached_property
+    def index(self) -> Tensor:
+        """:attr:`events`, with one more than all events in the place of the padding: a weight of one."""
+        return torch.where(self.events >= 0, self.events, sum(c.numel() for c in self.counts.values()))
 
     @cached_property
     def order(self) -> Tensor:
@@ -259,7 +266,8 @@ class EvidenceGrammar(Grammar):
         derivations = self._derivations(own[wholly], rows[wholly])
         bonus = self.log_bonus(own[wholly], rows[wholly], derivations)
         events = self.events(own[wholly], derivations)
-        found = Parts(own, rows, plain, partly, wholly, self._prepared, derivations, events, bonus)
+        counts = self.count(events)
+        found = Parts(own, rows, plain, partly, wholly, self._prepared, derivations, events, bonus, counts)
         if not self._is_learnt:  # what hangs on a graph is good for one backward pass
             self._kept = words, version, found
         return found
@@ -295,7 +303,8 @@ class EvidenceGrammar(Grammar):
         if len(parts.wholly) or not found:
             with torch.no_grad():
                 log_z = self._log_weights_of(parts, log_weights)
-            counts = self.count(parts.events[log_z > -torch.inf])
+            possible = log_z > -torch.inf
+            counts = parts.counts if bool(possible.all()) else self.count(parts.events[possible])
             found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
         total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in self.blocks}
         if len(found) == 1:
@@ -304,10 +313,9 @@ class EvidenceGrammar(Grammar):
 
     def _log_weights_of(self, parts: Parts, log_weights: Mapping[str, Tensor]) -> Tensor:
         """Log weights of the known derivations, shape ``(W,)``; -inf, with gradient zero, where there is none."""
-        flat = torch.cat([log_weights[name].reshape(-1) for name in self.blocks])
-        events = parts.events.to(flat.device)
-        picked = torch.where(events >= 0, flat[events.clamp_min(0)], 0.0).sum(-1)
-        total = picked + parts.log_bonus.to(flat)
+        tables = [log_weights[name].reshape(-1) for name in self.blocks]
+        flat = torch.cat([*tables, tables[0].new_zeros(1)])
+        total = flat[parts.index.to(flat.device)].sum(-1) + parts.log_bonus.to(flat)
         return torch.where(total.detach() == -torch.inf, -torch.inf, total)
 
     def count(self, events: Tensor) -> Weights:

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +21,20 @@ from pyrogram.recursion.running.on_tensors import Given, fits_compiled
 
 if TYPE_CHECKING:
     from .dmv import DMV, DMVDerivation
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Sentences, and the log factors of their arcs, shape ``(M, n+1, n+1)``."""
+
+    words: Tensor
+    lengths: Tensor
+    bonus: Tensor
+
+    @cached_property
+    def factors(self) -> Any:
+        """The factors of arcs, an array, for all E-steps."""
+        return self.bonus.detach().exp().numpy()
 
 
 class DMVEvidence(EvidenceGrammar):
@@ -113,25 +129,26 @@ class DMVEvidence(EvidenceGrammar):
 
     # ------------------------------------------------------------------ sums over trees
 
-    def _prepared(self, words: Tensor, rows: Tensor) -> Given:
-        return Given({"arc": self._bonus(rows)}, lengths_of(words), {"w": words}, {"V": self.base.num_tags})
+    def _prepared(self, words: Tensor, rows: Tensor) -> _Prepared:
+        return _Prepared(words, lengths_of(words), self._bonus(rows).double())
 
-    def _given(self, log_weights: Mapping[str, Tensor], prepared: Given) -> Given:
+    def _given(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> Given:
         shared = {name: log_weights[name].double()[None] for name in self.blocks}
-        arc = prepared.weights["arc"].double()
-        return Given({**shared, "arc": arc}, prepared.lengths, prepared.words, prepared.sizes)
+        weights = {**shared, "arc": prepared.bonus}
+        return Given(weights, prepared.lengths, {"w": prepared.words}, {"V": self.base.num_tags})
 
-    def _log_partition(self, log_weights: Mapping[str, Tensor], prepared: Given) -> Tensor:
+    def _log_partition(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> Tensor:
         program = chart.program(self.base.valence_attach, evidence=True)
         return program.log_partition(self._given(log_weights, prepared)).to(log_weights["root"].dtype)
 
-    def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: Given) -> tuple[Tensor, Weights]:
+    def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> tuple[Tensor, Weights]:
         if not fits_compiled(*(log_weights[name].detach() for name in self.blocks)):
             return super()._expected_counts(log_weights, prepared)
-        given = self._given({name: w.detach() for name, w in log_weights.items()}, prepared)
-        log_z, counts = chart.program(self.base.valence_attach, evidence=True).log_counts(given)
-        found = {name: counts[name][0].to(log_weights[name].dtype) for name in self.blocks}
-        return log_z.to(log_weights["root"].dtype), found
+        given = self._given({name: w.detach() for name, w in log_weights.items()}, prepared).arrays()
+        given = replace(given, weights={**given.weights, "arc": prepared.factors}, reals=frozenset(["arc"]))
+        log_z, counts = chart.program(self.base.valence_attach, evidence=True).program.log_counts(given)
+        found = {name: torch.from_numpy(counts[name][0]).to(log_weights[name].dtype) for name in self.blocks}
+        return torch.from_numpy(log_z).to(log_weights["root"].dtype), found
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None
