@@ -233,6 +233,40 @@ def test_what_no_tree_agrees_with_has_probability_zero(heads: list[int]) -> None
     assert possible or not any(bool((g != 0).any()) for g in gradients)
 
 
+def test_an_impossible_tree_counts_nothing() -> None:
+    """Nor does one of weight zero; the others of the corpus are counted as if it were not there."""
+    grammar, words = DMV(2), torch.tensor([[0, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1]])
+    heads = torch.tensor([[0, 0, 1], [2, 0, 2], [0, 1, -1], [0, 1, 1]])
+    weights = {n: w.clone() for n, w in grammar.initial_weights(words, "random", seed=1).items()}
+    weights["root"][0] = 0.0  # of the last one
+    logs = {n: w.log() for n, w in weights.items()}
+    given, few = grammar.given(heads), grammar.given(heads[1:3])
+    log_z, counts = given.expected_counts(logs, given.numbered(words))
+    expected_z, expected = few.expected_counts(logs, few.numbered(words[1:3]))
+    assert log_z.tolist() == [-math.inf, *expected_z.tolist(), -math.inf]
+    for name in counts:
+        torch.testing.assert_close(counts[name], expected[name])
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+def test_long_sentences_with_weights_that_underflow(scale: float) -> None:
+    """Real numbers hold no product of two hundred such weights; logarithms take over, of evidence, too."""
+    grammar, generator = DMV(3), torch.Generator().manual_seed(1)
+    words = torch.randint(3, (3, 50), generator=generator)
+    weights = grammar.initial_weights(words, "random", seed=1)
+    tree = grammar.derivation(weights, words).sample()
+    heads = torch.where(torch.rand(words.shape, generator=generator) < 0.4, tree, -1)
+    scores = torch.randn(3, 51, 51, generator=generator)
+    logs = {n: scale * w.log() for n, w in weights.items()}
+    for known in (heads, {"heads": heads, "arc_scores": scores}, {"arc_scores": 30 * scores}):
+        given = grammar.given(known)
+        log_z, counts = given.expected_counts(logs, given.numbered(words))
+        law = given.derivation(None, given.numbered(words), log_weights=logs)
+        torch.testing.assert_close(log_z, law.log_partition, rtol=1e-10, atol=1e-8)
+        for name, c in law.expected_counts().items():
+            torch.testing.assert_close(counts[name], c.sum(0), rtol=1e-6, atol=1e-8)
+
+
 def test_crossing_arcs_of_four_words_have_no_projective_tree() -> None:
     grammar, words = DMV(2), torch.tensor([[0, 1, 0, 1]])
     sentence = Sentence(grammar, grammar.initial_weights(words, "uniform"), known=torch.tensor([[3, 0, 2, 1]]))
