@@ -147,10 +147,6 @@ class EvidenceGrammar(Grammar):
         """
 
     @abstractmethod
-    def _says_something(self) -> Tensor:
-        """Whether each row of evidence says anything, bool, shape ``(R,)``."""
-
-    @abstractmethod
     def _says_all(self, words: Tensor, rows: Tensor) -> Tensor:
         """Whether the evidence of each of M sentences is a whole derivation, bool, shape ``(M,)``."""
 
@@ -222,8 +218,11 @@ class EvidenceGrammar(Grammar):
     @cached_property
     def _informed(self) -> Tensor:
         """The row of each sentence of the batch, -1 where it says nothing, and nobody wants to know the gradient."""
-        rows = torch.where(self._says_something() | self._is_learnt, torch.arange(self.batch_shape.numel()), -1)
-        return rows.reshape(self.batch_shape)
+        says = torch.full((self.batch_shape.numel(),), self._is_learnt)
+        for table in self.tables.values():
+            unknown = -1 if table.dtype == torch.long else 0
+            says |= (table != unknown).flatten(1).any(-1).cpu()
+        return torch.where(says, torch.arange(len(says)), -1).reshape(self.batch_shape)
 
     def numbered(self, words: Tensor) -> Tensor:
         """Words of the base grammar, ``(*batch, n)``, as words that say which evidence is theirs.

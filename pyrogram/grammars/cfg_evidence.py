@@ -88,14 +88,6 @@ class CFGEvidence(EvidenceGrammar):
         closed = before[:, k, N] - before[:, k, k + 1] - before[:, i + 1, N] + before[:, i + 1, k + 1]  # i < a < k < b
         return ((opened > 0) | (closed > 0)) & (i < k)
 
-    def _says_something(self) -> Tensor:
-        says = torch.zeros(self.batch_shape.numel(), dtype=torch.bool)
-        if "brackets" in self.tables:
-            says |= self._forbidden.flatten(1).any(-1)
-        if "derivations" in self.tables:
-            says |= (self.tables["derivations"] >= 0).any(-1).cpu()
-        return says
-
     def _crossing(self, rows: Tensor) -> Tensor | None:
         """The spans that are forbidden, shape ``(*batch, n+1, n+1)``."""
         if "brackets" not in self.tables:

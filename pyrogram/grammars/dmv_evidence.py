@@ -82,14 +82,6 @@ class DMVEvidence(EvidenceGrammar):
                     f"of sentence {first} are {row}"
                 )
 
-    def _says_something(self) -> Tensor:
-        says = torch.zeros(self.batch_shape.numel(), dtype=torch.bool)
-        if "heads" in self.tables:
-            says |= (self.tables["heads"] >= 0).any(-1).cpu()
-        if "arc_scores" in self.tables:
-            says |= (self.tables["arc_scores"] != 0).flatten(1).any(-1).cpu()
-        return says
-
     def _heads(self, rows: Tensor) -> Tensor:
         """Known heads, shape ``(*batch, n)``."""
         if "heads" not in self.tables:

@@ -67,14 +67,6 @@ class HMMEvidence(EvidenceGrammar):
                 row = states.reshape(-1, states.shape[-1])[first].tolist()
                 raise ValueError(f"known states must be -1 in the padding, but those of sentence {first} are {row}")
 
-    def _says_something(self) -> Tensor:
-        says = torch.zeros(self.batch_shape.numel(), dtype=torch.bool)
-        if "states" in self.tables:
-            says |= (self.tables["states"] >= 0).any(-1).cpu()
-        if "state_scores" in self.tables:
-            says |= (self.tables["state_scores"] != 0).flatten(1).any(-1).cpu()
-        return says
-
     def _states(self, rows: Tensor) -> Tensor:
         """Known states, shape ``(*batch, n)``."""
         if "states" not in self.tables:

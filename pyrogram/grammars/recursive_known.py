@@ -71,14 +71,6 @@ class RecursiveEvidence(EvidenceGrammar):
         if DERIVATIONS in self.tables and bool((self.tables[DERIVATIONS][:, L:] >= 0).any()):
             raise ValueError(f"known derivations must have at most {L} events, as derivations of such words do")
 
-    def _says_something(self) -> Tensor:
-        says = torch.zeros(self.batch_shape.numel(), dtype=torch.bool)
-        if DERIVATIONS in self.tables:
-            says |= (self.tables[DERIVATIONS] >= 0).any(-1).cpu()
-        for scores in self._scores.values():
-            says |= (scores != 0).flatten(1).any(-1).cpu()
-        return says
-
     def _evidence(self, rows: Tensor) -> dict[str, Tensor]:
         """Logs of factors by name, shape ``(*batch, ...)``."""
         found = {}

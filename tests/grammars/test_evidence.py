@@ -133,6 +133,17 @@ def test_decoding_by_minimum_risk_respects_the_evidence(name: str) -> None:
             assert worth[rows.index(row)] == pytest.approx(max(worth))
 
 
+def test_trees_of_minimum_risk_have_no_forbidden_arc() -> None:
+    """Not even where such arcs would be worth most: three trees may share arcs that leave a word no known head."""
+    case, sentence = both("DMV arcs")
+    law = sentence.derivation(case.words)
+    assert isinstance(case.known, dict)
+    forbidden = case.known["arc_scores"] == -torch.inf
+    law.marginals = lambda: forbidden.double()
+    for b, row in enumerate(law.mbr().tolist()):
+        assert not any(bool(forbidden[b, h, j + 1]) for j, h in enumerate(row) if h >= 0)
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if "own" not in name])
 def test_marginals_are_expected_parts(name: str) -> None:
     case, sentence = both(name)
@@ -295,6 +306,19 @@ def test_states_of_weight_zero_and_impossible_derivations() -> None:
         if not fits:
             with pytest.raises(ValueError, match="sentence 0 has a known derivation that is none of its own"):
                 sentence.derivation(a_b).sample()
+
+
+def test_a_known_derivation_must_agree_with_known_brackets() -> None:
+    cfg = CFG.from_string("S -> S S | 'a'")
+    words = cfg.encode(["a a a"] * 2)
+    left, right = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 1, 0, 1, 1])  # ((a a) a) and (a (a a))
+    brackets = torch.zeros(2, 4, 4, dtype=torch.bool)
+    brackets[:, 0, 2] = True
+    known = {"brackets": brackets, "derivations": torch.stack([left, right])}
+    sentence = Sentence(cfg, {"rules": torch.tensor([0.25, 0.75])}, known=known)
+    expected = torch.tensor([math.log(0.25**2 * 0.75**3), -math.inf])
+    torch.testing.assert_close(sentence.log_prob(words), expected)
+    torch.testing.assert_close(sentence.derivation(words).log_partition, expected)
 
 
 def test_brackets_are_those_of_pereira_and_schabes() -> None:
