@@ -84,6 +84,8 @@ def measure(quick: bool, seconds: float) -> str:
         _table(em.DMV_HEADER, em.dmv(lengths, threads, seconds / 2)),
         "### One iteration of EM, sentences of at most ten words, float32",
         _table(em.EM_HEADER, em.em(threads, seconds / 2)),
+        "### An E-step over the built-in corpus with evidence, one thread, float64",
+        _table(em.KNOWN_HEADER, em.evidence(seconds / 2)),
         "### One iteration of variational EM with a logistic normal for every sentence, float64",
         _table(logistic_normal.HEADER, logistic_normal.logistic_normals(threads)),
         "### Context-free grammars, random probabilities, 50 words, sentences/s",

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.distributions import Sentence, dirichlet_prior, simplex_of
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammar import Grammar, Known, Weights
 
 __all__ = ["dirichlet", "maximum_likelihood"]
 
@@ -33,12 +33,14 @@ def maximum_likelihood(
     grammar: Grammar,
     *,
     initial_weights: Mapping[str, Tensor] | None = None,
+    known: Known | None = None,
     batch_size: int | None = None,
 ) -> None:
     """Every block is a ``pyro.param`` named after it.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
     :param initial_weights: values at which the parameters start; the grammar's own initialiser by default.
+    :param known: what is known of derivations, see :class:`.Sentence`, of all N sentences.
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
     if any(name not in pyro.get_param_store() for name in grammar.blocks) and initial_weights is None:
@@ -47,7 +49,7 @@ def maximum_likelihood(
     theta = {
         name: pyro.param(name, start.get(name), constraint=simplex_of(block)) for name, block in grammar.blocks.items()
     }
-    sentences(words, grammar, theta, batch_size)
+    sentences(words, grammar, theta, batch_size, known)
 
 
 def dirichlet(
@@ -56,6 +58,7 @@ def dirichlet(
     *,
     concentration: float | Mapping[str, Tensor] = 0.25,
     learn: bool = False,
+    known: Known | None = None,
     batch_size: int | None = None,
 ) -> None:
     """Every block is a Dirichlet site named after it.
@@ -64,6 +67,7 @@ def dirichlet(
     :param concentration: alpha of every multinomial's symmetric Dirichlet, or a tensor for each block.
     :param learn: make each block's concentration a ``pyro.param`` ``"concentration.<block>"`` that starts there: one
         number for all multinomials of a block.
+    :param known: what is known of derivations, see :class:`.Sentence`, of all N sentences.
     :param batch_size: sentences per minibatch, for SVI; all by default.
     """
     theta = {}
@@ -73,10 +77,14 @@ def dirichlet(
         if learn:
             alpha = pyro.param(f"concentration.{name}", alpha.clone(), constraint=constraints.positive)
         theta[name] = pyro.sample(name, dirichlet_prior(block, alpha))
-    sentences(words, grammar, theta, batch_size)
+    sentences(words, grammar, theta, batch_size, known)
 
 
-def sentences(words: Tensor, grammar: Grammar, theta: Weights, batch_size: int | None = None) -> None:
+def sentences(
+    words: Tensor, grammar: Grammar, theta: Weights, batch_size: int | None = None, known: Known | None = None
+) -> None:
     """The corpus: sentences are independent given the weights."""
     with pyro.plate("sentences", len(words), subsample_size=batch_size) as i:
-        pyro.sample("words", Sentence(grammar, theta), obs=words[i])
+        own = {kind: t[i] for kind, t in known.items()} if isinstance(known, Mapping) else known
+        own = own[i] if isinstance(own, Tensor) else own
+        pyro.sample("words", Sentence(grammar, theta, known=own), obs=words[i])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
     from pyrogram.collapsed import CollapsedUpdates
+    from pyrogram.evidence import EvidenceGrammar
 
 __all__ = [
     "Block",
@@ -33,10 +34,12 @@ __all__ = [
     "Weights",
     "check_normalized",
     "random_weights",
+    "safe_log",
     "uniform_weights",
 ]
 
 Weights = dict[str, Tensor]
+Known = Tensor | Mapping[str, Tensor]
 TooLong = Literal["redraw", "truncate"]
 
 
@@ -205,6 +208,17 @@ class Grammar(ABC):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> TorchDistribution:
         """p(y | x, w), the distribution over the derivations of ``words``."""
+
+    def given(self, known: Known) -> EvidenceGrammar:
+        """The grammar of sentences of which something is known.
+
+        :param known: a tensor of the commonest kind of evidence, or tensors by kind.
+        :raises NotImplementedError: if this grammar takes no evidence.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar of "
+            "your own, a RecursiveGrammar"
+        )
 
     def sample(
         self,
@@ -395,6 +409,12 @@ def checked_inputs(
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
     return words
+
+
+def safe_log(weights: Tensor) -> Tensor:
+    """log(weights) with -inf, and gradient 0 rather than NaN, at 0; NaN for what is NaN or negative."""
+    zero = weights == 0
+    return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
 
 
 def is_cut(too_long: TooLong) -> bool:

@@ -23,11 +23,13 @@ BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
 BELOW["charts"] = {"recursion"}
 BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts"}
-COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_second_order"}
-BELOW["collapsed"] = BELOW["collapsed_second_order"] = BELOW["grammar"] = {"charts"} | COLLAPSED
+COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence", "collapsed_second_order"}
+for module in ("collapsed", "collapsed_evidence", "collapsed_second_order", "grammar"):
+    BELOW[module] = {"charts"} | COLLAPSED
+BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding", "printable"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics", "priors"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}

@@ -106,7 +106,7 @@ class Batch:
     @property
     def program(self) -> TensorProgram:
         """The code that they need."""
-        return program(self.form)
+        return program(self.form) if self.matches.forbidden is None else spans(self.form)
 
     # ------------------------------------------------------------------ weights and counts
 
@@ -121,7 +121,8 @@ class Batch:
         for name, (shape, at, event, sentence) in self.places.items():
             tables[name] = np.full(shape, -np.inf)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
-        return Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
+        given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
+        return given if self.matches.forbidden is None else self._with_bonus(given, self._allowed)
 
     def given(self, weights: Tensor) -> Given:
         """:meth:`sentences` in tensors."""
@@ -137,6 +138,8 @@ class Batch:
             values = weights.flatten().index_select(0, torch.from_numpy(own).to(device))
             empty = values.new_full((int(np.prod(shape)),), -torch.inf)
             tables[name] = empty.index_put((torch.from_numpy(at).to(device),), values).reshape(shape)
+        if self.matches.forbidden is not None and self.form.has_x:
+            tables["bonus.X"] = torch.from_numpy(self._allowed).to(weights)
         lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
 
@@ -234,7 +237,10 @@ class Batch:
 
     def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Log Z (B,), posteriors of X over words i + 1 .. k, (B, n + 1, n + 1, X), and of T at k, (B, n + 1, T)."""
-        log_z, found = spans(self.form).log_counts(self._with_bonus(self.sentences(weights), np.float64(0.0)))
+        given = self.sentences(weights)
+        if self.matches.forbidden is None:
+            given = self._with_bonus(given, np.float64(0.0))
+        log_z, found = spans(self.form).program.log_counts(given)
         B, N = len(self.matches), self.matches.max_length + 1
         X = found["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
         return log_z, X, found["word"].sum(-1) if "word" in found else np.zeros((B, N, 0))
@@ -247,8 +253,10 @@ class Batch:
         tables = {name: np.where(table > -np.inf, 0.0, table) for name, table in given.weights.items()}
         if "word" in tables:
             tables["word"] += T[..., None]
+        if "bonus.X" in tables:  # what is forbidden
+            X = np.where(given.weights["bonus.X"] > -np.inf, X, -np.inf)
         given = self._with_bonus(replace(given, weights=tables), X)
-        return self._events(spans(self.form).best(given, 1, self._trace, self._width)[1][0], width)
+        return self._events(spans(self.form).program.best(given, 1, self._trace, self._width)[1][0], width)
 
     def best_rules(self, weights: Numbers, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
@@ -265,6 +273,13 @@ class Batch:
         B, N = len(self.matches), self.matches.max_length + 1
         bonus = np.broadcast_to(bonus, (B, N, N, self.sizes["N"]))
         return replace(given, weights={**given.weights, "bonus.X": bonus})
+
+    @cached_property
+    def _allowed(self) -> Numbers:
+        """Zero for what X may span, minus infinity for what is forbidden, (B, n + 1, n + 1, X)."""
+        N = self.matches.max_length + 1
+        forbidden = self.matches.forbidden[:, :N, :N, None] & self._counts_as_span("X")
+        return np.where(forbidden, -np.inf, 0.0)
 
     def _counts_as_span(self, kind: str) -> Numbers:
         """Which symbols of a kind have an event, among their rules and matches, shape (X or T,)."""
@@ -344,7 +359,7 @@ def _batches(rules: RuleTable, matches: Matches, rows: bool, spans: bool) -> Ite
     whole = Batch(rules, matches)
     size = sum(int(np.prod(places.shape[1:])) for places in whole.places.values())
     size += sum(events.size for events in whole.kinds.events.values()) if rows else 0
-    size += (matches.max_length + 1) ** 2 * whole.sizes["N"] if spans else 0
+    size += (matches.max_length + 1) ** 2 * whole.sizes["N"] if spans or matches.forbidden is not None else 0
     step = max(8, _MOST_NUMBERS // max(size, 1))
     if step >= len(matches):
         yield whole

@@ -31,8 +31,11 @@ _NUMBERS = 2**22  # products that are kept for the sentences that are done at a 
 
 
 def suits(log_weights: Tensor, rules: RuleTable, matches: Matches) -> bool:
-    """Whether all sentences share a dense grammar; unary rules may only begin a sentence, and matches have one word."""
-    if len(rules.binary) < LEAST_RULES or log_weights.dim() != 1:
+    """Whether all sentences share a dense grammar; unary rules may only begin a sentence, and matches have one word.
+
+    Nor may spans be forbidden.
+    """
+    if len(rules.binary) < LEAST_RULES or log_weights.dim() != 1 or matches.forbidden is not None:
         return False
     if "density" not in rules.__dict__:
         symbols = [len(np.unique(rules.binary[:, column])) for column in range(3)]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from pyrogram.recursion.rules.bonus import with_bonus
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import TensorProgram
-from pyrogram.recursion.running.program import Program
 
 SIZES = {"X": "N", "T": "P"}  # how many symbols there are of a kind
 
@@ -90,6 +89,6 @@ def program(form: Form) -> TensorProgram:
 
 
 @cache
-def spans(form: Form) -> Program:
-    """The same with a bonus for each X over a span, whose expected count is the span's posterior."""
-    return Program(with_bonus(grammar(form), ["X"] if form.has_x else []))
+def spans(form: Form) -> TensorProgram:
+    """The same with a bonus for each X over a span: evidence, and its expected count is the span's posterior."""
+    return TensorProgram(with_bonus(grammar(form), ["X"] if form.has_x else []))

@@ -71,11 +71,14 @@ class Matches:
     :param lengths: shape (B,), numbers of words n, at least 1.
     :param offsets: shape (B + 1,); the matches of sentence b are rows ``offsets[b]:offsets[b + 1]`` of the table.
     :param table: shape (M, 4), int64: [i, k, symbol, event], 0 <= i < k <= n: the symbol spans words i .. k - 1.
+    :param forbidden: shape (B, N, N), bool, with N greater than all lengths: [i, k] is true where no symbol that has
+        events may span words i .. k - 1; None: nothing is forbidden.
     """
 
     lengths: Any
     offsets: Any
     table: Any
+    forbidden: Any = None
 
     def __post_init__(self) -> None:
         for name in ("lengths", "offsets", "table"):
@@ -109,7 +112,8 @@ class Matches:
         starts, sizes = self.offsets[sentences], np.diff(self.offsets)[sentences]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
-        return Matches(self.lengths[sentences], offsets, self.table[rows])
+        forbidden = None if self.forbidden is None else self.forbidden[sentences]
+        return Matches(self.lengths[sentences], offsets, self.table[rows], forbidden)
 
     @cached_property
     def in_order(self) -> Any:

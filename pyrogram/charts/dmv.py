@@ -24,11 +24,12 @@ from pyrogram.recursion.running.on_tensors import TensorProgram
 
 
 @recursion
-def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False) -> None:
+def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False, evidence: bool = False) -> None:
     """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
 
     A head that has no child on a side yet has valence 0, else 1. Multinomials may differ from sentence to sentence:
-    then h is the number of a word's own, a pair of a sentence and one of its distinct words.
+    then h is the number of a word's own, a pair of a sentence and one of its distinct words. With evidence, each arc
+    of a sentence has a further weight of its own.
     """
     i, j, k, r = p.positions("i j k r")
     w = p.words("w")
@@ -37,6 +38,7 @@ def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False) -> None
     root = p.weights("root", "V")
     attach = p.weights("attach", H, 2, 2, "V") if valence_attach else p.weights("attach", H, 2, "V")
     stop = p.weights("stop", H, 2, 2, 2)  # head, direction, valence, decision: 0 continues, 1 stops
+    arc = p.weights("arc") if evidence else None
 
     def choose(head: Any, direction: int, valence: Any, child: Any) -> Any:
         """The head goes on, and then takes the child."""
@@ -44,6 +46,8 @@ def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False) -> None
             taken = attach[h[head], direction, valence, w[child]]
         else:
             taken = attach[h[head], direction, w[child]]
+        if arc is not None:
+            taken = arc[head, child] * taken
         return stop[h[head], direction, valence, 0] * taken
 
     RO[i, i] += 1
@@ -54,13 +58,14 @@ def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False) -> None
     LO[i, j] += LC[i, k] * IL[k, j]
     RC[i, j] += stop[h[i], 1, i < j, 1] * RO[i, j]
     LC[i, j] += stop[h[j], 0, i < j, 1] * LO[i, j]
-    Z[()] += root[w[r]] * LC[1, r] * RC[r, p.n]
+    top = root[w[r]] if arc is None else arc[0, r] * root[w[r]]
+    Z[()] += top * LC[1, r] * RC[r, p.n]
 
 
 @cache
-def program(valence_attach: bool, by_sentence: bool = False) -> TensorProgram:
-    """The DMV under one set of weights for all sentences, or with multinomials of their own."""
-    return TensorProgram(dmv(valence_attach=valence_attach, by_sentence=by_sentence))
+def program(valence_attach: bool, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
+    """The DMV under one set of weights for all sentences, or with multinomials of their own; perhaps with evidence."""
+    return TensorProgram(dmv(valence_attach=valence_attach, by_sentence=by_sentence, evidence=evidence))
 
 
 def scores(

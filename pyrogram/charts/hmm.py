@@ -8,6 +8,7 @@ Everywhere
 * ``transition`` (#B, K, K+1) are log weights [state, next state, or K: the end];
 * ``emission`` (#B, K, V) are log weights [state, word];
 * ``words`` (B, n) are sentences of at least one word, padded with -1;
+* ``bonus`` (B, n, K) are logs of factors for the state of each word, evidence, or None;
 
 and the batch of a table is 1, if all sentences share it, or B. The weight of a state sequence is the product of
 its first state's, of all transitions', the last one into the end, and of its emissions. O(n K^2) time a sentence.
@@ -32,17 +33,22 @@ _STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these nu
 
 
 @recursion
-def chain(p: Any, by_word: bool = True) -> None:
-    """State x emits the word w[t] or, where scores of words are given by position, word t."""
+def chain(p: Any, by_word: bool = True, evidence: bool = False) -> None:
+    """State x emits the word w[t] or, where scores of words are given by position, word t.
+
+    With evidence, each state of each word has a further weight of its own.
+    """
     t, w = p.positions("t"), p.words("w")
     x, y = p.symbols("x y", "K")
     F, Z = p.items("F", "K"), p.items("Z")
     initial, end = p.weights("initial end", "K")
     transition = p.weights("transition", "K", "K")
     emission = p.weights("emission", "K", "V") if by_word else p.weights("emission", "K")
+    bonus = p.weights("bonus", "K") if evidence else None
 
     def emit(t: Any, x: Any) -> Any:
-        return emission[x, w[t]] if by_word else emission[t, x]
+        emitted = emission[x, w[t]] if by_word else emission[t, x]
+        return emitted if bonus is None else bonus[t, x] * emitted
 
     F[1, x] += initial[x] * emit(1, x)
     F[t, x] += F[t - 1, y] * transition[y, x] * emit(t, x)
@@ -50,9 +56,9 @@ def chain(p: Any, by_word: bool = True) -> None:
 
 
 @cache
-def program(by_word: bool = True) -> TensorProgram:
-    """Chains, with emissions by word or by position."""
-    return TensorProgram(chain(by_word=by_word), "state sequence")
+def program(by_word: bool = True, evidence: bool = False) -> TensorProgram:
+    """Chains, with emissions by word or by position, and perhaps evidence."""
+    return TensorProgram(chain(by_word=by_word, evidence=evidence), "state sequence")
 
 
 def log_partition(
@@ -61,12 +67,14 @@ def log_partition(
     emission: Float[Tensor, "#B K V"],
     words: Int[Tensor, "B n"],
     *,
+    bonus: Float[Tensor, "B n K"] | None = None,
     engine: Engine | None = None,
 ) -> Float[Tensor, "B"]:
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    log_z = program().log_partition(_given(*tables, words), by_torch=_by_torch(tables, engine))
+    given = _given(*tables, words, bonus)
+    log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
     return _keep_nan(log_z, tables)
 
 
@@ -76,12 +84,14 @@ def posteriors(
     emission: Float[Tensor, "#B K V"],
     words: Int[Tensor, "B n"],
     *,
+    bonus: Float[Tensor, "B n K"] | None = None,
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B K K+1"], Float[Tensor, "B n K"]]:
     """log Z, the expected number of each transition, and the probability of each word's states. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    given = _given(initial, transition, _by_position(emission, words), words)
+    emitted = _by_position(emission, words)
+    given = _given(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
     moves = torch.cat([found["transition"], found["end"][..., None]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
@@ -94,6 +104,7 @@ def expected_counts(
     words: Int[Tensor, "B n"],
     sentence_weights: Float[Tensor, "B"] | None = None,
     *,
+    bonus: Float[Tensor, "B n K"] | None = None,
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "K"], Float[Tensor, "K K+1"], Float[Tensor, "K V"]]:
     """log Z of each sentence and the weighted sum of the expected counts of all, without a graph.
@@ -104,11 +115,11 @@ def expected_counts(
     words = _checked(tables, words)
     check_sentence_weights(sentence_weights, len(words))
     if _by_torch(tables, engine):
-        log_z, moves, states = posteriors(*tables, words, engine="torch")
+        log_z, moves, states = posteriors(*tables, words, bonus=bonus, engine="torch")
         if sentence_weights is not None:
             moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
         return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
-    log_z, found = program().log_counts(_given(*tables, words), sentence_weights)
+    log_z, found = program(evidence=bonus is not None).log_counts(_given(*tables, words, bonus), sentence_weights)
     moves = torch.cat([found["transition"][0], found["end"][0, :, None]], -1)
     return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
 
@@ -120,6 +131,7 @@ def sample(
     words: Int[Tensor, "B n"],
     *,
     num_samples: int = 1,
+    bonus: Float[Tensor, "B n K"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "S B n"]:
     """Independent state sequences drawn in proportion to their weights, padded with -1.
@@ -129,7 +141,8 @@ def sample(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     num_samples = check_size("num_samples", num_samples, 0)
-    rows = program().draw(_given(*tables, words), num_samples, _STATES, words.shape[1], generator)
+    given = _given(*tables, words, bonus)
+    rows = program(evidence=bonus is not None).draw(given, num_samples, _STATES, words.shape[1], generator)
     return _forwards(rows, words)
 
 
@@ -140,6 +153,7 @@ def top_k(
     words: Int[Tensor, "B n"],
     *,
     k: int = 1,
+    bonus: Float[Tensor, "B n K"] | None = None,
 ) -> tuple[Int[Tensor, "k B n"], Float[Tensor, "k B"]]:
     """The k state sequences of highest weight, best first, and their log weights, without a graph.
 
@@ -148,7 +162,7 @@ def top_k(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     k = check_size("k", k)
-    scores, rows = program().best(_given(*tables, words), k, _STATES, words.shape[1])
+    scores, rows = program(evidence=bonus is not None).best(_given(*tables, words, bonus), k, _STATES, words.shape[1])
     return _forwards(rows, words), scores.to(initial)
 
 
@@ -159,16 +173,23 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     return real.new_zeros(*real.shape[:2], num_words).scatter_add_(-1, index, real)
 
 
-def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor) -> Given:
+def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
     """Tables and sentences as the recursion takes them."""
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K], "emission": emission}
+    if bonus is not None:
+        weights["bonus"] = _from_one(bonus).to(initial.dtype)
     return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})
 
 
 def _lengths(words: Tensor) -> Tensor:
     """Of sentences that have been checked."""
     return (words >= 0).sum(-1)
+
+
+def _from_one(by_word: Tensor) -> Tensor:
+    """Numbers of words and states (B, n, K) by position (B, n+1, K), of which the first is 1."""
+    return torch.nn.functional.pad(by_word, (0, 0, 1, 0))
 
 
 def _by_position(emission: Tensor, words: Tensor) -> Tensor:
@@ -179,7 +200,7 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
         scores = by_word[0][index]
     else:
         scores = by_word.gather(1, index[..., None].expand(*index.shape, by_word.shape[-1]))
-    return torch.nn.functional.pad(scores, (0, 0, 1, 0))
+    return _from_one(scores)
 
 
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from pyrogram.data.heads import check_heads
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
 from pyrogram.printable import quoted
 
-Heads = Literal["required", "optional", "ignore"]
+Heads = Literal["required", "optional", "partial", "ignore"]
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, _ = range(len(COLUMNS))
 
@@ -32,7 +32,7 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
     """The sentences of a file, with all their tokens; multiword ranges and empty nodes are left out.
 
     :param heads: ``"required"``: a missing head (``_``) is an error; ``"optional"``: a sentence may lack all
-        of its heads; ``"ignore"``: the column is not read.
+        of its heads; ``"partial"``: any word may lack its head; ``"ignore"``: the column is not read.
     :raises CorpusError: for anything that is not CoNLL-U, and for heads that are not a tree with one root.
     """
     lines = read_lines(path)
@@ -67,14 +67,17 @@ def _sentence(path: str, start: int, block: list[str], heads: Heads) -> Sentence
             if not columns[column]:
                 raise CorpusError(path, number, f"column {COLUMNS[column]} is empty; write _ where there is no value")
     sent_ids = [found[1] for line in block if (found := _SENT_ID.fullmatch(line))]
+    tree = None if heads == "ignore" else _heads(path, words, heads)
+    is_part = tree is not None and -1 in tree
     record = SentenceRecord(
         forms=tuple([columns[FORM] for _, columns in words]),
         upos=tuple([columns[UPOS] for _, columns in words]),
         xpos=tuple([columns[XPOS] for _, columns in words]),
-        heads=None if heads == "ignore" else _heads(path, words, heads),
+        heads=None if is_part else tree,
         lines=tuple([number for number, _ in words]),
         source=path,
         sent_id=sent_ids[-1] if sent_ids else None,
+        known_heads=tree if is_part else None,
     )
     check_heads(record)
     return record
@@ -157,15 +160,19 @@ def _not_the_word(given: str, expected: int) -> str:
 
 
 def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None:
-    if heads == "optional" and all(columns[HEAD] == MISSING for _, columns in words):
+    """The heads of a sentence, -1 where unknown; None if there are none."""
+    if heads in ("optional", "partial") and all(columns[HEAD] == MISSING for _, columns in words):
         return None
     numbers = []
     for number, columns in words:
         h = columns[HEAD]
         # int() would also take 1_0, +1 and digits of other scripts.
         if not (h.isascii() and h.isdigit() and len(h) < 10):
+            if h == MISSING and heads == "partial":
+                numbers.append(-1)
+                continue
             if h == MISSING:
-                advice = "annotate it, or read the words alone with heads='ignore'"
+                advice = "annotate it, read what there is with heads='partial', or the words alone with heads='ignore'"
                 raise CorpusError(path, number, "the word has no head (_)", advice, "heads")
             problem = f"the head {quoted(h)} is no integer from 0; give the ID of a word, or 0 for the root"
             raise CorpusError(path, number, problem)

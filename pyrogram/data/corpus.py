@@ -71,8 +71,8 @@ class Corpus:
     :param sentences: N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.
     :param words: ids, shape ``(N, n)``, padded with -1 on the right.
-    :param heads: as in CoNLL, 0 for ROOT, shape ``(N, n)``, padded with -1; None if the source has none.
-        Every sentence is a tree with one root, projective or not.
+    :param heads: as in CoNLL, 0 for ROOT, shape ``(N, n)``, padded with -1; None if the source has none, or not of
+        all words. Every sentence is a tree with one root, projective or not.
     :param lengths: shape ``(N,)``.
     :param dropped: how many sentences vanished while reading because they were only punctuation.
     """
@@ -100,12 +100,13 @@ class Corpus:
         """Read CoNLL-U: one file or several. Multiword ranges and empty nodes are left out.
 
         :param heads: ``"optional"``: if no word has a head (``_``), the corpus has none; ``"required"``: that
-            is an error; ``"ignore"``: the column is not read, whatever it holds.
+            is an error; ``"partial"``: the heads of any words may be unknown, see :attr:`known_heads`; ``"ignore"``:
+            the column is not read, whatever it holds.
 
         The other arguments are those of all corpora, see :class:`Corpus`.
         """
         check_choice("heads", heads, get_args(Heads))
-        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
+        options = Options(tags, vocab, punctuation, max_length, unknown, lowercase, heads == "partial")
         return cls._read(((path, read_conllu(path, heads)) for path in as_paths(path_or_paths)), options)
 
     @classmethod
@@ -205,7 +206,7 @@ class Corpus:
             sentences=tuple(records),
             vocab=selection.vocab,
             words=pad(encode(records, selection.vocab, options.unknown), lengths),
-            heads=pad([h for tree in trees for h in tree], lengths) if trees else None,
+            heads=pad([h for tree in trees for h in tree], lengths) if len(trees) == len(records) else None,
             lengths=lengths,
             dropped=selection.dropped,
         )
@@ -252,6 +253,20 @@ class Corpus:
         """Number of words whose symbol the vocabulary lacks, and which stand as its most frequent one."""
         return sum(symbol not in self.vocab for record in self.sentences for symbol in record.tags)
 
+    @cached_property
+    def known_heads(self) -> Tensor:
+        """Heads as far as they are known, -1 where they are not, shape ``(N, n)``: what ``known=`` of a sentence takes.
+
+        >>> Corpus.from_sentences([["DT", "NN"]]).known_heads
+        tensor([[-1, -1]])
+        """
+        if self.heads is not None:
+            return self.heads
+        rows = [record.heads or record.known_heads or (-1,) * len(record) for record in self.sentences]
+        found = torch.full_like(self.words, -1)
+        found[self.words >= 0] = torch.tensor([h for row in rows for h in row], dtype=torch.long)
+        return found
+
     @property
     def forms(self) -> list[list[str]]:
         """The words of every sentence as they were written."""
@@ -287,12 +302,13 @@ class Corpus:
 
         :param path_or_file: where to write: a path, or an open text file; None to get the text only.
         :param heads: heads to write instead of the corpus's own, such as predicted ones, shape ``(N, m)``
-            with m at least n, padded with -1.
+            with m at least n, padded with -1. Of the corpus's own, those that are unknown are written as ``_``.
         :returns: the text.
         :raises ValueError: if ``heads`` does not fit the sentences.
         """
         heads = self.heads if heads is None else heads
-        trees = [None] * len(self) if heads is None else rows_of_heads(heads, self.lengths)
+        own = [record.heads or record.known_heads for record in self.sentences]
+        trees = own if heads is None else rows_of_heads(heads, self.lengths)
         text = conllu_text(self.sentences, trees)
         if path_or_file is not None:
             write(path_or_file, text)

@@ -21,7 +21,7 @@ def conllu_text(
 ) -> str:
     """CoNLL-U with ID, FORM, UPOS, XPOS and HEAD; all other columns are ``_``.
 
-    :param heads: of each sentence, or None to write none.
+    :param heads: of each sentence, -1 for one that is unknown, or None to write none.
     :param with_relations: whether to write DEPREL, too, as :func:`replace_trees` does; with heads.
     """
     blocks = []
@@ -29,7 +29,7 @@ def conllu_text(
         rows = [] if record.sent_id is None else [f"# sent_id = {record.sent_id}"]
         n = len(record)
         labels = relations(record, tree) if tree is not None and with_relations else [MISSING] * n
-        written = [MISSING] * n if tree is None else [str(head) for head in tree]
+        written = [MISSING] * n if tree is None else [MISSING if head < 0 else str(head) for head in tree]
         columns = zip(record.forms, record.upos, record.xpos, written, labels, strict=True)
         for i, (form, upos, xpos, head, label) in enumerate(columns, 1):
             rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t_")

@@ -12,19 +12,20 @@ from pyrogram.data.records import SentenceRecord
 
 
 def check_heads(record: SentenceRecord) -> None:
-    """Whether the heads form a tree with one root; it need not be projective.
+    """Whether the heads form a tree with one root, or may be a part of one; it need not be projective.
 
     :raises CorpusError: a head out of range, no root or several, or a cycle.
     """
-    if record.heads is None:
+    heads = record.heads or record.known_heads
+    if heads is None:
         return
-    n, heads = len(record), record.heads
+    n, least = len(record), 0 if record.heads is not None else -1
     roots = [c for c, h in enumerate(heads) if h == 0]
     for c, h in enumerate(heads):
-        if not 0 <= h <= n:
+        if not least <= h <= n:
             problem = f"the head {h} of word {c + 1} is out of range; heads of this sentence are 0 to {n}"
             raise record.error(problem, c)
-    if len(roots) != 1:
+    if len(roots) > 1 or (least == 0 and not roots):
         if not roots:
             raise record.error("no word has head 0; give the root of the sentence head 0")
         two = f"words {roots[0] + 1} and {roots[1] + 1} both have head 0"
@@ -36,7 +37,7 @@ def check_heads(record: SentenceRecord) -> None:
         while not reached[c]:
             reached[c] = True
             path.append(c)
-            c = heads[c - 1]
+            c = max(heads[c - 1], 0)  # of an unknown head, ROOT will do
         # A walk up may end at ROOT or at a word of an earlier walk; at one of its own it is a cycle.
         if path and c in path:
             cycle = path[path.index(c) :]

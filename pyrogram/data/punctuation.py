@@ -57,7 +57,7 @@ def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
     If the root is removed and several words come to hang on ROOT, the first of them becomes the root and
     head of the others, so that the tree keeps a single root; a projective tree stays projective.
 
-    :param heads: a tree, 0 for ROOT.
+    :param heads: a tree, 0 for ROOT; or a part of one, -1 for heads that are unknown.
     :param kept: whether each word stays.
     """
     number = [0] * (len(heads) + 1)
@@ -66,10 +66,10 @@ def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
     new = []
     for h, keep in zip(heads, kept, strict=True):
         if keep:
-            while h and not kept[h - 1]:
+            while h > 0 and not kept[h - 1]:
                 h = heads[h - 1]
-            new.append(number[h])
-    root = new.index(0) + 1 if new else 0
+            new.append(number[h] if h >= 0 else -1)
+    root = new.index(0) + 1 if 0 in new else 0
     return tuple(root if h == 0 and c != root else h for c, h in enumerate(new, 1))
 
 
@@ -132,4 +132,5 @@ def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
         xpos=tuple(record.xpos[i] for i in where),
         lines=tuple(record.lines[i] for i in where),
         heads=None if record.heads is None else reattach(record.heads, kept),
+        known_heads=None if record.known_heads is None else reattach(record.known_heads, kept),
     )

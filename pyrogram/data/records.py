@@ -54,13 +54,14 @@ class SentenceRecord:
     :param forms: the words.
     :param upos: universal tags, ``_`` where there is none.
     :param xpos: tags of the treebank, such as Penn's, ``_`` where there is none.
-    :param heads: as in CoNLL, 0 for ROOT; None if the source has none.
+    :param heads: as in CoNLL, 0 for ROOT; None if the source has none, or not of all words.
     :param lines: line of each token (of brackets: the line where the tree starts; of sentences in memory:
         the number of the sentence, from 1).
     :param source: file name.
     :param sent_id: the comment ``sent_id`` of CoNLL-U, or None.
     :param tags: the symbols the corpus counts as its words: one of the columns above, before symbols that
         the vocabulary lacks are replaced.
+    :param known_heads: heads of which some are unknown, -1; None if all are known, or none.
     """
 
     forms: tuple[str, ...]
@@ -71,6 +72,7 @@ class SentenceRecord:
     source: str
     sent_id: str | None = None
     tags: tuple[str, ...] = ()
+    known_heads: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.forms)

@@ -25,7 +25,10 @@ _NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Options:
-    """What all ways of reading a corpus share; :class:`pyrogram.data.Corpus` explains them."""
+    """What all ways of reading a corpus share; :class:`pyrogram.data.Corpus` explains them.
+
+    :param partial: whether some words may have heads and others none.
+    """
 
     tags: Alphabet
     vocab: Vocabulary | None
@@ -33,6 +36,7 @@ class Options:
     max_length: int | None
     unknown: Unknown
     lowercase: bool
+    partial: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("tags", Alphabet), ("punctuation", Punctuation), ("unknown", Unknown)):
@@ -87,7 +91,8 @@ def select(sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Opt
     if not records:
         problem = f"no sentence has at most {options.max_length} words; raise max_length"
         raise CorpusError(", ".join(names), None, problem)
-    _check_all_or_none(records)
+    if not options.partial:
+        _check_all_or_none(records)
     vocab = options.vocab
     if vocab is None:
         vocab = Vocabulary.count(symbol for record in records for symbol in record.tags)

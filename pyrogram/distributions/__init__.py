@@ -9,6 +9,7 @@ from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
+from .known_derivation import KnownDerivation
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import PartitionStructure
@@ -27,6 +28,7 @@ __all__ = [
     "Experts",
     "Gaussian",
     "HierarchicalPitmanYor",
+    "KnownDerivation",
     "LeftmostDerivations",
     "Link",
     "LogisticNormalWeights",

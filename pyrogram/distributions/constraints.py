@@ -108,7 +108,7 @@ class RecursiveDerivations(_Named):
     def check(self, value: Tensor) -> Tensor:
         batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
         ids = value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
-        words = self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), -1)
+        words = self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), self.words.shape[-1])
         integral = (ids.long() == ids).all(-1).tolist()
         known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         found = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -58,6 +59,8 @@ class PCFGDerivation(ChartDistribution):
     :param weights: non-negative, ``{"rules": (*batch, R)}``; batch dimensions give one grammar per sentence.
     :param words: shape ``(*batch, n)``, padded with -1.
     :param log_weights: their logarithms, in place of ``weights``.
+    :param forbidden: shape ``(*batch, n+1, n+1)``, bool: true at [i, k] where no nonterminal may span words i .. k - 1,
+        by evidence; None: nothing is forbidden.
     :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
     """
 
@@ -71,6 +74,7 @@ class PCFGDerivation(ChartDistribution):
         words: Tensor,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        forbidden: Tensor | None = None,
         validate_args: bool | None = None,
     ):
         if (weights is None) == (log_weights is None):
@@ -83,10 +87,11 @@ class PCFGDerivation(ChartDistribution):
                 f"weights must have {name!r} of shape (..., {R}), not {None if given is None else tuple(given.shape)}"
             )
         words = checked_words(words, cfg.num_words)
-        self.grammar, self.words = cfg, words
+        self.grammar, self.words, self.forbidden = cfg, words, forbidden
         self.weights = None if weights is None else given
         self._log_weights = None if weights is not None else given
-        self._own_batch = torch.broadcast_shapes(given.shape[:-1], words.shape[:-1])
+        own = () if forbidden is None else forbidden.shape[:-2]
+        self._own_batch = torch.broadcast_shapes(given.shape[:-1], words.shape[:-1], own)
         self._cache: dict[str, Any] = {}
         L = longest(cfg.table, words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
@@ -111,7 +116,7 @@ class PCFGDerivation(ChartDistribution):
     # ------------------------------------------------------------------ charts
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        return self.weights, self._log_weights, self.words
+        return self.weights, self._log_weights, self.words, self.forbidden
 
     def _flat(self, batch: torch.Size | None = None) -> tuple[Tensor, RuleTable, Matches]:
         """What charts take: log weights, (R,) or (B, R), rules, and matches of B sentences."""
@@ -119,7 +124,12 @@ class PCFGDerivation(ChartDistribution):
         w = self.log_weights
         if w.dim() > 1:
             w = w.expand(*batch, w.shape[-1]).reshape(-1, w.shape[-1])
-        return w, self.grammar.table, self.grammar.matches(self.words, batch)
+        matches = self.grammar.matches(self.words, batch)
+        if self.forbidden is not None:
+            shape = self.forbidden.shape[-2:]
+            forbidden = self.forbidden.expand(*batch, *shape).reshape(-1, *shape)
+            matches = replace(matches, forbidden=forbidden.cpu().numpy())
+        return w, self.grammar.table, matches
 
     def _posterior(self) -> tuple[Tensor, Tensor]:
         """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
@@ -164,6 +174,11 @@ class PCFGDerivation(ChartDistribution):
         """
         if self._validate_args:
             self._validate_sample(value)
+        score, log_z = self._score_of(value), self.log_partition
+        return conditional(score, log_z)
+
+    def _score_of(self, value: Tensor) -> Tensor:
+        """The log weight of derivations."""
         ids, w = value.long(), self.log_weights
         index = ids.clamp_min(0)
         if w.dim() == 1:
@@ -171,9 +186,7 @@ class PCFGDerivation(ChartDistribution):
         else:
             batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
-        score = torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
-        log_z = self.log_partition
-        return conditional(score, log_z)
+        return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
@@ -222,6 +235,9 @@ class PCFGDerivation(ChartDistribution):
         """f(x, y): how often each rule is in given derivations, ``{"rules": (*value.shape[:-1], R)}``."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._counts_of(value)
+
+    def _counts_of(self, value: Tensor) -> Weights:
         ids, w = value.long(), self.log_weights
         counts = torch.zeros(*ids.shape[:-1], w.shape[-1], dtype=w.dtype, device=ids.device)
         (name,) = self.grammar.blocks
@@ -308,6 +324,8 @@ def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if not p.grammar.flat.same(q.grammar.flat):
         raise NotImplementedError("p and q are over derivations of different grammars")
+    if p.forbidden is not None or q.forbidden is not None:
+        raise NotImplementedError("the divergence of derivations is known only where no spans are forbidden")
     if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)

@@ -39,6 +39,8 @@ class RecursiveDerivation(ChartDistribution):
     :param weights: non-negative, by block, shape ``(*batch, *block.shape)``.
     :param words: shape ``(*batch, n)``, padded with -1.
     :param log_weights: their logarithms, in place of ``weights``.
+    :param evidence: logs of factors of items, or of uses of events, by name, see
+        :meth:`.RecursiveGrammar.log_partition`; ``log_prob`` and ``kl_divergence`` do not take it.
     :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
     """
 
@@ -52,17 +54,19 @@ class RecursiveDerivation(ChartDistribution):
         words: Tensor,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
         validate_args: bool | None = None,
     ):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         given = weights if weights is not None else log_weights or {}
         words = checked_inputs(grammar, given, words)
-        self.grammar, self.words = grammar, words
+        self.grammar, self.words, self.evidence = grammar, words, dict(evidence or {})
         own = {name: given[name] for name in grammar.blocks}
         self.weights = None if weights is None else own
         self._log_weights = own if weights is None else None
         batches = [own[name].shape[: own[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
+        batches += [t.shape[: t.dim() - grammar.num_axes(name)] for name, t in self.evidence.items()]
         self._own_batch = torch.broadcast_shapes(words.shape[:-1], *batches)
         self._cache: dict[str, Any] = {}
         L = grammar.longest(words.shape[-1])
@@ -90,7 +94,15 @@ class RecursiveDerivation(ChartDistribution):
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
         given = self.weights if self.weights is not None else self._log_weights or {}
-        return (*given.values(), self.words)
+        return (*given.values(), self.words, *self.evidence.values())
+
+    def _evidence(self, batch: torch.Size) -> dict[str, Tensor]:
+        """Evidence on the B sentences of a batch, shape ``(B, ...)``."""
+        found = {}
+        for name, t in self.evidence.items():
+            own = t.shape[t.dim() - self.grammar.num_axes(name) :]
+            found[name] = t.expand(*batch, *own).reshape(batch.numel(), *own)
+        return found
 
     def _posterior(self) -> tuple[Tensor, Weights]:
         """log Z and expected counts ``(*own batch, *shape)``, with a graph where gradients are wanted."""
@@ -98,13 +110,15 @@ class RecursiveDerivation(ChartDistribution):
         def compute() -> tuple[Tensor, Weights]:
             log_weights = self.log_weights
             if not (torch.is_grad_enabled() and any(w.requires_grad for w in log_weights.values())):
-                return self.grammar.sentence_counts(log_weights, self.words)
+                wide = {n: w.expand(*self._own_batch, *self.grammar.blocks[n].shape) for n, w in log_weights.items()}
+                given = wide if self.evidence else log_weights
+                return self.grammar.sentence_counts(given, self.words, evidence=self.evidence)
             wide = {}
             for name, block in self.grammar.blocks.items():
                 w = log_weights[name]
                 leaf = w if w.requires_grad else w.detach().requires_grad_()
                 wide[name] = leaf.expand(*self._own_batch, *block.shape)
-            log_z = self.grammar.log_partition(wide, self.words)
+            log_z = self.grammar.log_partition(wide, self.words, evidence=self.evidence)
             counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=True)
             return log_z, dict(zip(wide, counts, strict=True))
 
@@ -116,7 +130,10 @@ class RecursiveDerivation(ChartDistribution):
         """log Z in nats, shape ``batch_shape``; -inf for a sentence without any derivation."""
 
         def compute() -> Tensor:
-            return self.grammar.log_partition(self.log_weights, self.words)
+            if not self.evidence:
+                return self.grammar.log_partition(self.log_weights, self.words)
+            words = self.words.expand(*self._own_batch, self.words.shape[-1])
+            return self.grammar.log_partition(self.log_weights, words, evidence=self.evidence)
 
         log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
         return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
@@ -134,6 +151,12 @@ class RecursiveDerivation(ChartDistribution):
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
         log_z, counts = self._posterior()
         score = self._score(counts, self.log_weights)
+        if self.evidence:
+            words = self.words.expand(*self._own_batch, self.words.shape[-1])
+            items = self.grammar.item_counts(self.log_weights, words, *self.evidence, evidence=self.evidence)
+            for name, c in items.items():
+                terms = c * torch.where(c > 0, self.evidence[name].to(c), 0.0)
+                score = score + terms.flatten(terms.dim() - self.grammar.num_axes(name)).sum(-1)
         return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
@@ -174,8 +197,14 @@ class RecursiveDerivation(ChartDistribution):
 
         :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
         """
+        if self.evidence:
+            raise NotImplementedError("the probability of one derivation given evidence on items is not computed")
         if self._validate_args:
             self._validate_sample(value)
+        return conditional(self._score_of(value), self.log_partition)
+
+    def _score_of(self, value: Tensor) -> Tensor:
+        """The log weight of derivations, without factors of evidence."""
         ids, w = value.long(), self._joined(self.log_weights)
         index = ids.clamp_min(0)
         if w.dim() == 1:
@@ -183,8 +212,7 @@ class RecursiveDerivation(ChartDistribution):
         else:
             batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
-        score = torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
-        return conditional(score, self.log_partition)
+        return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): how often each event is in given rows, shape ``(*value.shape[:-1], *block.shape)`` by block.
@@ -200,6 +228,9 @@ class RecursiveDerivation(ChartDistribution):
         sizes = [block.shape.numel() for block in self.grammar.blocks.values()]
         parts = zip(self.grammar.blocks.items(), counts.split(sizes, -1), strict=True)
         return {name: c.unflatten(-1, block.shape) for (name, block), c in parts}
+
+    def _counts_of(self, value: Tensor) -> Weights:
+        return self.counts(value)
 
     def parts(self, value: Tensor) -> Tensor:
         """How often each event is in given rows, in the shape of :meth:`marginals`."""
@@ -217,7 +248,8 @@ class RecursiveDerivation(ChartDistribution):
         own = self._own_batch if simple else self.batch_shape
         number = (sample_shape + leading).numel() if simple else sample_shape.numel()
         with torch.no_grad():
-            rows = self.grammar.draw(self.grammar.flat(self.log_weights, own), self._sentences(own), number)
+            flat = self.grammar.flat(self.log_weights, own)
+            rows = self.grammar.draw(flat, self._sentences(own), number, evidence=self._evidence(own))
         return rows.to(self.words.device).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def _sentences(self, batch: torch.Size) -> Tensor:
@@ -233,14 +265,15 @@ class RecursiveDerivation(ChartDistribution):
         """
         k = check_size("k", k)
         with torch.no_grad():
-            scores, rows = self._best(self.log_weights, k)
+            scores, rows = self._best(self.log_weights, k, self._evidence(self._own_batch))
             log_z = self.log_partition
             scores = scores.to(log_z.device, log_z.dtype)
             return rows, torch.where(scores == -torch.inf, scores, scores - log_z)
 
-    def _best(self, log_weights: Mapping[str, Tensor], k: int) -> tuple[Tensor, Tensor]:
+    def _best(self, log_weights: Mapping[str, Tensor], k: int, evidence: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         batch, front = self._own_batch, (1,) * (len(self.batch_shape) - len(self._own_batch))
-        scores, rows = self.grammar.best(self.grammar.flat(log_weights, batch), self._sentences(batch), k)
+        flat = self.grammar.flat(log_weights, batch)
+        scores, rows = self.grammar.best(flat, self._sentences(batch), k, evidence=evidence)
         scores = scores.reshape(k, *front, *batch).expand(k, *self.batch_shape)
         rows = rows.to(self.words.device).reshape(k, *front, *batch, *self.event_shape)
         return scores, rows.expand(k, *self.batch_shape, *self.event_shape).clone()
@@ -263,7 +296,8 @@ class RecursiveDerivation(ChartDistribution):
         with torch.no_grad():
             counts = self._posterior()[1]
             gains = {n: torch.where(c > 0, c, -torch.inf) for n, c in counts.items()}  # what is impossible stays so
-            return self._best(gains, 1)[1][0]
+            allowed = {n: torch.where(t > -torch.inf, 0.0, t) for n, t in self._evidence(self._own_batch).items()}
+            return self._best(gains, 1, allowed)[1][0]
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
@@ -297,6 +331,8 @@ def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if p.grammar.identity != q.grammar.identity:
         raise NotImplementedError("p and q are over derivations of different grammars")
+    if p.evidence or q.evidence:
+        raise NotImplementedError("the divergence of derivations is known only where there is no evidence on items")
     if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     logs, others = p.log_weights, q.log_weights

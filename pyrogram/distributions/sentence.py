@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A sentence of a grammar, its derivations summed out."""
+"""A sentence of a grammar, its derivations summed out: all of them, or those that agree with evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pyrogram.charts.checks import check_shape, check_size
 from pyrogram.charts.checks import checked_words as check_words
-from pyrogram.grammar import Grammar, TooLong, Weights, check_blocks, is_cut
+from pyrogram.grammar import Grammar, Known, TooLong, Weights, check_blocks, is_cut
+from pyrogram.grammar import safe_log as safe_log
 
 from .constraints import PaddedWords
 from .partition import unexpanded
@@ -55,15 +56,47 @@ class Sentence(TorchDistribution):
       words. So the distribution of draws is p(x) only for sentences that are not cut; use it for prior predictive
       checks.
 
+    **Evidence.** What is known of the derivations of some sentences, or of some words, goes into ``known``. Then
+    ``log_prob(words)`` is the joint with it, log p(x, known | w): derivations that agree with the evidence are summed
+    out, and where none agrees, it is -inf. So one model is unsupervised, semi-supervised, partly annotated or
+    supervised, and a sentence whose whole derivation is known is counted, not parsed. The kinds of evidence, of which
+    the first of each grammar may be given as a plain tensor:
+
+    * :class:`.DMV`: ``heads`` ``(*batch, n)``, as in CoNLL, -1 where unknown; ``arc_scores`` ``(*batch, n+1, n+1)``
+      [head, dependent], the log of a factor for each arc, -inf for one that is forbidden;
+    * :class:`.HMM`: ``states`` ``(*batch, n)``, -1 where unknown; ``state_scores`` ``(*batch, n, K)``;
+    * :class:`.CFG`: ``brackets`` ``(*batch, n+1, n+1)`` [i, k], true where words i .. k - 1 are known for a
+      constituent, which no constituent of the derivation crosses; ``derivations`` ``(*batch, L)``, -1 where unknown;
+    * :class:`.RecursiveGrammar`: ``derivations`` ``(*batch, L)``, and a log factor for each item, or use of an event,
+      by its name.
+
+    With log factors other than 0 and -inf, ``log_prob`` is the log of a sum of derivations that are weighted by them.
+    ``sample`` ignores evidence: it draws other sentences. ``derivation`` is the posterior given the words and it.
+
+    >>> grammar = pyrogram.DMV(num_tags=2)
+    >>> words = torch.tensor([[0, 1, 1], [0, 1, 1]])
+    >>> uniform = grammar.initial_weights(words, "uniform")
+    >>> known = torch.tensor([[-1, 1, -1], [2, 0, 2]])  # heads: in one sentence that of the second word, in one all
+    >>> Sentence(grammar, uniform, known=known).derivation(words).entropy().exp()  # of 3 trees, and of 1
+    tensor([3.0000, 1.0000])
+
     :param grammar: the grammar.
     :param weights: non-negative weights, one tensor ``(*batch, *block.shape)`` for each of ``grammar.blocks``; batch
         dimensions give one grammar per sentence.
     :param log_weights: their logarithms, in place of ``weights``.
+    :param known: evidence on derivations, see above; its batch is one of sentences, so in a subsampled plate it is
+        ``known[i]``. None: nothing is known.
     :param max_length: longest sentence that ``sample`` returns, at least 1, and so the width of its result.
     :param too_long: what ``sample`` does with longer ones.
     :param normalized: whether the weights must sum to one over each multinomial; False for a weighted grammar.
     :raises ValueError: if a block is missing or has the wrong shape or, with validation, if a weight is negative,
-        NaN or infinite, or if a multinomial does not sum to one.
+        NaN or infinite, or if a multinomial does not sum to one; or if evidence does not fit.
+    :raises NotImplementedError: if the grammar takes no evidence.
+
+    **References:**
+
+    [1] Pereira, F. and Schabes, Y. (1992). Inside-outside reestimation from partially bracketed corpora. ACL.
+    https://aclanthology.org/P92-1017/
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -74,6 +107,7 @@ class Sentence(TorchDistribution):
         weights: Mapping[str, Tensor] | None = None,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        known: Known | None = None,
         max_length: int = 100,
         too_long: TooLong = "redraw",
         normalized: bool = True,
@@ -96,6 +130,10 @@ class Sentence(TorchDistribution):
         self.too_long: TooLong = too_long
         self.normalized = normalized
         is_cut(too_long)  # which refuses other words
+        self.known = known
+        self._evidence = None if known is None else grammar.given(known)
+        if self._evidence is not None:
+            batches.append(self._evidence.batch_shape)
         super().__init__(torch.broadcast_shapes(*batches), torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
@@ -118,7 +156,17 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        for name in ("grammar", "weights", "_log_weights", "max_length", "too_long", "normalized"):
+        names = (
+            "grammar",
+            "weights",
+            "_log_weights",
+            "known",
+            "_evidence",
+            "max_length",
+            "too_long",
+            "normalized",
+        )
+        for name in names:
             setattr(new, name, getattr(self, name))
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
@@ -136,6 +184,8 @@ class Sentence(TorchDistribution):
         for name in ("weights", "_log_weights"):
             if state[name] is not None:
                 state[name] = {block: _value(w) for block, w in state[name].items()}
+        if isinstance(self.known, Mapping):
+            state["known"] = {kind: _value(t) for kind, t in self.known.items()}
         return state
 
     def __copy__(self) -> Sentence:
@@ -148,11 +198,14 @@ class Sentence(TorchDistribution):
         check_words(value, self.grammar.num_words)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log p(x | w) summed over derivations, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``."""
+        """log p(x, known | w), the derivations summed out, in nats, shape ``broadcast(batch_shape, value.shape[:-1])``.
+
+        Without evidence it is log p(x | w).
+        """
         if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
             value = check_words(value, self.grammar.num_words)
         log_weights = self.log_weights
-        log_z = self.grammar.log_partition(log_weights, value)
+        log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
         upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
         log_z = track_provenance(log_z, upstream) if upstream else log_z
         return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
@@ -167,16 +220,22 @@ class Sentence(TorchDistribution):
             return self.grammar.sample(weights, shape, self.max_length, too_long=self.too_long)
 
     def derivation(self, words: Tensor) -> TorchDistribution:
-        """p(y | x, w): the derivations of given words."""
+        """p(y | x, known, w): the derivations of given words that agree with the evidence."""
         if self._validate_args:
             self._validate_sample(words)
-        return self.grammar.derivation(None, words, log_weights=self.log_weights)
+        return self.observed_grammar.derivation(None, self.observed(words), log_weights=self.log_weights)
 
+    def observed(self, words: Tensor) -> Tensor:
+        """Words of :attr:`observed_grammar`: with evidence, each says whose it is; else the same.
 
-def safe_log(weights: Tensor) -> Tensor:
-    """log(weights) with -inf, and gradient 0 rather than NaN, at 0; NaN for what is NaN or negative."""
-    zero = weights == 0
-    return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
+        So a loop may take sentences out, put them in order and repeat them, and evidence goes along.
+        """
+        return words if self._evidence is None else self._evidence.numbered(words)
+
+    @property
+    def observed_grammar(self) -> Grammar:
+        """The grammar of sentences that know their evidence, see :meth:`observed`; without any, the grammar itself."""
+        return self.grammar if self._evidence is None else self._evidence
 
 
 def _value(weights: Tensor) -> Tensor:

@@ -51,6 +51,7 @@ class StateSequence(ChartDistribution):
     :param transition: log weights, shape ``(*batch, K, K+1)`` [state, next state, or K: the end].
     :param emission: log weights, shape ``(*batch, K, V)`` [state, word].
     :param words: shape ``(*batch, n)``, integers in 0 .. V-1, at least one, padded with -1 on the right.
+    :param bonus: the log of a factor for each state of each word, shape ``(*batch, n, K)``: evidence; -inf forbids it.
     :raises ValueError: if shapes do not fit together or, with validation, if words or log weights are not as above.
 
     **References:**
@@ -69,6 +70,7 @@ class StateSequence(ChartDistribution):
         emission: Tensor,
         words: Tensor,
         validate_args: bool | None = None,
+        bonus: Tensor | None = None,
     ):
         K = initial.shape[-1] if initial.dim() else 0
         if transition.shape[-2:] != (K, K + 1) or emission.dim() < 2 or emission.shape[-2] != K or K == 0:
@@ -79,6 +81,9 @@ class StateSequence(ChartDistribution):
             )
         self.tables = {"initial": initial, "transition": transition, "emission": emission}
         self.words, self.num_states = checked_words(words, emission.shape[-1]), K
+        if bonus is not None and bonus.shape[-2:] != (words.shape[-1], K):
+            raise ValueError(f"bonus must have shape (..., {words.shape[-1]}, {K}), not {tuple(bonus.shape)}")
+        self.bonus = bonus
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
         if validate:
@@ -86,7 +91,8 @@ class StateSequence(ChartDistribution):
                 if not bool((table < torch.inf).all()):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
         self.lengths = lengths_of(self.words)
-        batch = torch.broadcast_shapes(words.shape[:-1], *(t.shape[:-d] for t, d in self._dimensions()))
+        own = () if bonus is None else bonus.shape[:-2]
+        batch = torch.broadcast_shapes(words.shape[:-1], own, *(t.shape[:-d] for t, d in self._dimensions()))
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
         self._own_batch = self.batch_shape
 
@@ -101,7 +107,7 @@ class StateSequence(ChartDistribution):
     # ------------------------------------------------------------------ charts
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        return (*self.tables.values(), self.words)
+        return (*self.tables.values(), self.words, self.bonus)
 
     def _flat(self, batch: torch.Size) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tables and words with one batch dimension; a table that all sentences share keeps a batch of 1."""
@@ -114,11 +120,18 @@ class StateSequence(ChartDistribution):
         words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
         return flat[0], flat[1], flat[2], words
 
+    def _flat_bonus(self, batch: torch.Size) -> Tensor | None:
+        """The log factors of states with one batch dimension."""
+        if self.bonus is None:
+            return None
+        shape = self.bonus.shape[-2:]
+        return self.bonus.expand(*batch, *shape).reshape(-1, *shape)
+
     def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
 
         def compute() -> tuple[Tensor, ...]:
-            found = chart.posteriors(*self._flat(self._own_batch))
+            found = chart.posteriors(*self._flat(self._own_batch), bonus=self._flat_bonus(self._own_batch))
             return tuple(f.reshape(self._own_batch + f.shape[1:]) for f in found)
 
         return self._kept("posterior", compute)  # type: ignore[no-any-return]
@@ -128,7 +141,8 @@ class StateSequence(ChartDistribution):
         """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible sequence."""
 
         def compute() -> Tensor:
-            return chart.log_partition(*self._flat(self._own_batch)).reshape(self._own_batch)
+            flat, bonus = self._flat(self._own_batch), self._flat_bonus(self._own_batch)
+            return chart.log_partition(*flat, bonus=bonus).reshape(self._own_batch)
 
         log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
         return copied(log_z).expand(self.batch_shape)
@@ -158,6 +172,9 @@ class StateSequence(ChartDistribution):
         moves = moves.expand(*batch, moves.shape[-1]).gather(-1, here * (K + 1) + following)
         emitted = self.tables["emission"].flatten(-2)
         emitted = emitted.expand(*batch, emitted.shape[-1]).gather(-1, here * V + words.clamp_min(0))
+        if self.bonus is not None:
+            factors = self.bonus.to(emitted).expand(*batch, n, K)
+            emitted = emitted + factors.gather(-1, here[..., None])[..., 0]
         return initial + torch.where(real, moves + emitted, 0.0).sum(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -167,7 +184,8 @@ class StateSequence(ChartDistribution):
         """
         sample_shape = check_shape("sample_shape", sample_shape)
         with torch.no_grad():
-            states = chart.sample(*self._flat(self.batch_shape), num_samples=sample_shape.numel())
+            flat, bonus = self._flat(self.batch_shape), self._flat_bonus(self.batch_shape)
+            states = chart.sample(*flat, num_samples=sample_shape.numel(), bonus=bonus)
         return states.reshape(*sample_shape, *self.batch_shape, states.shape[-1])
 
     def marginals(self) -> Tensor:
@@ -204,34 +222,33 @@ class StateSequence(ChartDistribution):
             # An impossible event has posterior 0 and contributes 0, not 0 * -inf.
             finite = torch.where(counts > 0, table, torch.zeros_like(counts))
             total = total - (finite * counts).flatten(len(self.batch_shape)).sum(-1)
+        if self.bonus is not None:
+            states = self.marginals()
+            total = total - (torch.where(states > 0, self.bonus.to(states), 0.0) * states).flatten(-2).sum(-1)
         return total
+
+    def emissions(self) -> Tensor:
+        """The log weight of every word in every state, evidence included, ``(*batch, n, K)``; zero in the padding."""
+        emission, words = self.tables["emission"], self.words.long()
+        batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
+        index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, self.num_states, -1)
+        scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
+        scores = scores if self.bonus is None else scores + self.bonus.to(scores)
+        return torch.where((words >= 0)[..., None], scores, 0.0)
 
     def tilted(self, bonus: Tensor) -> StateSequence:
         """The distribution in proportion to p(states) exp(sum of bonus[i, states[i]] over words i).
 
-        Its log Z is this one's plus log E[exp(sum of bonus)]. Its words are positions, and so are those of its
-        emissions.
+        Its log Z is this one's plus log E[exp(sum of bonus)].
 
         :param bonus: nats, shape ``(*batch, n, K)`` [word, state]; -inf forbids a state.
         :raises ValueError: with validation, if a bonus is NaN or +inf.
         """
-        emitted = self.emissions() + bonus
-        positions = torch.arange(self.words.shape[-1], device=self.words.device)
-        return StateSequence(
-            self.tables["initial"],
-            self.tables["transition"],
-            emitted.transpose(-1, -2),
-            torch.where(self.words >= 0, positions, -1),
-            validate_args=self._validate_args,
-        )
-
-    def emissions(self) -> Tensor:
-        """Log weight of each word's emission from each state, shape ``(*batch_shape, n, K)``; -inf in the padding."""
-        emission, words = self.tables["emission"], self.words.long().expand(*self.batch_shape, -1)
-        shape = torch.Size([*self.batch_shape, self.num_states, words.shape[-1]])
-        index = words.clamp_min(0)[..., None, :].expand(shape)
-        emitted = emission.expand(*self.batch_shape, *emission.shape[-2:]).gather(-1, index)
-        return torch.where(words[..., None, :] >= 0, emitted, -torch.inf).transpose(-1, -2)
+        if self._validate_args and not bool((bonus < torch.inf).all()):
+            raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
+        whole = bonus if self.bonus is None else self.bonus + bonus
+        initial, transition, emission = self.tables.values()
+        return StateSequence(initial, transition, emission, self.words, self._validate_args, whole)
 
     # ------------------------------------------------------------------ decoding
 
@@ -242,7 +259,7 @@ class StateSequence(ChartDistribution):
         """
         k = check_size("k", k)
         with torch.no_grad():
-            states, scores = chart.top_k(*self._flat(self.batch_shape), k=k)
+            states, scores = chart.top_k(*self._flat(self.batch_shape), k=k, bonus=self._flat_bonus(self.batch_shape))
         scores = scores.reshape(k, *self.batch_shape)
         log_z = self.log_partition.detach()
         log_probs = torch.where(scores == -torch.inf, scores, scores - log_z)
@@ -328,12 +345,13 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     if p.event_shape != q.event_shape or p.num_states != q.num_states or not bool((p.lengths == q.lengths).all()):
         raise NotImplementedError("p and q are over other numbers of words or states, so the divergence is infinite")
     total = q.log_partition - p.log_partition
-    if bool((p.words == q.words).all()) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]:
+    same_words = bool((p.words == q.words).all()) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]
+    if same_words and p.bonus is None and q.bonus is None:
         pairs = [(c, p.tables[name], q.tables[name]) for name, c in p.expected_counts().items()]
-    else:  # the words differ, and with them what their states weigh
+    else:  # the words differ, or evidence on them, and with them what their states weigh
         found = p.expected_counts()
         pairs = [(found[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
-        pairs.append((p.marginals(), _scores(p), _scores(q)))
+        pairs.append((p.marginals(), p.emissions(), q.emissions()))
     for counts, own, other in pairs:
         dims = 1 if own is p.tables["initial"] else 2
         batch = torch.broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
@@ -341,12 +359,3 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
         difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
         total = total + (counts * difference).flatten(-dims).sum(-1)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)
-
-
-def _scores(d: StateSequence) -> Tensor:
-    """The log weight of every word in every state, (*batch, n, K); zero in the padding."""
-    emission, words = d.tables["emission"], d.words.long()
-    batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
-    index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, d.num_states, -1)
-    scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
-    return torch.where((words >= 0)[..., None], scores, 0.0)

@@ -23,12 +23,13 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.printable import quoted
 
 from . import cfg_sources
 from .cfg_chart import rule_table
 from .cfg_collapsed import CFGUpdates
+from .cfg_evidence import CFGEvidence
 from .cfg_numbering import numbered
 from .cfg_text import Rule, Word, show
 from .cfg_trees import TreeTransform, rules_of, tree_of
@@ -277,6 +278,22 @@ class CFG(Grammar):
     ) -> PCFGDerivation:
         """p(y | x, w): leftmost derivations of given words."""
         return PCFGDerivation(self, weights, words, log_weights=log_weights)
+
+    def given(self, known: Known) -> CFGEvidence:
+        """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.
+
+        :param known: ``brackets`` ``(*batch, n+1, n+1)`` [i, k], true where words i .. k - 1 are known for a
+            constituent; or by kind ``brackets`` and ``derivations`` ``(*batch, L)``, rows of -1 where unknown.
+        """
+        return CFGEvidence(self, known)
+
+    def derivation_given(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, forbidden: Tensor, validate_args: bool | None = None
+    ) -> PCFGDerivation:
+        """Derivations without nonterminals over forbidden spans [i, k], bool, shape ``(*batch, n+1, n+1)``."""
+        return PCFGDerivation(
+            self, None, words, log_weights=log_weights, forbidden=forbidden, validate_args=validate_args
+        )
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)

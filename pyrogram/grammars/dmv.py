@@ -17,12 +17,12 @@ from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
+from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_normalized, checked_inputs, is_cut, safe_log
 from pyrogram.recursion.running.on_tensors import Given, fits_compiled
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
+from .dmv_evidence import DMVEvidence
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 
 
@@ -133,6 +133,20 @@ class DMV(Grammar):
             log_weights = {name: safe_log(w) for name, w in weights.items()}
         return DMVDerivation(self, log_weights, words)
 
+    def given(self, known: Known) -> DMVEvidence:
+        """The model of sentences of whose trees something is known; see :class:`.Sentence`.
+
+        :param known: ``heads`` ``(*batch, n)``, -1 where unknown; or by kind ``heads`` and ``arc_scores``
+            ``(*batch, n+1, n+1)`` [head, dependent], logs of factors, -inf for an arc that is forbidden.
+        """
+        return DMVEvidence(self, known)
+
+    def derivation_given(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, arc_bonus: Tensor, validate_args: bool | None = None
+    ) -> DMVDerivation:
+        """Trees with a log factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]."""
+        return DMVDerivation(self, log_weights, words, validate_args, arc_bonus)
+
     def sample(
         self,
         weights: Mapping[str, Tensor],
@@ -219,6 +233,7 @@ class DMVDerivation(ProjectiveDependencyTree):
     :param grammar: the grammar.
     :param log_weights: log weights, one tensor ``(*batch, *block.shape)`` per block.
     :param words: shape ``(*batch, n)``, padded with -1.
+    :param arc_bonus: the log of a factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]: evidence.
     """
 
     def __init__(
@@ -227,10 +242,13 @@ class DMVDerivation(ProjectiveDependencyTree):
         log_weights: Mapping[str, Tensor],
         words: Tensor,
         validate_args: bool | None = None,
+        arc_bonus: Tensor | None = None,
     ):
         words = checked_inputs(grammar, log_weights, words)
-        self.grammar, self.words = grammar, words
+        self.grammar, self.words, self.arc_bonus = grammar, words, arc_bonus
         arcs, stops = grammar.scores(log_weights, words)
+        if arc_bonus is not None:
+            arcs = arcs + arc_bonus.to(arcs)[..., None]
         super().__init__(arcs, stops, lengths_of(words), valence=True, validate_args=validate_args)
 
     def expected_counts(self) -> Weights:
@@ -239,6 +257,18 @@ class DMVDerivation(ProjectiveDependencyTree):
         assert stops is not None
         counted = self.grammar._by_block(arcs, stops, self.words)
         return {k: v.expand(*self.batch_shape, *self.grammar.blocks[k].shape) for k, v in counted.items()}
+
+    def mbr(self) -> Tensor:
+        """The tree with the most expected right heads, none of which is forbidden; see :class:`.SiblingDependencyTree`.
+
+        Shape ``(*batch_shape, n)``; heads are -1 where no tree is possible.
+        """
+        if self.arc_bonus is None:
+            return super().mbr()
+        with torch.no_grad():
+            expected = torch.where(self.arc_bonus > -torch.inf, self.marginals(), -torch.inf)
+            heads = projective.mbr(expected[..., None], self.lengths)
+            return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""

@@ -13,11 +13,11 @@ from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.distributions.sentence import safe_log
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
-from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_normalized, checked_inputs, is_cut
+from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_normalized, checked_inputs, is_cut, safe_log
 
 from .hmm_collapsed import HMMUpdates
+from .hmm_evidence import HMMEvidence
 
 
 class HMM(Grammar):
@@ -90,6 +90,20 @@ class HMM(Grammar):
             log_weights = {name: safe_log(w) for name, w in weights.items()}
         words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words)
+
+    def given(self, known: Known) -> HMMEvidence:
+        """The model of sentences of whose states something is known; see :class:`.Sentence`.
+
+        :param known: ``states`` ``(*batch, n)``, -1 where unknown; or by kind ``states`` and ``state_scores``
+            ``(*batch, n, K)``, logs of factors, -inf for a state that is forbidden: a tag dictionary, say.
+        """
+        return HMMEvidence(self, known)
+
+    def derivation_given(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, bonus: Tensor, validate_args: bool | None = None
+    ) -> StateSequence:
+        """States with a log factor for each state of each word, shape ``(*batch, n, K)``."""
+        return StateSequence(*self._tables(log_weights), words, validate_args, bonus)
 
     def _tables(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         return weights["initial"], weights["transition"], weights["emission"]

@@ -17,14 +17,15 @@ from torch import Tensor
 from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
-from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.running.on_tensors import Given
 
 from .recursive_collapsed import RecursiveUpdates, fits_sweeps
-from .recursive_evidence import item_counts, with_evidence
+from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
+from .recursive_known import RecursiveEvidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
 
@@ -182,25 +183,37 @@ class RecursiveGrammar(Grammar):
         batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         return self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch)), batch
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def expected_counts(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Weights]:
+        """See :meth:`.Grammar.expected_counts`.
+
+        :param evidence: see :meth:`log_partition`.
+        """
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = self._sums.program.log_counts(self._sums.given(self.flat(log_weights, words.shape[:-1]), words))
+        given = self._sums.given(self.flat(log_weights, words.shape[:-1]), words)
+        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        log_z, counts = program.log_counts(given)
         return self._keep_nan(log_z, log_weights), {name: counts[name][0] for name in self.blocks}
 
-    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def sentence_counts(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Weights]:
         """log Z and the expected counts of each sentence by itself, shapes ``batch`` and ``(*batch, *block.shape)``.
 
         Without a graph.
 
         :param log_weights: shape ``(*batch, *block.shape)`` by block.
         :param words: shape ``(*batch, n)``.
+        :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words)
         batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         given = self._sums.given(self.flat(log_weights, batch, own=True), self._flat_words(words, batch))
-        log_z, counts = self._sums.program.log_counts(given)
+        program, given = with_evidence(self._sums, given, evidence or {}, batch)
+        log_z, counts = program.log_counts(given)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
-        return log_z, {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counts.items()}
+        return log_z, {name: counts[name].reshape(*batch, *block.shape) for name, block in self.blocks.items()}
 
     def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
         """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
@@ -249,6 +262,33 @@ class RecursiveGrammar(Grammar):
     ) -> RecursiveDerivation:
         """p(y | x, w): rows of events of given words."""
         return RecursiveDerivation(self, weights, words, log_weights=log_weights)
+
+    def given(self, known: Known) -> RecursiveEvidence:
+        """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.
+
+        :param known: ``derivations`` ``(*batch, L)``, rows of -1 where unknown; or by kind ``derivations``, and logs of
+            factors of items, or of uses of events of a block, by name, see the evidence of :meth:`log_partition`.
+        """
+        return RecursiveEvidence(self, known)
+
+    def derivation_given(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor,
+        evidence: Mapping[str, Tensor],
+        validate_args: bool | None = None,
+    ) -> RecursiveDerivation:
+        """p(y | x, evidence, w); see :meth:`log_partition`."""
+        return RecursiveDerivation(
+            self, None, words, log_weights=log_weights, evidence=evidence, validate_args=validate_args
+        )
+
+    def num_axes(self, name: str) -> int:
+        """How many axes the evidence on an item or a block has, besides the batch's.
+
+        :raises ValueError: if there is no such item or block.
+        """
+        return axes_of_evidence(self._sums, name)
 
     def event(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The block of an event, and its index in the block's shape.

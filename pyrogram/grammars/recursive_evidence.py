@@ -54,6 +54,16 @@ def item_counts(
     return {name: counts[bonus_name(name)].reshape(*batch, *axes[bonus_name(name)]) for name in names}
 
 
+def axes_of_evidence(sums: Sums, name: str) -> int:
+    """How many axes the evidence on an item or a weight has in one sentence.
+
+    :raises ValueError: if there is no such item or weight.
+    """
+    program = tensor_program(with_bonus(sums.recursion, [name])).program
+    (table,) = (w for w in program.tables if w.name == bonus_name(name))
+    return table.num_positions + len(table.sizes)
+
+
 def _axes(sums: Sums, program: TensorProgram, given: Given) -> dict[str, torch.Size]:
     """The shapes of the tables of one sentence."""
     positions = max([1, *(w.shape[-1] for w in given.words.values())]) + 1

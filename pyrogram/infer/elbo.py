@@ -124,7 +124,7 @@ class TraceGrammar_ELBO(ELBO):
                     "a logistic_normal or of a pyro.param, unchanged; pyro.infer.Trace_ELBO can handle others"
                 )
         log_weights = {block: weights[id(tensor)]() for block, tensor in function.weights.items()}
-        expected = Sentence(function.grammar, log_weights=log_weights, validate_args=False)
+        expected = Sentence(function.grammar, log_weights=log_weights, known=function.known, validate_args=False)
         function._validate_sample(site["value"])
         weighted: Tensor = expected.log_prob(site["value"]).expand(function.batch_shape) * site["scale"]
         return weighted.sum()

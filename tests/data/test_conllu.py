@@ -224,7 +224,7 @@ def test_heads_optional_required_ignored(file: Path, tmp_path: Path) -> None:
 
     wrong = write(tmp_path / "e.conllu", text(row(1, head="x"), row(2, head=7)))
     assert Corpus.from_conllu(wrong, heads="ignore").heads is None
-    with pytest.raises(ValueError, match="expected heads to be one of 'required', 'optional', 'ignore'"):
+    with pytest.raises(ValueError, match="expected heads to be one of 'required', 'optional', 'partial', 'ignore'"):
         Corpus.from_conllu(wrong, heads="maybe")  # type: ignore[arg-type]
 
 
@@ -291,3 +291,41 @@ def test_forms_missing_everywhere(file: Path) -> None:
     with pytest.raises(CorpusError, match=r"line 1: column FORM is empty \(_\) in the whole file"):
         Corpus.from_conllu(file, tags="form")
     assert len(Corpus.from_conllu(file)) == 1
+
+
+PARTIAL = text(
+    row(1, "a", "DET", head="_"), row(2, "b", head=3), row(3, ".", "PUNCT", ".", head="_"), row(4, "c", "VERB", head=0)
+)
+
+
+def test_heads_of_some_words(file: Path, tmp_path: Path) -> None:
+    """Unknown ones are -1; a word below punctuation whose head is unknown has an unknown head itself."""
+    corpus = Corpus.from_conllu([write(file, PARTIAL + HEADLESS), write(tmp_path / "d.conllu", TWO)], heads="partial")
+    assert corpus.heads is None
+    assert corpus.known_heads.tolist() == [[-1, -1, 0], [-1, -1, -1], [0, 1, -1]]
+    kept = Corpus.from_conllu(file, heads="partial", punctuation="keep")
+    assert kept.known_heads.tolist() == [[-1, 3, -1, 0], [-1, -1, -1, -1]]
+    assert kept[1:].known_heads.tolist() == [[-1, -1]] and kept[[]].known_heads.shape == (0, 0)
+    again = tmp_path / "again.conllu"
+    kept.to_conllu(again)
+    assert Corpus.from_conllu(again, heads="partial", punctuation="keep").known_heads.equal(kept.known_heads)
+    whole = Corpus.from_conllu(tmp_path / "d.conllu", heads="partial")
+    assert whole.heads is not None and whole.known_heads is whole.heads
+    with pytest.raises(CorpusError, match="read what there is with heads='partial'"):
+        Corpus.from_conllu(file)
+
+
+@pytest.mark.parametrize(
+    "heads, problem",
+    [
+        ((0, "_", 0), "words 1 and 3 both have head 0"),
+        ((2, 1, "_"), "the heads of words 1, 2 form a cycle"),
+        (("_", 2, "_"), "the heads of words 2 form a cycle"),
+        ((4, "_", "_"), "the head 4 of word 1 is out of range"),
+        (("x", "_", "_"), "is no integer from 0"),
+    ],
+)
+def test_partial_heads_that_are_no_part_of_a_tree(file: Path, heads: tuple[object, ...], problem: str) -> None:
+    write(file, text(*(row(i, head=h) for i, h in enumerate(heads, 1))))
+    with pytest.raises(CorpusError, match=problem):
+        Corpus.from_conllu(file, heads="partial")

@@ -57,6 +57,13 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --num-steps 2", "--num-sentences 40 --num-steps 1 --prior dirichlet-fixed"],
         r"4 other sentences: -\d+.\d\d nats a word",
     ),
+    "semi_supervised": (
+        [
+            f"--num-sentences 40 --max-length 5 --num-steps 2 --shares 0 0.5 1 --inference {name}"
+            for name in ("map", "vb", "cvb", "gibbs")
+        ],
+        r"words +100% +100.0% +- +\d+.\d%",
+    ),
     "shared_logistic_normal": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once --ties V&N")],
         r"tied by \S+: bound -\d+",

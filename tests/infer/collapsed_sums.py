@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from infer.tree_sums import Corpus, Tables, derivations
+from infer.tree_sums import Corpus, Tables, agreeing, derivations
 from scipy.special import gammaln
 
 Trees = list[list[tuple[float, Tables]]]
@@ -48,8 +48,10 @@ def expectation(shares: np.ndarray, trees: Sequence[Tables]) -> Tables:
 class FieldOfTrees:
     """Q(t_1), ..., Q(t_N) as vectors over all trees."""
 
-    def __init__(self, corpus: Corpus, prior: Tables, start: Tables) -> None:
+    def __init__(self, corpus: Corpus, prior: Tables, start: Tables, known: Corpus | None = None) -> None:
         self.prior, self.trees = prior, all_counts(corpus, prior)
+        if known is not None:  # heads, -1 where unknown
+            self.trees = [[trees[k] for k in agreeing(h)] for trees, h in zip(self.trees, known, strict=True)]
         with np.errstate(divide="ignore"):
             logs = {n: np.log(w) for n, w in start.items()}
         self.q = [normalised([log_weight(t, logs) for t in trees]) for trees in self.trees]

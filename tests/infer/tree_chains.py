@@ -16,16 +16,19 @@ class TinyCorpus:
     """All derivations of a few sentences; a state is a tuple of their numbers.
 
     :param alpha: concentrations by block.
+    :param agrees: whether a derivation of a sentence, by its number, agrees with what is known; None: all do.
     """
 
-    def __init__(self, grammar, words, alpha):
+    def __init__(self, grammar, words, alpha, agrees=None):
         self.grammar, self.words, self.alpha = grammar, words, {n: np.asarray(a, float) for n, a in alpha.items()}
         uniform = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
         self.trees, self.counts = [], []
-        for sentence in words:
+        for i, sentence in enumerate(words):
             short = sentence[: int((sentence >= 0).sum())]
             given = grammar.derivation(uniform, short)
             values = given.enumerate_support()
+            if agrees is not None:
+                values = values[[agrees(i, row) for row in values.tolist()]]
             self.trees.append([tuple(v) for v in values.tolist()])
             counts = {n: c.double().numpy() for n, c in given.counts(values).items()}
             self.counts.append([{n: c[k] for n, c in counts.items()} for k in range(len(values))])

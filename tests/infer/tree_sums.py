@@ -49,12 +49,25 @@ def derivations(sentence: Sequence[int], tables: Mapping[str, np.ndarray]) -> It
         yield weight, counts
 
 
-def likelihood_and_counts(corpus: Corpus, tables: Mapping[str, np.ndarray]) -> tuple[float, Tables]:
-    """log of the product of the sentences' sums of weights, and the posterior expectation of all counts."""
+def agreeing(known: Sequence[int]) -> list[int]:
+    """The numbers of the trees that have the known heads; -1 is unknown."""
+    trees = all_trees(len(known), False)
+    return [k for k, tree in enumerate(trees) if all(h in (-1, x) for h, x in zip(known, tree, strict=True))]
+
+
+def likelihood_and_counts(
+    corpus: Corpus, tables: Mapping[str, np.ndarray], known: Corpus | None = None
+) -> tuple[float, Tables]:
+    """log of the product of the sentences' sums of weights, and the posterior expectation of all counts.
+
+    :param known: heads, -1 where unknown, of each sentence; the sums are over trees that agree.
+    """
     total = 0.0
     expected = {name: np.zeros(table.shape) for name, table in tables.items()}
-    for sentence in corpus:
+    for i, sentence in enumerate(corpus):
         trees = list(derivations(sentence, tables))
+        if known is not None:
+            trees = [trees[k] for k in agreeing(known[i])]
         z = math.fsum(weight for weight, _ in trees)
         total += math.log(z)
         for weight, counts in trees:

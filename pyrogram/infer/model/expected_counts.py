@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Weights
 
 from .structure import SentenceSite, TracedModel
+from .tied import TiedGrammar
 
 #: Of a site and log weights by source: log Z of each sentence, and counts by block.
 SiteCounts = Callable[[SentenceSite, Mapping[str, Tensor]], tuple[Tensor, Weights]]
@@ -76,7 +78,14 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
     """Raise a ValueError that names the first sentence without a derivation."""
     impossible = (log_z == -torch.inf).nonzero()
     if len(impossible):
+        first = int(impossible[0])
+        grammar = site.grammar.base if isinstance(site.grammar, TiedGrammar) else site.grammar
+        if isinstance(grammar, EvidenceGrammar) and not bool(grammar.admits(site.words[first : first + 1])):
+            raise ValueError(
+                f"sentence {first} of site {site.name!r} has evidence that no derivation agrees with (two roots, a "
+                "cycle, crossing arcs); correct what is known of it, or say that it is unknown"
+            )
         raise ValueError(
-            f"sentence {int(impossible[0])} of site {site.name!r} has probability zero under the current weights; "
+            f"sentence {first} of site {site.name!r} has probability zero under the current weights; "
             "start from weights without zeros"
         )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
+from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, PackedBlock, Weights
 
 from .selection import Computed, Found, Selection
@@ -75,7 +76,9 @@ class WeightReader:
 
         :param words: of all its sentences.
         """
-        grammar = function.grammar
+        grammar = function.observed_grammar
+        if isinstance(grammar, EvidenceGrammar) and any(t.requires_grad for t in grammar.tables.values()):
+            raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
         sources = {block: self._source(name, block, function) for block in grammar.blocks}
         if any(isinstance(source, Selection) for source in sources.values()):
             return self._tied(name, function, words, sources)
@@ -148,7 +151,7 @@ class WeightReader:
         self, name: str, function: Sentence, words: Tensor, chosen: Mapping[str, WeightSource | Selection]
     ) -> SentenceSite:
         """A site some of whose blocks are selections: its grammar is one over the sources."""
-        grammar, sources = function.grammar, dict[str, WeightSource]()
+        grammar, sources = function.observed_grammar, dict[str, WeightSource]()
         for block, found in chosen.items():
             own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
             sources.update({source.name: source for source in own})

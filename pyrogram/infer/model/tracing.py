@@ -23,6 +23,7 @@ from torch.distributions import constraints
 
 from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence, simplex_of
+from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Block
 
 from .selection import selections
@@ -141,17 +142,23 @@ def expanded_mean(msg: Any) -> Tensor:
 
 
 def flat_words(function: Sentence, value: Tensor) -> Tensor:
-    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it."""
+    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it; they know their evidence."""
     batch = torch.broadcast_shapes(function.batch_shape, value.shape[:-1])
-    return value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
+    return function.observed(value.long()).expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
 def _check_observed(name: str, site: Any, loop: str) -> None:
     """Observed multinomials are constants, and so must be their density; nothing else is observed but sentences."""
     function = base_distribution(site["fn"])
     if not isinstance(function, MULTINOMIALS):
+        what = (
+            "; give derivations that are known to Sentence, as known="
+            if isinstance(function, ChartDistribution)
+            else ""
+        )
         raise ModelError(
-            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences; {ELSEWHERE}"
+            f"{loop} cannot use observed site {name!r} ({distribution_name(function)}), only sentences{what}; "
+            f"{ELSEWHERE}"
         )
     if concentration_of(function).requires_grad or site["value"].requires_grad:
         raise ModelError(

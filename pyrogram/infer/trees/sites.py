@@ -75,7 +75,7 @@ class TreeSite:
         """Which labels words may have, as far as a label alone can tell, shape ``(*labels.shape, L)``."""
         tree = self.tree
         if isinstance(tree, StateSequence):
-            found = tree.emissions() > -torch.inf
+            found = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
         else:
             arcs = tree.arc_scores.detach() > -torch.inf
             found = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]

@@ -25,6 +25,7 @@ class Sentences:
     :param words: by name, shape ``(B, n)``.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
+    :param reals: tables that are no logarithms: what is the same in many calls is raised once, by the caller.
     """
 
     lengths: Numbers
@@ -32,6 +33,7 @@ class Sentences:
     words: Mapping[str, Numbers]
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
+    reals: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.lengths = np.asarray(self.lengths)
@@ -42,6 +44,12 @@ class Sentences:
         weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
+
+    def in_logarithms(self) -> Sentences:
+        """The same, with logarithms of all weights."""
+        with np.errstate(divide="ignore"):
+            logs = {name: np.log(self.weights[name]) for name in self.reals}
+        return replace(self, weights={**self.weights, **logs}, reals=frozenset()) if logs else self
 
     @cached_property
     def pitch(self) -> int:

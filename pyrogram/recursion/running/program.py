@@ -65,7 +65,7 @@ class Program:
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
 
-        :param given: log weights, all of them float64 or all float32.
+        :param given: weights, all of them float64 or all float32; where some are no logarithms, the others are shared.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
             same element of a table.
@@ -96,7 +96,7 @@ class Program:
                 total[name] = total[name] + own if name in total else own
             todo = todo[failed[todo] != 0] if failed.any() else todo[:0]
         if len(todo):
-            few, own = given.only(todo), None if scale is None else scale[todo]
+            few, own = given.only(todo).in_logarithms(), None if scale is None else scale[todo]
             if by_sentence:
                 each = {name: np.broadcast_to(w, (len(todo), *w.shape[1:])) for name, w in few.weights.items()}
                 few = replace(few, weights=each)
@@ -113,8 +113,10 @@ class Program:
 
         Weights of groups (``once``) are at most one when they have been shifted.
         """
-        names = given.weights if self._is_shared(given) else {*self._unclaimed, *self._plain}
-        logs = [_greatest(given.weights[name]) for name in names if name in given.weights]
+        are_raised = bool(given.reals) or self._is_shared(given)
+        names = set(given.weights) if are_raised else {*self._unclaimed, *self._plain}
+        logs = [_greatest(given.weights[name]) for name in names - given.reals if name in given.weights]
+        logs += [math.log(max(1.0, float(np.max(given.weights[name], initial=0.0)))) for name in given.reals]
         return max(0.0, *logs, 0.0) * self._most_weights
 
     def least(self, dtype: str, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> float:
@@ -200,7 +202,7 @@ class Program:
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
-        shared = self._is_shared(given)
+        shared = self._is_shared(given) or bool(given.reals)
         numbers = self._plain if self._has_numbers(given) else frozenset[str]()
         if not shared and not numbers:
             return self._lanes(dtype, weights=_dtype(given)), given
@@ -209,7 +211,8 @@ class Program:
             rows = np.ascontiguousarray(weights[name].transpose(order))
             weights[name] = rows.transpose(np.argsort(order))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            weights |= {name: np.exp(weights[name]) for name in (weights if shared else numbers)}
+            raised = set(weights) - given.reals if shared else numbers
+            weights |= {name: np.exp(weights[name]) for name in raised}
         engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
         return engine, replace(given, weights=weights)
 
