@@ -29,7 +29,6 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.mcmc.util import initialize_model
-from pyro.optim import Adam
 from pyrogram.guides import MeanFieldDirichlet
 from torch.distributions import constraints
 
@@ -489,7 +488,9 @@ def test_evidence_that_is_to_be_learnt_is_refused(name: str) -> None:
 
     with pytest.raises(ModelError, match="cannot learn the evidence of site 'words'"):
         LOOPS[name](model).step(padded(WORDS))
-    SVI(model, AutoDelta(poutine.block(model, hide=["words"])), Adam({"lr": 0.1}), Trace_ELBO()).step(padded(WORDS))
+    guide = AutoDelta(poutine.block(model, hide=["words"]))
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())  # type: ignore[attr-defined]
+    svi.step(padded(WORDS))
     assert bool((pyro.param("scores") != 0).any())
 
 
