@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import pyro
 import torch
+from pyro.nn import PyroModule
 from pyrogram.models import maximum_likelihood
 from torch import Tensor
 
@@ -24,38 +25,32 @@ from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.priors import NeuralWeights
 
 
-class Network(torch.nn.Module):
-    """The weights of a DMV from vectors of its tags.
+class Network(PyroModule):
+    """The weights of a DMV from vectors of its tags, as heads and as dependents.
 
-    :param size: of vectors, and of the hidden layer.
+    :param size: of vectors, and of the hidden layers.
     """
 
     def __init__(self, grammar: DMV, size: int = 16) -> None:
         super().__init__()
-        V = grammar.num_tags
-        self.head, self.dependent = torch.nn.Embedding(V, size), torch.nn.Embedding(V, size)
-        self.hidden = torch.nn.Linear(size, 2 * size)  # one for each direction
-        self.root = torch.nn.Parameter(torch.zeros(size))
-        self.stop = torch.nn.Linear(size, 2 * 2 * 2)
+        blocks, V = grammar.blocks, grammar.num_tags
+        heads, dependents = torch.nn.Embedding(V, size), torch.nn.Embedding(V, size)
+        self.root = NeuralWeights("root", blocks["root"], size, {-1: dependents})
+        self.attach = NeuralWeights("attach", blocks["attach"], size, {0: heads, -1: dependents})
+        self.stop = NeuralWeights("stop", blocks["stop"], size, {0: heads})
 
     def forward(self) -> dict[str, Tensor]:
-        heads, dependents = self.head.weight, self.dependent.weight
-        V, size = heads.shape
-        hidden = self.hidden(heads).relu().reshape(V, 2, size)
-        return {
-            "root": (dependents @ self.root).log_softmax(-1),
-            "attach": (hidden @ dependents.T).log_softmax(-1),
-            "stop": self.stop(heads).reshape(V, 2, 2, 2).log_softmax(-1),
-        }
+        return {"root": self.root(), "attach": self.attach(), "stop": self.stop()}
 
 
 def neural_dmv(words: Tensor, grammar: DMV, network: Network) -> None:
     """Sentences whose weights a network makes."""
-    log_weights = pyro.module("network", network)()
+    weights = network()
     with pyro.plate("sentences", len(words)):
-        pyro.sample("words", Sentence(grammar, log_weights=log_weights), obs=words)
+        pyro.sample("words", Sentence(grammar, weights), obs=words)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

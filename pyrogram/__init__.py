@@ -14,7 +14,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from . import data, distributions, grammars, infer, metrics, recursion, testing, viz
+    from . import data, distributions, grammars, infer, metrics, priors, recursion, testing, viz
     from .data import Corpus
     from .grammars import CFG, DMV, HMM, Block, Grammar, LatentAnnotations
 
@@ -39,6 +39,7 @@ __all__ = [
     "infer",
     "metrics",
     "models",
+    "priors",
     "recursion",
     "testing",
     "viz",

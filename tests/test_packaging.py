@@ -28,9 +28,10 @@ for module in ("collapsed", "collapsed_evidence", "collapsed_second_order", "gra
     BELOW[module] = {"charts"} | COLLAPSED
 BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
+BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
-BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics"}) - {"charts"}
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics", "priors"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
@@ -45,7 +46,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("tiles",), ("running",), ("",)],
     "infer": [
         ("model", "running"),
-        ("logistic_normal",),
+        ("logistic_normal", "trees"),
         ("loops",),
         ("samplers",),
         ("pitman_yor", "lexical", "topics", ""),

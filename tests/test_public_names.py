@@ -24,6 +24,7 @@ PUBLIC_PACKAGES = {
     "infer",
     "metrics",
     "models",
+    "priors",
     "recursion",
     "testing",
     "viz",

@@ -246,12 +246,15 @@ def shaped(tensor: Tensor, batch: torch.Size) -> Tensor:
     return tensor if len(batch) == 1 else tensor.reshape((*batch, *tensor.shape[1:]))
 
 
-def broadcast(*shapes: torch.Size) -> torch.Size:
-    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal."""
+def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
+    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
+
+    :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
+    """
     result = torch.Size()
     for shape in shapes:
         if len(shape) and shape != result:
-            result = torch.broadcast_shapes(result, shape) if len(result) else shape
+            result = torch.broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
     return result
 
 

@@ -5,6 +5,7 @@
 from pyrogram.charts.pitman_yor.restaurants import Paths
 
 from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, RecursiveDerivations, Scores
+from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
@@ -46,6 +47,7 @@ __all__ = [
     "StateSequence",
     "dirichlet_prior",
     "logistic_normal",
+    "of_heads",
     "ragged_simplex",
     "shared_logistic_normal",
     "simplex_of",

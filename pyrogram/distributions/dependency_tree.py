@@ -15,7 +15,7 @@ from pyrogram.charts import projective
 from pyrogram.charts.checks import check_shape, check_size, is_traced
 from pyrogram.charts.trees import projective_trees
 
-from .charted import ChartDistribution, conditional, copied
+from .charted import ChartDistribution, Self, conditional, copied
 from .constraints import DependencyTrees, Scores
 
 LONGEST_ENUMERATED = 7
@@ -57,7 +57,7 @@ class DependencyTreeDistribution(ChartDistribution):
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
-        self._score_names = tuple(scores)
+        self._score_names, self._arc_dims = tuple(scores), event_dims["arc_scores"]
         self.lengths, self.multiroot = lengths.long(), multiroot
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
@@ -106,6 +106,11 @@ class DependencyTreeDistribution(ChartDistribution):
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
 
+    def parts(self, value: Tensor) -> Tensor:
+        """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
+        heads = torch.nn.functional.pad(value, (1, 0), value=-1)
+        return (torch.arange(heads.shape[-1], device=value.device)[:, None] == heads[..., None, :]).long()
+
     # ------------------------------------------------------------------ probabilities
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
@@ -150,6 +155,30 @@ class DependencyTreeDistribution(ChartDistribution):
             heads = self._sample(sample_shape.numel())
         return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
 
+    def tilted(self: Self, bonus: Tensor) -> Self:
+        """The distribution in proportion to p(tree) exp(sum of bonus[i, tree[i]] over words i).
+
+        Its log Z is this one's plus log E[exp(sum of bonus)]. Events and their counts stay as they are.
+
+        >>> tree = pyrogram.distributions.ProjectiveDependencyTree(torch.zeros(4, 4))
+        >>> bonus = torch.zeros(3, 4)
+        >>> bonus[0, 2] = -torch.inf  # the first word's head is not the second word
+        >>> round(float(tree.tilted(bonus).log_partition.exp()), 4)  # of seven trees, five are left
+        5.0
+
+        :param bonus: nats, shape ``(*batch, n, n+1)`` [word, head]; -inf forbids an arc.
+        :raises ValueError: with validation, if a bonus is NaN or +inf.
+        """
+        extra = torch.nn.functional.pad(bonus.transpose(-1, -2), (1, 0))  # [head, dependent]
+        if self._arc_dims == 3:  # one for both valences
+            extra = extra[..., None]
+        batch = torch.broadcast_shapes(self.batch_shape, bonus.shape[:-2])
+        new = self.expand(batch)
+        new.arc_scores, new._cache = self.arc_scores + extra, {}
+        if new._validate_args and not Scores().holds(new.arc_scores):
+            raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
+        return new
+
     # ------------------------------------------------------------------ decoding
 
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
@@ -190,11 +219,29 @@ class DependencyTreeDistribution(ChartDistribution):
                 f"there are too many trees of {n} words to enumerate; the limit is {LONGEST_ENUMERATED}"
             )
         if not bool((self.lengths == n).all()):
-            raise NotImplementedError("sentences of different lengths have no common support to enumerate")
+            raise NotImplementedError(
+                "sentences of different lengths have no common support to enumerate; infer.collapse_trees sums their "
+                "trees out of a model"
+            )
         # A copy: the list of trees is kept for all distributions, and a caller may change what he gets.
         trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
         trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
         return trees.expand(-1, *self.batch_shape, -1) if expand else trees
+
+
+def of_heads(values: Tensor, heads: Tensor) -> Tensor:
+    """What the head of each word has, shape ``(*batch, n)``; ROOT's in the padding. Batch dimensions broadcast.
+
+    >>> tags = torch.tensor([9, 3, 5, 3])  # ROOT's first
+    >>> of_heads(tags, torch.tensor([[2, 0, 2], [0, 1, 2]]))
+    tensor([[5, 9, 5],
+            [9, 3, 5]])
+
+    :param values: of ROOT and of the words, shape ``(*batch, n+1)``.
+    :param heads: shape ``(*batch, n)``, padded with -1.
+    """
+    batch = torch.broadcast_shapes(values.shape[:-1], heads.shape[:-1])
+    return values.expand(*batch, -1).gather(-1, heads.long().clamp_min(0).expand(*batch, -1))
 
 
 def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import torch
 from pyro.distributions import TorchDistribution
+from pyro.ops.provenance import get_provenance, track_provenance
 from torch import Tensor
 
 from pyrogram.charts.checks import check_shape, check_size
@@ -170,6 +172,12 @@ class Sentence(TorchDistribution):
         new._validate_args = self._validate_args
         return new
 
+    def with_weights(self, weights: Weights) -> Sentence:
+        """The same sentences under other weights, one tensor for each block."""
+        new = copy(self)
+        new.weights, new._log_weights = dict(weights), None
+        return new
+
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and deep copies, whose weights are values: no graph, and no parameter store, goes along."""
         state = self.__dict__.copy()
@@ -196,7 +204,10 @@ class Sentence(TorchDistribution):
         """
         if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
             value = check_words(value, self.grammar.num_words)
-        log_z = self.observed_grammar.log_partition(self.log_weights, self.observed(value))
+        log_weights = self.log_weights
+        log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
+        upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
+        log_z = track_provenance(log_z, upstream) if upstream else log_z
         return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

@@ -227,6 +227,29 @@ class StateSequence(ChartDistribution):
             total = total - (torch.where(states > 0, self.bonus.to(states), 0.0) * states).flatten(-2).sum(-1)
         return total
 
+    def emissions(self) -> Tensor:
+        """The log weight of every word in every state, evidence included, ``(*batch, n, K)``; zero in the padding."""
+        emission, words = self.tables["emission"], self.words.long()
+        batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
+        index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, self.num_states, -1)
+        scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
+        scores = scores if self.bonus is None else scores + self.bonus.to(scores)
+        return torch.where((words >= 0)[..., None], scores, 0.0)
+
+    def tilted(self, bonus: Tensor) -> StateSequence:
+        """The distribution in proportion to p(states) exp(sum of bonus[i, states[i]] over words i).
+
+        Its log Z is this one's plus log E[exp(sum of bonus)].
+
+        :param bonus: nats, shape ``(*batch, n, K)`` [word, state]; -inf forbids a state.
+        :raises ValueError: with validation, if a bonus is NaN or +inf.
+        """
+        if self._validate_args and not bool((bonus < torch.inf).all()):
+            raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
+        whole = bonus if self.bonus is None else self.bonus + bonus
+        initial, transition, emission = self.tables.values()
+        return StateSequence(initial, transition, emission, self.words, self._validate_args, whole)
+
     # ------------------------------------------------------------------ decoding
 
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
@@ -328,7 +351,7 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     else:  # the words differ, or evidence on them, and with them what their states weigh
         found = p.expected_counts()
         pairs = [(found[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
-        pairs.append((p.marginals(), _scores(p), _scores(q)))
+        pairs.append((p.marginals(), p.emissions(), q.emissions()))
     for counts, own, other in pairs:
         dims = 1 if own is p.tables["initial"] else 2
         batch = torch.broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
@@ -336,13 +359,3 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
         difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
         total = total + (counts * difference).flatten(-dims).sum(-1)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)
-
-
-def _scores(d: StateSequence) -> Tensor:
-    """The log weight of every word in every state, evidence included, (*batch, n, K); zero in the padding."""
-    emission, words = d.tables["emission"], d.words.long()
-    batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
-    index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, d.num_states, -1)
-    scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
-    scores = scores if d.bonus is None else scores + d.bonus.to(scores)
-    return torch.where((words >= 0)[..., None], scores, 0.0)

@@ -115,7 +115,7 @@ class CFG(Grammar):
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made when it was first asked for does not travel.
-        kept = {k: v for k, v in self.__dict__.items() if k not in ("flat", "_event", "identity")}
+        kept = {k: v for k, v in self.__dict__.items() if k not in ("flat", "_event", "identity", "right_sides")}
         return {**kept, "_matches": OrderedDict(), "table": replace(self.table)}
 
     @property
@@ -130,6 +130,12 @@ class CFG(Grammar):
     def identity(self) -> str:
         """A hash of the rules, their order and the start symbol."""
         return hashlib.sha256(repr((self.start, self.rules)).encode()).hexdigest()
+
+    @cached_property
+    def right_sides(self) -> Tensor:
+        """The right side of each rule, shape ``(R,)``: rules that differ in their left side alone have one number."""
+        number: dict[Any, int] = {}
+        return torch.tensor([number.setdefault(right, len(number)) for _, right in self.rules])
 
     # ------------------------------------------------------------------ words and trees
 

@@ -16,11 +16,14 @@ from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
 from .model.tangent import tangent
 from .pitman_yor.sampler import PitmanYorSampler
+from .prediction import posterior_predictive
 from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
 from .topics.gibbs import TopicGibbs
 from .topics.predictive import SyntacticTopics
 from .topics.trees import TopicTrees
+from .trees.drawing import infer_trees
+from .trees.summing_out import collapse_trees
 
 __all__ = [
     "EM",
@@ -38,6 +41,9 @@ __all__ = [
     "VariableCVB",
     "VariationalEM",
     "align_states",
+    "collapse_trees",
+    "infer_trees",
+    "posterior_predictive",
     "tangent",
     "to_inference_data",
     "topic_tokens",

@@ -18,9 +18,17 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
 #: By example: what it is run with, again for other options, and what it must print.
 EXAMPLES: dict[str, tuple[list[str], str]] = {
     "bilingual": (["--num-sentences 40 --max-length 5 --num-steps 2"], r"second: \d+ sentences, \d+.\d% of heads"),
+    "compound_pcfg": (
+        ["--num-sentences 40 --max-length 5 --num-epochs 1 --num-nonterminals 2 --num-preterminals 3 --size 4"],
+        r"compound: \d+.\d\d s an epoch; of \d other sentences at least -\d+.\d{3} nats a word, unlabelled F1 \d+.\d%",
+    ),
     "dirichlet": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 --inference {name}" for name in ("vb", "cvb", "hastings")],
         r"heads that are right: \d+.\d%",
+    ),
+    "hdp_pcfg": (
+        ["--num-sentences 40 --max-length 7 --num-symbols 3 --num-steps 4"],
+        r"HDP-PCFG: log joint -\d+.\d, -\d.\d{3} nats a word of \d other sentences,\n +\d of 3 symbols",
     ),
     "latent_annotation_pcfg": (["--num-trees 40 --num-steps 2"], r"labelled F1 of 4 other sentences: \d+.\d%"),
     "log_linear_dmv": (
@@ -32,6 +40,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"heads that are right: \d+.\d%",
     ),
     "maximum_likelihood": (["--num-sentences 40 --num-steps 2"], r"heads that are right: \d+.\d%; attach-right: \d+"),
+    "mixture_of_grammars": (
+        ["--num-sentences 40 --max-length 5 --num-steps 3"],
+        r"grammars: 2, log likelihood -\d+.\d, heads that are right: \d+.\d%\n  grammar 0: \d+ sentences, {",
+    ),
     "morphology": (["--num-words 20 --num-steps 2"], r"F1 of morphemes \d+.\d%, of boundaries \d+.\d%"),
     "neural_dmv": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
@@ -59,6 +71,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     "syntactic_topics": (
         ["--num-sentences 30 --num-states 3 --num-steps 5 --num-svi-steps 3"],
         r"states summed out: log joint from -\d+",
+    ),
+    "words_of_heads": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],
+        r"tags and words: log joint from .*\ntags and words: heads that are right: \d+.\d%",
     ),
 }
 RUNS = [(name, options) for name, (runs, _) in EXAMPLES.items() for options in runs]

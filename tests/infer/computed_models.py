@@ -257,6 +257,47 @@ MODELS: dict[str, Callable[[], Callable[[], None]]] = {
     "bayesian_network": bayesian_network,
 }
 
+# ---------------------------------------------------------------------- concentrations that are no numbers
+
+
+def sparse() -> None:
+    observe(dirichlets("root", "attach", "stop", alpha=0.3))
+
+
+def a_concentration() -> None:
+    alpha = pyro.sample("alpha", dist.Gamma(2.0, 1.0))
+    weights = {n: pyro.sample(n, dirichlet_prior(BLOCKS[n], alpha * torch.ones(()))) for n in ("root", "attach")}
+    observe({**weights, **dirichlets("stop")})
+
+
+def learnt_concentration() -> None:
+    alpha = pyro.param("alpha", torch.tensor(1.7), constraint=dist.constraints.positive)
+    attach = pyro.sample("attach", dist.Dirichlet(alpha * torch.ones(V, 2, V)).to_event(2))
+    observe({**dirichlets("root", "stop"), "attach": attach})
+
+
+def hierarchical_dirichlet() -> None:
+    base = pyro.sample("base", dist.Dirichlet(2 * torch.ones(V)))
+    with pyro.plate("heads", V):
+        attach = pyro.sample("attach", dist.Dirichlet((4 * base).expand(2, V)).to_event(1).expand([V]))
+    observe({**dirichlets("root", "stop", alpha=0.5), "attach": attach})
+
+
+def stick_breaking() -> None:
+    sticks = pyro.sample("sticks", dist.Beta(torch.ones(V - 1), 1.5).to_event(1))
+    rest = torch.cat([torch.ones(1), (1 - sticks).cumprod(-1)])
+    base = torch.cat([sticks, torch.ones(1)]) * rest
+    attach = pyro.sample("attach", dist.Dirichlet((3 * base + 0.1).expand(V, 2, V)).to_event(2))
+    stop = pyro.sample("p", dist.Beta(0.5 + sticks[0], torch.full((V, 2, 2), 0.7)).to_event(3))
+    observe({**dirichlets("root"), "attach": attach, "stop": torch.stack([1 - stop, stop], -1)})
+
+
+#: Without a mode, unless densities are those of unconstrained coordinates.
+MODELESS: dict[str, Callable[[], None]] = {
+    model.__name__: model
+    for model in (sparse, a_concentration, learnt_concentration, hierarchical_dirichlet, stick_breaking)
+}
+
 # ---------------------------------------------------------------------- the truth
 
 

@@ -15,6 +15,7 @@ from infer.computed_models import (
     BLOCKS,
     FEATURES,
     GRAMMAR,
+    MODELESS,
     MODELS,
     WORDS,
     Net,
@@ -82,6 +83,56 @@ def test_weights(name: str) -> None:
     function = nodes["words"]["fn"]
     for block, w in getattr(function, "base_dist", function).weights.items():
         torch.testing.assert_close(loop.weights()[block], w.detach())
+
+
+# ---------------------------------------------------------------------- unconstrained coordinates
+
+
+def log_jacobian(model: Callable[[], None], values: dict[str, Tensor]) -> float:
+    """Of logits and logarithms: the product of probabilities, or of positive numbers."""
+    nodes: dict[str, Any] = dict(poutine.trace(poutine.condition(model, values)).get_trace().nodes)
+    total = 0.0
+    for name, value in values.items():
+        base: Any = nodes[name]["fn"]
+        while hasattr(base, "base_dist") and not isinstance(base, dist.LogNormal):
+            base = base.base_dist
+        if isinstance(base, dist.Beta):
+            total += float((value * (1 - value)).log().sum())
+        elif isinstance(base, dist.Dirichlet | dist.Gamma | dist.LogNormal | dist.HalfCauchy):
+            total += float(value.log().sum())
+    return total
+
+
+@pytest.mark.parametrize(
+    "name", [*MODELESS, "softmax_of_normals", "gaussian_process", "smoothed", "beta_stops", "tempered_dirichlets"]
+)
+def test_unconstrained_objective(name: str) -> None:
+    """The log joint of the coordinates in which latent values are real numbers, which no step lowers."""
+    model = MODELESS[name] if name in MODELESS else MODELS[name]()
+    loop = EM(model, initial_weights="random", m_steps=4, unconstrained=True)
+    loop.step()
+    for _ in range(6):
+        with torch.no_grad():
+            expected = float(log_joint(model, loop.latents())) + log_jacobian(model, loop.latents())
+        assert loop.step() == pytest.approx(expected, rel=1e-9)
+    assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(loop.history))
+
+
+def test_unconstrained_mode() -> None:
+    """f + α, normalised (MacKay 1998), however small α is."""
+    model = MODELESS["sparse"]
+    loop = EM(model, initial_weights="uniform", unconstrained=True).run(num_steps=300, tolerance=0, progress=False)
+    counts = expected(loop.weights())
+    for name, w in loop.weights().items():
+        pseudo = counts[name] + 0.3
+        torch.testing.assert_close(w, pseudo / pseudo.sum(-1, keepdim=True), rtol=1e-5, atol=1e-6)
+
+
+def test_unconstrained_is_another_problem(tmp_path: Any) -> None:
+    path = tmp_path / "state.pt"
+    EM(softmax_of_normals).run(num_steps=2, progress=False, checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint"):
+        EM(softmax_of_normals, unconstrained=True).run(num_steps=4, progress=False, checkpoint=path)
 
 
 # ---------------------------------------------------------------------- what users see

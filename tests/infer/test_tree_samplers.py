@@ -275,9 +275,12 @@ def test_impossible_sentence_is_named():
         TreeHastings(models.dirichlet.dirichlet, initial_weights=start).step(padded(corpus), DMV(V))
 
 
-def test_logistic_normals_are_refused():
-    with pytest.raises(ModelError, match="TreeGibbs cannot handle the logistic normal 'root'"):
-        TreeGibbs(models.logistic_normal.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
+def test_logistic_normals_of_each_sentence():
+    words, model = padded(CORPORA["two tags"][1]), models.logistic_normal.logistic_normal
+    chain = TreeGibbs(model, seed=0).run(words, DMV(2), num_steps=3, progress=False)
+    assert chain.weights()["root"].shape == (len(words), 2)
+    with pytest.raises(ModelError, match="TreeHastings needs weights that all sentences of site 'words' share"):
+        TreeHastings(model).step(words, DMV(2))
 
 
 def test_errors():
@@ -289,7 +292,7 @@ def test_errors():
     with pytest.raises(ValueError, match="batch_size"):
         TreeGibbs(models.dirichlet.dirichlet, batch_size=0)
     with pytest.raises(ValueError, match="NUTS"):
-        TreeGibbs(models.dirichlet.dirichlet, hyper_kernel="nuts").run(padded([[0]]), DMV(1), checkpoint="x")
+        TreeGibbs(models.dirichlet.dirichlet, kernel="nuts").run(padded([[0]]), DMV(1), checkpoint="x")
     chain.run(padded([[0]]), DMV(1), num_steps=2, burn_in=2, progress=False)
     assert chain.weights()["root"].tolist() == [1.0]
     with pytest.raises(RuntimeError, match="more sweeps than burn_in"):

@@ -144,8 +144,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
             estimate for that purpose, so that an event unseen in training does not make a sentence impossible.
         :returns: this loop; see ``history``, ``held_out_history``, ``stopped`` and ``weights()``.
         """
-        stopping = Stopping(tolerance, patience, self.may_fall)
+        stopping = Stopping(tolerance, patience)
         self._read(args, kwargs)
+        stopping.may_fall = self.may_fall
         try:
             self._run(
                 num_steps,

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Block, Weights
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.computed import read_computed
 from pyrogram.infer.model.expected_counts import expected_counts
-from pyrogram.infer.model.points import PointProblem, read_points
+from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.arguments import same_arguments
@@ -67,8 +68,11 @@ class EM(GrammarLoop[Problem, EMState]):
 
     :param m_steps: steps of L-BFGS in an iteration, where weights are computed. Features and Gaussian processes do well
         with 10, networks with 30.
-    :raises ModelError: for a concentration below 1 (the density is infinite at the boundary: use
-        :class:`.VariationalEM`) or one that is itself to be learnt, for discrete latent sites, and for minibatches.
+    :param unconstrained: whether the densities of latent sites are those of their unconstrained coordinates, such as
+        logits and logarithms (MacKay 1998), as Pyro's ``AutoLaplaceApproximation`` has them. A multinomial becomes
+        f + α, normalised, so concentrations may be below 1, latent, or to be learnt.
+    :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration
+        below 1, where the density is infinite at the boundary, and one that is itself to be learnt.
     """
 
     def __init__(
@@ -77,11 +81,12 @@ class EM(GrammarLoop[Problem, EMState]):
         *,
         initial_weights: Mapping[str, Tensor] | str | None = None,
         m_steps: int = 10,
+        unconstrained: bool = False,
     ):
         super().__init__(model, initial_weights=initial_weights)
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
-        self.m_steps = m_steps
+        self.m_steps, self.unconstrained = m_steps, unconstrained
 
     def plan(self, *args: Any, **kwargs: Any) -> dict[str, dict[str, str]]:
         """How weights are updated, by Sentence site and block: "closed form", "gradient", "constant", or two of these.
@@ -105,7 +110,8 @@ class EM(GrammarLoop[Problem, EMState]):
         sources = problem.traced.weight_sources
         found = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
         if isinstance(problem, PointProblem):
-            found |= problem.latents(state.weights, state.parameters)
+            problem.traced.set_parameters(state.parameters)
+            found |= problem.values(state.weights)
         return {name: value.clone() for name, value in found.items()}
 
     def _prepare(self, model: Callable[[], Any]) -> Problem:
@@ -115,11 +121,12 @@ class EM(GrammarLoop[Problem, EMState]):
         except ModelError:
             in_closed_form = False
         if in_closed_form:
-            _check(traced)
+            self._check(traced)
             return Problem(traced, model)
-        points = PointProblem(read_points(model, "EM"), model)
-        _check(points.traced)
-        points.traced = replace(points.traced, reference=points.reference("EM"))
+        traced = read_computed(model, "EM", unconstrained=self.unconstrained)
+        self._check(traced)
+        points = PointProblem(traced, model, self.unconstrained)
+        points.traced = replace(traced, reference=points.reference("EM"))
         return points
 
     def _carry(self, old: Problem, state: EMState, new: Problem) -> None:
@@ -135,28 +142,29 @@ class EM(GrammarLoop[Problem, EMState]):
         if len(start) > len(weights):
             assert isinstance(problem, PointProblem)
             missing = sources.keys() - start.keys()
-            computed = problem.evaluate(weights, parameters)[0] if missing else {}
+            computed = problem.evaluate(weights, parameters).log_weights if missing else {}
             log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
             counts = expected_counts(problem.traced, log_weights)[1]
             parameters = problem.climb(weights, parameters, counts, self.m_steps)
         return EMState(weights, parameters)
 
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
-        log_weights, density = self._log_weights(problem, state)
+        terms = self._terms(problem, state)
+        log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
         objective, counts = expected_counts(problem.traced, log_weights)
-        objective += density + problem.traced.density
+        objective += float(terms.density + terms.log_jacobian) + problem.traced.density
         weights = {}
         for name, old in state.weights.items():
             source = problem.traced.weight_sources[name]
             if source.is_constant:
                 weights[name] = old
                 continue
-            if source.concentration is None:
-                pseudo = counts[name]
-            else:
-                if source.scale:  # a masked prior has none, however small a weight is
-                    objective += source.scale * float(_log_density(source.block, source.concentration, old))
-                pseudo = counts[name] + source.scale * (source.concentration - 1)
+            pseudo = counts[name]
+            if name in terms.alpha:
+                alpha = terms.alpha[name]
+                density = log_dirichlet_density(source.block, alpha, old.to(alpha), source.scale, self.unconstrained)
+                objective += float(density)
+                pseudo = pseudo + (source.scale * (alpha - 1) + self.unconstrained).to(pseudo)
             totals = source.block.totals(pseudo)
             weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), old)
         parameters = state.parameters
@@ -164,18 +172,16 @@ class EM(GrammarLoop[Problem, EMState]):
             parameters = problem.climb(weights, parameters, counts, self.m_steps)
         return EMState(weights, parameters), Info(objective)
 
-    def _log_weights(self, problem: Problem, state: EMState) -> tuple[Weights, float]:
-        """By source; and the log density of latent values that are no weights."""
-        found = {name: safe_log(w) for name, w in state.weights.items()}
-        if not isinstance(problem, PointProblem):
-            return found, 0.0
-        computed, density = problem.evaluate(state.weights, state.parameters)
-        return {**found, **computed}, density
+    def _terms(self, problem: Problem, state: EMState) -> Terms:
+        """What the model is at a state, besides the weights that it holds."""
+        if isinstance(problem, PointProblem):
+            return problem.evaluate(state.weights, state.parameters)
+        sources = problem.traced.weight_sources.items()
+        alpha = {name: source.concentration for name, source in sources if source.concentration is not None}
+        return Terms({}, alpha, torch.zeros(()), torch.zeros(()))
 
     def _estimate(self, problem: Problem, state: EMState) -> Weights:
-        if not isinstance(problem, PointProblem):
-            return state.weights
-        computed, _ = problem.evaluate(state.weights, state.parameters)
+        computed = self._terms(problem, state).log_weights
         return {**state.weights, **{name: w.exp() for name, w in computed.items()}}
 
     def _like(self, problem: Problem) -> EMState:
@@ -183,28 +189,29 @@ class EM(GrammarLoop[Problem, EMState]):
         weights = {name: source.value for name, source in sources.items() if not source.is_computed}
         return EMState(weights, problem.traced.unconstrained)
 
+    def _hash(self, traced: TracedModel) -> str:
+        return traced.fingerprint("EM, unconstrained" if self.unconstrained else "EM")
+
+    def _check(self, traced: TracedModel) -> None:
+        """Refuse densities without a greatest value."""
+        if self.unconstrained:
+            return
+        cure = "use EM(unconstrained=True), or VariationalEM"
+        for name, source in traced.weight_sources.items():
+            if source.learns_prior:
+                raise ModelError(
+                    f"EM cannot learn the concentration of Dirichlet site {name!r}, for MAP would push it to the "
+                    f"boundary; {cure}"
+                )
+        latents = {n: p.concentration for n, p in traced.hyperparameters.items()}
+        sources = {n: s.concentration for n, s in traced.weight_sources.items() if s.scale}
+        for name, alpha in {**latents, **sources}.items():
+            if alpha is not None and bool((alpha < 1).any()):
+                raise ModelError(
+                    f"EM needs concentrations of at least 1, but that of site {name!r} goes down to "
+                    f"{float(alpha.min()):g}; {cure}"
+                )
+
 
 def _kind(source: WeightSource) -> str:
     return "gradient" if source.is_computed else "constant" if source.is_constant else "closed form"
-
-
-def _check(traced: TracedModel) -> None:
-    for source in traced.weight_sources.values():
-        if source.concentration is None:
-            continue
-        if source.learns_prior:
-            raise ModelError(
-                f"EM cannot learn the concentration of Dirichlet site {source.name!r}, for MAP would push it to "
-                "the boundary; use VariationalEM"
-            )
-        if source.scale and bool((source.concentration < 1).any()):
-            raise ModelError(
-                f"EM needs concentrations of at least 1, but that of Dirichlet site {source.name!r} goes down to "
-                f"{float(source.concentration.min()):g}; use VariationalEM"
-            )
-
-
-def _log_density(block: Block, alpha: Tensor, weights: Tensor) -> Tensor:
-    """Sum of log Dirichlet densities; an α of 1 makes nothing of a weight of zero."""
-    kernel = torch.where(alpha == 1, 0.0, (alpha - 1) * safe_log(weights)).sum()
-    return kernel + torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum()

@@ -4,78 +4,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import Any, Literal
 
+import pyro
 import pyro.distributions as dist
+import torch
+from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 
-from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import expected_counts, most_likely
-from pyrogram.infer.model.priors import Priors, present_priors
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.sites import random_state_kept
+from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
-from .dirichlet_factors import DirichletFactors
+from .conjugate_vb import ConjugateProblem, LogisticNormalOptions
+from .guided_vb import GuidedProblem, GuideOptions
 
-if TYPE_CHECKING:
-    from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
+Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
-
-@dataclass(frozen=True)
-class VariationalState:
-    """q, and what is estimated.
-
-    :param weights: of sources that have no prior: ``pyro.param``s and constants.
-    :param posterior: q's concentrations by Dirichlet site.
-    :param experts: q's means and variances of logistic normals, by name.
-    :param parameters: unconstrained, those that priors depend on.
-    """
-
-    weights: Weights
-    posterior: Weights
-    experts: Weights
-    parameters: Weights
+#: The optimiser of guides, unless another is given.
+ADAM = partial(torch.optim.Adam, lr=0.05)
 
 
-@dataclass
-class _Problem(Problem):
-    """:param normals: None for a model without logistic normals, which has no use for any of their code."""
+class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
+    """Variational Bayes for any prior; maximum likelihood for whatever is a ``pyro.param``.
 
-    dirichlets: DirichletFactors
-    normals: LogisticNormalFactors | None
-    _prior: tuple[Weights, Priors] | None = None
-
-    def prior(self, parameters: Weights) -> Priors:
-        """The priors at the parameters of a state; computed once for each."""
-        if self._prior is None or self._prior[0] is not parameters:
-            self.traced.set_parameters(parameters)
-            prior = present_priors(self.model, self.traced) if self.normals is None else self.normals.prior()
-            self._prior = parameters, prior
-        return self._prior[1]
-
-    def learn(self, prior: Priors, posterior: Weights, parameters: Weights) -> Weights:
-        """The M-step: parameters that raise E_q[log p]. The experts are those of the last E-step."""
-        if not parameters:
-            return parameters
-        self.traced.set_parameters(parameters)
-        expected_logs = self.dirichlets.expected_logs(posterior)
-        if self.normals is None:
-            self.dirichlets.learn(self.model, expected_logs)
-        else:
-            self.normals.learn(prior, expected_logs)
-        return self.traced.parameter_values()
-
-
-class VariationalEM(GrammarLoop[_Problem, VariationalState]):
-    """Variational Bayes for Dirichlets and logistic normals; maximum likelihood for whatever is a ``pyro.param``.
-
-    The objective is the evidence lower bound, exact in each iteration and never falling. An iteration is an E-step
-    (q given the priors), the bound, and an M-step (the priors given q).
+    The objective is the evidence lower bound. Of Dirichlets and logistic normals it is exact in each iteration, and
+    never falls. An iteration is an E-step (q given the priors), the bound, and an M-step (the priors given q).
 
     **Dirichlet weights.** q(weights) q(derivations) is a Dirichlet per multinomial and a weighted grammar (Kurihara and
     Sato 2006; Cohen, Gimpel and Smith 2008, section 3). The bound is
@@ -98,8 +59,21 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
     counts once more and q closes in on maximum likelihood); share it, as in ``α * torch.ones(...)``. The same holds for
     the covariance of a logistic normal that is drawn once for the corpus.
 
-    ``weights()`` are the posterior means of Dirichlets and, of logistic normals, softmax of the mean: of μ for those
-    drawn for each sentence, of q's mean for those drawn once. (softmax of a mean is not the mean of the softmax.)
+    **Any other prior.** Weights may be computed, by code that autograd can follow, from latent values z of any kind,
+    and Dirichlets' concentrations may be latent. q(z) is a Pyro guide; Dirichlets that are weights and nothing else,
+    and derivations, keep their closed forms. An iteration
+
+    1. weights derivations by E_q[log w], exact for entries of Dirichlets, and for all else an average over draws of z;
+    2. sets q of a Dirichlet to E_q[α] + f;
+    3. makes ``guide_steps`` steps of stochastic gradients up the bound in which sentences are their tangents <f, log w>
+       (see :func:`.tangent`), without a chart, in the parameters of the guide and of the model.
+
+    The bound is then an estimate from ``guide_draws`` draws, which may fall, and is too high on average, for log Z is
+    convex; :meth:`marginal_bound` has no such bias. Without any z, as for a network beside Dirichlets, it is exact, and
+    the third part is L-BFGS, after which it never falls.
+
+    ``weights()`` are E_q[w], the posterior means, but of logistic normals softmax of the mean: of μ for those drawn for
+    each sentence, of q's mean for those drawn once. (softmax of a mean is not the mean of the softmax.)
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
@@ -107,6 +81,12 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
     >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
     tensor([0.4286, 0.5714])
 
+    :param guide: of latent values without a closed form: a class of ``pyro.infer.autoguide`` or any other function
+        that makes such a guide from a model (``partial(AutoLowRankMultivariateNormal, rank=4)``); or a guide with the
+        model's arguments, whose sites then are its own, Dirichlets among them. An amortised one will do.
+    :param guide_steps: steps of the optimiser in an iteration.
+    :param guide_draws: draws of z for E_q[log w].
+    :param optim: makes a torch optimiser from a list of tensors; by default Adam with learning rate 0.05.
     :param averaging: what the M-step of a logistic normal averages over: ``"all"`` sentences, as the paper prints,
         so that the parameters of rare heads move slowly, or those in which the multinomial is ``"present"``. The bound
         never falls in either if covariances are diagonal; with full covariances only ``"all"`` guarantees it.
@@ -121,6 +101,10 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
         self,
         model: Callable[..., Any],
         *,
+        guide: Callable[..., Any] = AutoNormal,
+        guide_steps: int = 20,
+        guide_draws: int = 8,
+        optim: Optim = ADAM,
         initial_weights: Mapping[str, Tensor] | str | None = None,
         averaging: Literal["all", "present"] = "all",
         point_estimate: Literal["softmax", "exp"] = "softmax",
@@ -128,99 +112,72 @@ class VariationalEM(GrammarLoop[_Problem, VariationalState]):
         e_step_rounds: int = 10,
     ):
         super().__init__(model, initial_weights=initial_weights)
-        if averaging not in ("all", "present") or point_estimate not in ("softmax", "exp"):
-            raise ValueError(
-                f"averaging must be 'all' or 'present' and point_estimate 'softmax' or 'exp', not {averaging!r} and "
-                f"{point_estimate!r}"
-            )
-        if e_step_tolerance < 0 or e_step_rounds < 1:
-            raise ValueError(
-                f"need e_step_tolerance >= 0 and e_step_rounds >= 1, not {e_step_tolerance} and {e_step_rounds}"
-            )
-        self.averaging, self.point_estimate = averaging, point_estimate
-        self.e_step_tolerance, self.e_step_rounds = e_step_tolerance, e_step_rounds
+        self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step_tolerance, e_step_rounds)
+        self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
     def posterior(self) -> dict[str, dist.TorchDistribution]:
         """q(weights) by Dirichlet site, and q(η) by Gaussian site of those drawn once for the corpus."""
         problem, state = self._present()
-        found = problem.dirichlets.posterior(state.posterior)
-        if problem.normals is not None:
-            found |= problem.normals.posterior(problem.prior(state.parameters), state.experts)
-        return found
+        return problem.posterior(state)
 
-    def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        traced = trace_model(model, "VariationalEM")
-        _check(traced)
-        normals = None
-        if traced.gaussians:
-            from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
+    def guide(self, *args: Any, **kwargs: Any) -> None:
+        """Draw all latent sites from q: a Pyro guide, for ``Predictive(model, guide=loop.guide, ...)``.
 
-            normals = LogisticNormalFactors(traced, model, self.e_step_tolerance, self.averaging)
-        return _Problem(traced, model, DirichletFactors(traced), normals)
+        Its arguments are the model's, and are not used.
 
-    def _init(self, problem: _Problem, start: Weights) -> VariationalState:
-        """The first q of Dirichlets is that of an E-step under the initial weights."""
-        traced, normals = problem.traced, problem.normals
-        experts = {} if normals is None else normals.start(start)
-        parameters = traced.parameter_values()
-        prior, posterior = problem.prior(parameters), Weights()
-        if problem.dirichlets.blocks:
-            log_weights = {name: safe_log(w) for name, w in start.items()}
-            if normals is None:
-                _, counts = expected_counts(traced, log_weights)
-            else:
-                _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
-            posterior = problem.dirichlets.update(prior, counts)
-            if normals is None:
-                parameters = problem.learn(prior, posterior, parameters)
-        weights = {name: start[name] for name, source in traced.weight_sources.items() if source.is_point}
-        return VariationalState(weights, posterior, experts, parameters)
+        :raises ModelError: for logistic normals that each sentence has of its own, whose q is not kept.
+        """
+        problem, state = self._present()
+        problem.traced.set_parameters(state.parameters)
+        for name, q in problem.posterior(state).items():
+            pyro.sample(name, q)
+        if isinstance(problem, GuidedProblem):
+            problem.own_guide()
+        elif any(source.per_sentence for source in problem.traced.weight_sources.values()):
+            raise ModelError("VariationalEM keeps no q of logistic normals that each sentence has of its own")
 
-    def _update(self, problem: _Problem, state: VariationalState) -> tuple[VariationalState, Info]:
-        traced, dirichlets, normals = problem.traced, problem.dirichlets, problem.normals
-        prior = problem.prior(state.parameters)
-        # E-step: derivations under E_q[log w], in turn with the experts of their sentences.
-        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= dirichlets.expected_logs(state.posterior)
-        if normals is None:
-            bound, counts = expected_counts(traced, log_weights)
-        else:
-            bound, counts = normals.e_step(prior, state.experts, log_weights, self.e_step_rounds)
-            bound += normals.q.negative_kl()
-        for divergence in dirichlets.divergences(state.posterior, prior):
-            bound -= divergence
-        # The rest of q, and the M-step.
-        posterior = dirichlets.update(prior, counts)
-        if normals is not None:
-            normals.q.update_corpus(counts)
-        parameters = problem.learn(prior, posterior, state.parameters)
-        experts = {} if normals is None else normals.numbers()
-        return VariationalState(most_likely(traced, counts, state.weights), posterior, experts, parameters), Info(bound)
+    def marginal_bound(self, num_samples: int = 10, *, seed: int = 0) -> tuple[float, float]:
+        """E_q[log p(sentences, latent values) - log q(latent values)], derivations summed out; and its standard error.
 
-    def _estimate(self, problem: _Problem, state: VariationalState) -> Weights:
-        estimate = {**state.weights, **problem.dirichlets.means(state.posterior)}
-        for name, source in problem.traced.weight_sources.items():
-            if source.logistic_normal is not None and problem.normals is not None:
-                mean = problem.normals.mean(name, problem.prior(state.parameters), state.experts).to(source.value)
-                estimate[name] = mean.exp() if self.point_estimate == "exp" else source.block.softmax(mean)
-        return estimate
+        It is the objective of Pyro's ``SVI`` with q for a guide, in nats, by draws from q, and never below the bound of
+        this loop, in which q has the derivations, too. A chart is filled for every draw.
 
-    def _like(self, problem: _Problem) -> VariationalState:
-        sources, normals = problem.traced.weight_sources, problem.normals
-        return VariationalState(
-            weights={name: s.value for name, s in sources.items() if s.is_point},
-            posterior={name: sources[name].value for name in problem.dirichlets.blocks},
-            experts={} if normals is None else normals.q.state(),
-            parameters=problem.traced.unconstrained,
-        )
+        :raises ValueError: for fewer than two draws.
+        """
+        if num_samples < 2:
+            raise ValueError(f"num_samples must be at least 2, not {num_samples}")
+        problem, _ = self._present()
+        found = []
+        with torch.no_grad(), random_state_kept(seed):
+            for _ in range(num_samples):
+                drawn = poutine.trace(self.guide).get_trace()
+                trace = poutine.trace(poutine.replay(problem.model, drawn)).get_trace()
+                found.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
+        each = torch.tensor(found, dtype=torch.float64)
+        return float(each.mean()), float(each.std()) / math.sqrt(num_samples)
 
+    # ------------------------------------------------------------------ an algorithm
 
-def _check(traced: TracedModel) -> None:
-    sentences: dict[str, str] = {}
-    for site in traced.sentences:
-        for name in site.source_of_block.values():
-            if traced.weight_sources[name].per_sentence and sentences.setdefault(name, site.name) != site.name:
-                raise ModelError(
-                    f"VariationalEM needs the weights {name!r}, which each sentence has of its own, to serve one "
-                    f"Sentence site, not both {sentences[name]!r} and {site.name!r}"
-                )
+    def _prepare(self, model: Callable[[], Any]) -> ConjugateProblem | GuidedProblem:
+        assert isinstance(model, partial)
+        problem: ConjugateProblem | GuidedProblem | None = None
+        if self.guided.is_factory:
+            try:
+                problem = ConjugateProblem(trace_model(model, "VariationalEM"), model, self.logistic_normals)
+            except ModelError:
+                problem = None
+        problem = problem or GuidedProblem(model, self.guided)
+        self.may_fall = isinstance(problem, GuidedProblem) and problem.is_random
+        return problem
+
+    def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
+        return problem.start(start)
+
+    def _update(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> tuple[Any, Info]:
+        return problem.update(state)
+
+    def _estimate(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> Weights:
+        return problem.estimate(state)
+
+    def _like(self, problem: ConjugateProblem | GuidedProblem) -> Any:
+        return problem.like()

@@ -21,7 +21,7 @@ from .sites import block_of_site, concentration_of
 from .structure import ModelError, SentenceSite, WeightSource
 from .tied import TiedGrammar
 
-ELSEWHERE = "pyro.infer.SVI with a guide, or NUTS, can"
+ELSEWHERE = "VariationalEM, TreeGibbs, or pyro.infer.SVI with a guide, can"
 
 
 def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:

@@ -74,6 +74,11 @@ class WeightSource:
     scale: float = 1.0
 
     @property
+    def shape(self) -> torch.Size:
+        """Of the weights: of all sentences together, or of each."""
+        return self.value.shape if self.per_sentence else self.block.shape
+
+    @property
     def is_point(self) -> bool:
         """Whether the weights have no prior: they are a ``pyro.param``, or constants."""
         return self.concentration is None and self.logistic_normal is None
@@ -108,11 +113,17 @@ class GaussianSite:
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """A ``pyro.param`` that priors depend on."""
+    """A ``pyro.param`` that priors depend on, or computed weights; or a latent value.
+
+    :param unconstrained: its coordinates, a leaf of autograd's graph.
+    :param concentration: of latent multinomials, as the model had it.
+    """
 
     value: Tensor
     unconstrained: Tensor
     constraint: Any
+    is_latent: bool = False
+    concentration: Tensor | None = None
 
 
 @dataclass(frozen=True)

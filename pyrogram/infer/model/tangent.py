@@ -105,17 +105,17 @@ class TangentMessenger(Messenger):
             if msg["name"] not in self.counts:
                 raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
             shared, own = linear(function, self.counts[msg["name"]], msg["name"])
-            line = _Tangent(shared, own, function, function.batch_shape)
+            line = Tangent(shared, own, function, function.batch_shape)
             msg["fn"] = line.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if isinstance(base_distribution(msg["fn"]), _Tangent) and msg["mask"] is not None:
+        if isinstance(base_distribution(msg["fn"]), Tangent) and msg["mask"] is not None:
             raise ValueError(
                 f"tangent cannot handle the mask on site {msg['name']!r}; leave out those sentences, and their counts"
             )
 
 
-class _Tangent(TorchDistribution):
+class Tangent(TorchDistribution):
     """Numbers of nats: one in equal shares for all sentences, and one for each.
 
     :param shared: shape ().
@@ -132,8 +132,8 @@ class _Tangent(TorchDistribution):
     def support(self) -> PaddedWords:
         return self.sentence.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> _Tangent:
-        return _Tangent(self.shared, self.own, self.sentence, torch.Size(batch_shape))
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Tangent:
+        return Tangent(self.shared, self.own, self.sentence, torch.Size(batch_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         shape = torch.broadcast_shapes(self.batch_shape, value.shape[:-1])

@@ -86,8 +86,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
             else:
                 raise ModelError(
                     f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet, "
-                    f"Beta and logistic-normal weights; TreeHastings and TreeGibbs can if concentrations depend on it; "
-                    f"{ELSEWHERE}"
+                    f"Beta and logistic-normal weights; {ELSEWHERE}"
                 )
     if not sentences:
         raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")

@@ -30,7 +30,8 @@ from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
-from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior, SliceKernel
+from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior
+from pyrogram.infer.samplers.latent_kernels import SliceKernel
 
 from .tracing import ProcessMessenger, check_process, is_process, start_at_zero, tensors_in
 
@@ -178,7 +179,10 @@ class PitmanYorSampler(Resumable):
         point = old.point
         if point:
             # A coordinate moves the parameters of one site, as a rule: of the others the joints are known.
-            point = SliceKernel().step(lambda at: self._density(at, restaurants, joints)[1], point, generator)
+            kernel = SliceKernel()
+            point, _ = kernel.step(
+                lambda at: self._density(at, restaurants, joints)[1], point, {}, generator, adapt=False
+            )
         new = self._settled(point, restaurants, generator.get_state())
         values = self._density(new.point, new.restaurants, dict(new.joints))[2]
         self._state = new

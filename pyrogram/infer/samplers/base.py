@@ -21,13 +21,14 @@ from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
-from pyrogram.infer.model.structure import TracedModel
+from pyrogram.infer.model.structure import ModelError, TracedModel
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 
 from .averages import TreeAverages
 from .draws import log_dirichlet
-from .hyperparameters import NutsKernel, SliceKernel
 from .kernel import Kernel
+from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
+from .point_problem import PointTreeProblem
 from .problem import TreeProblem
 from .state import Swept, TreeState, averages_fit, fits, like
 
@@ -40,14 +41,17 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     derivations are the kernel's state. ``history`` holds log P(x, t | α), plus the log density of hyperparameters,
     before every sweep.
 
-    Latent sites that concentrations depend on (α ~ Gamma, say) are sampled, too, given the derivations and with the
-    weights integrated out. ``pyro.param``s are left as they are: weights, and whatever concentrations depend on.
+    Dirichlets that are weights and nothing else are integrated out. All other latent values are sampled, too, given the
+    derivations: those that concentrations depend on (α ~ Gamma, say), and those that weights are computed from, by a
+    network or a softmax. Their density needs no chart, see :func:`.tangent`. ``pyro.param``s are left as they are.
 
     :param batch_size: sentences that are proposed together.
     :param order: of the sentences: ``"fixed"``, or ``"shuffled"`` anew for every sweep.
     :param seed: of the chain; by default from torch's global generator, as always in Pyro's ``MCMC``, which seeds that
         for every chain.
-    :param hyper_kernel: how hyperparameters are sampled: ``"slice"``, or ``"nuts"``.
+    :param kernel: how these latent values are sampled: ``"slice"`` (one coordinate after the other), ``"hmc"``
+        (all at once; its step size is adapted during the burn-in) or ``"nuts"``; by default HMC if weights are computed
+        from them, and slice sampling otherwise.
     :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`.
     """
 
@@ -59,22 +63,22 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         order: Literal["fixed", "shuffled"] = "fixed",
         initial_weights: Mapping[str, Tensor] | str | None = None,
         seed: int | None = None,
-        hyper_kernel: Literal["slice", "nuts"] = "slice",
+        kernel: Literal["slice", "hmc", "nuts"] | None = None,
         keep_parts: bool = True,
     ):
         super().__init__(model, initial_weights=initial_weights)
-        if batch_size < 1 or order not in ("fixed", "shuffled") or hyper_kernel not in ("slice", "nuts"):
+        if batch_size < 1 or order not in ("fixed", "shuffled") or kernel not in (None, "slice", "hmc", "nuts"):
             raise ValueError(
-                f"need batch_size >= 1, order 'fixed' or 'shuffled', hyper_kernel 'slice' or 'nuts', not {batch_size}, "
-                f"{order!r}, {hyper_kernel!r}"
+                f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice', 'hmc' or 'nuts', not "
+                f"{batch_size}, {order!r}, {kernel!r}"
             )
         self.batch_size, self.order, self.seed = batch_size, order, seed
-        self.hyper_kernel, self.keep_parts = hyper_kernel, keep_parts
+        self.kernel, self.keep_parts = kernel, keep_parts
         self._given_params: Weights = {}
         self._end()
 
     _options: ClassVar[tuple[str, ...]] = (
-        *("model", "initial_weights", "batch_size", "order", "seed", "hyper_kernel", "keep_parts", "burn_in"),
+        *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "burn_in"),
         *("_given_params", "save_params"),
     )
 
@@ -109,8 +113,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         """
         if burn_in < 0:
             raise ValueError(f"burn_in must be at least 0, not {burn_in}")
-        if checkpoint is not None and self.hyper_kernel == "nuts":
-            raise ValueError("the state of NUTS cannot be saved: use hyper_kernel='slice', or no checkpoint")
+        if checkpoint is not None and self.kernel == "nuts":
+            raise ValueError("the state of NUTS cannot be saved: use kernel='slice' or 'hmc', or no checkpoint")
         ready = partial(self._leave_out, burn_in)
         self._read(args, kwargs)
         return self._run(
@@ -160,13 +164,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         return {int(n): float(accepted[lengths == n].double().mean()) / int(averages.kept) for n in lengths.unique()}
 
     def hyperparameters(self) -> Weights:
-        """The present values of the latent sites that concentrations depend on."""
+        """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
-        return (
-            {}
-            if problem.hyperparameter_prior is None
-            else problem.hyperparameter_prior.values(state.point, problem.model, problem.traced)
-        )
+        return problem.values(state.point)
 
     # ------------------------------------------------------------------ Pyro's kernel
 
@@ -181,7 +181,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
-        self._hyperparameter_kernel: SliceKernel | NutsKernel | None = None  # that of NUTS adapts itself
+        self._latent_kernel: LatentKernel | None = None  # that of NUTS adapts itself
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
         self._read(args, kwargs)
@@ -215,7 +215,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def diagnostics(self) -> dict[str, Any]:
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
-        bad = 0 if self._hyperparameter_kernel is None else self._hyperparameter_kernel.divergences
+        bad = 0 if self._latent_kernel is None else self._latent_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
         return {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
 
@@ -230,7 +230,10 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     # ------------------------------------------------------------------ the chain
 
     def _prepare(self, model: Callable[[], Any]) -> TreeProblem:
-        return TreeProblem.of(model, type(self).__name__, self.batch_size)
+        try:
+            return TreeProblem.of(model, type(self).__name__, self.batch_size)
+        except ModelError:
+            return PointTreeProblem.read(model, type(self).__name__, self.batch_size)
 
     def _start(self, traced: TracedModel) -> Weights:
         start = super()._start(traced)
@@ -242,16 +245,17 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _init(self, problem: TreeProblem, start: Weights) -> TreeState:
         """Derivations under the initial weights."""
         sources = problem.traced.weight_sources
-        given = {**start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
+        point = copied(problem.start)
+        weights = problem.weights(problem.fixed(start), point)
+        given = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
         derivations = {}
         for site in problem.traced.sentences:
-            weights = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
-            check_derivable(site, site.grammar.log_partition(weights, site.words))
-            derivations[site.name] = problem.updates[site.name].draw(weights, generator)
-        point = {} if problem.hyperparameter_prior is None else copied(problem.hyperparameter_prior.start)
-        nothing = torch.tensor(0.0, dtype=torch.float64)
-        state = TreeState(problem.fixed(start), {}, point, nothing, torch.tensor(0), generator.get_state(), derivations)
+            logs = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
+            check_derivable(site, site.grammar.log_partition(logs, site.words))
+            derivations[site.name] = problem.draw(site, logs, generator)
+        nothing, sweep = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0)
+        state = TreeState(weights, {}, point, nothing, sweep, generator.get_state(), derivations, {})
         return self._recounted(problem, state)
 
     def _recounted(self, problem: TreeProblem, state: TreeState) -> TreeState:
@@ -262,21 +266,25 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _update(self, problem: TreeProblem, state: TreeState) -> tuple[TreeState, Swept]:
         generator = at_state(state.generator)
         derivations, counts, accepted = self._sweep(problem, state, generator)
-        point = self._moved_hypers(problem, state.point, counts, generator)
-        joint = problem.log_joint(point, counts, state.weights)
+        point, tuning = self._moved_latents(problem, state, counts, generator)
+        weights = problem.weights(state.weights, point)
+        joint = problem.log_joint(point, counts, weights)
         sweep = state.sweep + 1
-        new = TreeState(state.weights, counts, point, joint, sweep, generator.get_state(), derivations)
+        new = TreeState(weights, counts, point, joint, sweep, generator.get_state(), derivations, tuning)
         return new, Swept(float(state.log_joint), accepted)
 
-    def _moved_hypers(
-        self, problem: TreeProblem, point: Weights, counts: Weights, generator: torch.Generator
-    ) -> Weights:
-        if problem.hyperparameter_prior is None:
-            return point
-        if self._hyperparameter_kernel is None:
-            self._hyperparameter_kernel = NutsKernel(self.burn_in) if self.hyper_kernel == "nuts" else SliceKernel()
-        ordered = {name: point[name] for name in problem.hyperparameter_prior.start}  # also when it comes from a file
-        return self._hyperparameter_kernel.step(partial(problem.density, counts), ordered, generator)
+    def _moved_latents(
+        self, problem: TreeProblem, state: TreeState, counts: Weights, generator: torch.Generator
+    ) -> tuple[Weights, Weights]:
+        """Latent values given the derivations; and what their kernel has learnt."""
+        if not state.point:
+            return state.point, state.tuning
+        if self._latent_kernel is None:
+            default = "slice" if problem.hyperparameter_prior is not None else "hmc"
+            self._latent_kernel = _latent_kernel(self.kernel or default, self.burn_in)
+        ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
+        density, adapt = partial(problem.density, counts), int(state.sweep) < self.burn_in
+        return self._latent_kernel.step(density, ordered, state.tuning, generator, adapt=adapt)
 
     # ------------------------------------------------------------------ averages
 
@@ -340,3 +348,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def _shown(self) -> dict[str, str]:
         return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}
+
+
+def _latent_kernel(name: str, burn_in: int) -> LatentKernel:
+    if name == "nuts":
+        return NutsKernel(burn_in)
+    return HmcKernel() if name == "hmc" else SliceKernel()

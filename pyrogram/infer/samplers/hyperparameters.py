@@ -8,14 +8,12 @@ joint P(x, t | α(h)) of Eq. 4. It is taken in unconstrained coordinates, where 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import pyro.poutine as poutine
 import torch
-from pyro.infer.mcmc import NUTS
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import biject_to
@@ -29,8 +27,6 @@ from pyrogram.infer.model.sites import MULTINOMIALS, base_distribution, distribu
 from pyrogram.infer.model.sources import selected
 from pyrogram.infer.model.structure import ModelError, TracedModel
 from pyrogram.infer.model.tracing import depends_on
-
-from .slice_sampling import slice_sweep
 
 Model = Callable[..., Any]
 
@@ -125,59 +121,6 @@ class HyperparameterPrior:
                 )
 
 
-class SliceKernel:
-    """Hyperparameters by slice sampling, one coordinate after the other."""
-
-    divergences = 0
-
-    def step(
-        self, density: Callable[[Mapping[str, Tensor]], Tensor], point: Weights, generator: torch.Generator
-    ) -> Weights:
-        flat = torch.cat([u.reshape(-1) for u in point.values()])
-
-        def at(x: Tensor) -> float:
-            try:
-                with torch.no_grad():
-                    return float(density(_unflatten(x, point)))
-            except ValueError:  # a concentration that underflows to zero, say, fails validation
-                return -math.inf
-
-        return _unflatten(slice_sweep(at, flat, generator), point)
-
-
-class NutsKernel:
-    """Hyperparameters by Pyro's NUTS, which adapts its step size for so many steps.
-
-    Its state is Pyro's own: it is not part of a checkpoint.
-    """
-
-    def __init__(self, warmup_steps: int) -> None:
-        self.warmup_steps, self.divergences, self._steps = warmup_steps, 0, 0
-        self._inner: NUTS | None = None
-        self._density: Any = None
-
-    def _potential(self, point: Mapping[str, Tensor]) -> Tensor:
-        value: Tensor = -self._density(point)
-        return value
-
-    def step(
-        self, density: Callable[[Mapping[str, Tensor]], Tensor], point: Weights, generator: torch.Generator
-    ) -> Weights:
-        self._density = density
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-            if self._inner is None:
-                self._inner = NUTS(potential_fn=self._potential)
-                self._inner.initial_params = {n: u.clone() for n, u in point.items()}
-                self._inner.setup(self.warmup_steps)
-            self._inner.clear_cache()  # the derivations have changed since, and with them the density
-            moved: Weights = self._inner.sample({n: u.clone() for n, u in point.items()})
-        self._steps += 1
-        if self._steps > self.warmup_steps:
-            self.divergences = len(self._inner.diagnostics()["divergences"])
-        return {n: u.detach().clone() for n, u in moved.items()}
-
-
 class HyperparameterMessenger(Messenger):
     """Put hyperparameters at a point, given in unconstrained coordinates, and sum their log prior."""
 
@@ -231,8 +174,3 @@ def _is_hyperparameter(site: Any) -> bool:
     if site["type"] != "sample" or site["is_observed"] or is_left_out(site):
         return False
     return not {"logistic_normal", "gaussian"} & set(site["infer"])
-
-
-def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:
-    parts = flat.split([u.numel() for u in like.values()])
-    return {name: part.reshape(u.shape) for (name, u), part in zip(like.items(), parts, strict=True)}

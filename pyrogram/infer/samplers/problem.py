@@ -19,7 +19,7 @@ from pyrogram.infer.model.collapsed import (
     log_collapsed_joint,
     refuse_logistic_normals,
 )
-from pyrogram.infer.model.structure import TracedModel
+from pyrogram.infer.model.structure import SentenceSite, TracedModel
 from pyrogram.infer.model.tracing import trace_model
 
 from .hyperparameters import HyperparameterPrior
@@ -46,6 +46,27 @@ class TreeProblem(CollapsedProblem):
         orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
         return TreeProblem(traced, model, updates, orders, hyperparameter_prior if hyperparameter_prior.start else None)
 
+    @property
+    def start(self) -> Weights:
+        """Where latent values that are not integrated out begin, in unconstrained coordinates."""
+        return {} if self.hyperparameter_prior is None else self.hyperparameter_prior.start
+
+    def values(self, point: Mapping[str, Tensor]) -> Weights:
+        """The latent sites' own values at a point."""
+        prior = self.hyperparameter_prior
+        return {} if prior is None else prior.values(point, self.model, self.traced)
+
+    def weights(self, fixed: Weights, point: Mapping[str, Tensor]) -> Weights:
+        """Weights that are not integrated out, by source.
+
+        :param fixed: those that are given, or as they were.
+        """
+        return fixed
+
+    def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
+        """Derivations of a site, shape (N, L), independent given log weights by block."""
+        return self.updates[site.name].draw(log_weights, generator)
+
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         """f by source."""
         return self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
@@ -70,12 +91,12 @@ class TreeProblem(CollapsedProblem):
         return self._alpha[1]
 
     def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
-        """log p(h) P(x, t | α(h)), of hyperparameters in unconstrained coordinates."""
+        """log p(h) P(x, t | α(h)) as a function of latent values h, in unconstrained coordinates."""
         assert self.hyperparameter_prior is not None
         return self.hyperparameter_prior.density(point, self.model, self.traced, counts)[1]
 
     def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
-        """log P(x, t | α), plus the log density of hyperparameters, in nats; float64, shape ()."""
+        """log P(x, t | α), plus the log density of latent values, in nats; float64, shape ()."""
         traced = self.traced
         if self.hyperparameter_prior is None:
             if self._alpha is None:

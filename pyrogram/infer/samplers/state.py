@@ -21,13 +21,15 @@ from .problem import TreeProblem
 class TreeState:
     """The derivations of all sentences, and what goes with them.
 
-    :param weights: of sources that are ``pyro.param``s, which stay as they are.
+    :param weights: of sources that are not integrated out: ``pyro.param``s, which stay as they are, and those that are
+        computed from the point.
     :param counts: f by source.
-    :param point: hyperparameters in unconstrained coordinates, by site.
-    :param log_joint: log P(x, t | α), plus the log density of hyperparameters, in nats.
+    :param point: latent values that are not integrated out, in unconstrained coordinates, by site.
+    :param log_joint: log P(x, t | α), plus the log density of these latent values, in nats.
     :param sweep: how many there were before.
     :param generator: the state of the chain's.
     :param derivations: by site, shape (N, L).
+    :param tuning: what the kernel of latent values has learnt.
     """
 
     weights: Weights
@@ -37,6 +39,7 @@ class TreeState:
     sweep: Tensor
     generator: Tensor
     derivations: Weights = ragged()
+    tuning: Weights = ragged()
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,14 @@ def like(problem: TreeProblem, generator: torch.Generator) -> TreeState:
     """A state with the names and shapes that states of a problem have, whatever its numbers."""
     sources = problem.traced.weight_sources
     return TreeState(
-        weights=problem.fixed({name: s.value for name, s in sources.items()}),
-        counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-        point={} if problem.hyperparameter_prior is None else problem.hyperparameter_prior.start,
+        weights={name: s.value for name, s in sources.items() if s.is_point},
+        counts={n: s.value.new_empty(s.shape, dtype=torch.float64) for n, s in sources.items()},
+        point=problem.start,
         log_joint=torch.empty((), dtype=torch.float64),
         sweep=torch.tensor(0),
         generator=generator.get_state(),
         derivations={},
+        tuning={},
     )
 
 

@@ -35,6 +35,6 @@ class TreeGibbs(TreeSampler):
         derivations = {}
         for site in sentences:
             by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
-            derivations[site.name] = problem.updates[site.name].draw(by_block, generator)
+            derivations[site.name] = problem.draw(site, by_block, generator)
         accepted = {site.name: torch.ones(len(site.words), dtype=torch.bool) for site in sentences}
         return derivations, problem.counted(derivations), accepted

@@ -51,7 +51,7 @@ class TreeHastings(TreeSampler):
         order: Literal["fixed", "shuffled"] = "fixed",
         initial_weights: Mapping[str, Tensor] | str | None = None,
         seed: int | None = None,
-        hyper_kernel: Literal["slice", "nuts"] = "slice",
+        kernel: Literal["slice", "hmc", "nuts"] | None = None,
         keep_parts: bool = True,
     ):
         super().__init__(
@@ -60,7 +60,7 @@ class TreeHastings(TreeSampler):
             order=order,
             initial_weights=initial_weights,
             seed=seed,
-            hyper_kernel=hyper_kernel,
+            kernel=kernel,
             keep_parts=keep_parts,
         )
         pair = isinstance(annealing, tuple) and len(annealing) == 2

@@ -1,0 +1,271 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose weights are computed: by a network, from features, from normals that the model squashes itself.
+
+Multinomials that are weights, and nothing else, are set apart: these have closed forms. All else, parameters and
+latent values, is moved by the gradient of the log joint, in which sentences are replaced by tangents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from pyro import poutine
+from pyro.distributions.util import scale_and_mask
+from pyro.infer.autoguide.initialization import InitMessenger, init_to_median
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+from torch.distributions import biject_to, constraints, transform_to
+
+from pyrogram.charts.checks import checked_words
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Weights
+
+from .selection import Computed, Found, leaves_of, selections
+from .sites import (
+    MULTINOMIALS,
+    base_distribution,
+    block_of_param,
+    concentration_of,
+    constraint_of,
+    distribution_name,
+    is_learnt,
+    is_left_out,
+    leaf_of,
+    random_state_kept,
+)
+from .sources import WeightReader, multinomial_source
+from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
+from .tracing import check_constraints, flat_words
+
+
+def read_computed(
+    model: Callable[[], Any], loop: str, *, unconstrained: bool = False, opened: Collection[str] = ()
+) -> TracedModel:
+    """Run the model, without disturbing the random number generator, and say what it is.
+
+    Latent values and parameters that are no sources of weights are the result's ``hyperparameters``. They begin near
+    the medians of their priors.
+
+    :param unconstrained: see :func:`coordinates`.
+    :param opened: latent sites that are not to be sources, though they could be.
+    :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
+    """
+    with random_state_kept(), torch.enable_grad(), _LatentMessenger(), InitMessenger(_begin):
+        trace = poutine.trace(model).get_trace()
+    nodes: dict[str, Any] = dict(trace.nodes)
+    samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
+    sentences = {n: s for n, s in samples.items() if s["is_observed"] and _is_sentence(s)}
+    if not sentences:
+        raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
+    for name, site in samples.items():
+        _check(name, site, loop)
+    candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}
+    found = selections(model)
+    reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
+    _check_known(nodes, reached, loop)
+    for name in _open(candidates, samples, found, reached, opened):
+        del candidates[name]
+    by_value = {id(nodes[name]["value"]): source for name, (source, _) in candidates.items()}
+    reader = WeightReader(by_value, lambda: found, loop, computed=True)
+    sites = [_site(reader, name, site) for name, site in sentences.items()]
+    for name in reader.used.keys() & samples.keys():
+        reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
+    check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
+    points = {}
+    for name, site in nodes.items():
+        if name in reader.used:
+            continue
+        if is_learnt(site):
+            points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
+        elif name in samples and not site["is_observed"]:
+            points[name] = _point(site, unconstrained)
+    for site in sites:
+        checked_words(site.words, site.grammar.num_words)
+    if not any(len(site.words) for site in sites):
+        raise ValueError("the corpus has no sentences; give one at least")
+    if not points and all(source.is_constant for source in reader.used.values()):
+        raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
+    return TracedModel(sites, reader.used, {}, points)
+
+
+def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
+    """The map from a support to the transform that gives its values coordinates.
+
+    :param unconstrained: whether these are as many as the support has dimensions, so that densities can be transformed.
+        Otherwise a multinomial has logits, one more than it needs, up which it is easier to climb.
+    """
+    return biject_to if unconstrained else transform_to
+
+
+def computed_log_weights(trace: Any, traced: TracedModel) -> Weights:
+    """Log weights of the sources that are computed, in a trace of the model."""
+    found: Weights = {}
+    for site in traced.sentences:
+        found |= computed_blocks(site.name, base_distribution(trace.nodes[site.name]["fn"]), traced)
+    return found
+
+
+def computed_blocks(site: str, function: Sentence, traced: TracedModel) -> Weights:
+    """Log weights of those blocks of one site that are computed, by source."""
+    named = {f"{site}.{block}": block for block in function.grammar.blocks}
+    own = {n: b for n, b in named.items() if n in traced.weight_sources and traced.weight_sources[n].is_computed}
+    log_weights = function.log_weights if own else {}
+    return {name: log_weights[block] for name, block in own.items()}
+
+
+def log_density(trace: Any, traced: TracedModel) -> Tensor:
+    """The log density of all sites of a trace but sentences and weights that are sources, float64."""
+    total = torch.zeros((), dtype=torch.float64)
+    for name, site in trace.nodes.items():
+        if site["type"] != "sample" or is_left_out(site) or name in traced.weight_sources:
+            continue
+        if site["is_observed"] and _is_sentence(site):
+            continue
+        density = scale_and_mask(site["fn"].log_prob(site["value"]), site["scale"], site["mask"])
+        total = total + density.sum().to("cpu", torch.float64)
+    return total
+
+
+def _begin(site: Any) -> Tensor:
+    """Where a latent value begins: at the median of its prior, if it is a number; real vectors at a draw.
+
+    Where all begin at zero, symmetry is never broken.
+    """
+    support = site["fn"].support
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    if support.is_discrete or (support is constraints.real and base_distribution(site["fn"]).event_shape):
+        drawn: Tensor = site["fn"].sample()
+        return drawn
+    return init_to_median(site)  # type: ignore[no-any-return]
+
+
+def _is_sentence(site: Any) -> bool:
+    return isinstance(base_distribution(site["fn"]), Sentence)
+
+
+def _check(name: str, site: Any, loop: str) -> None:
+    if any(frame.full_size not in (None, frame.size) for frame in site["cond_indep_stack"]):
+        raise ModelError(
+            f"{loop} needs the whole corpus, but site {name!r} is in a subsampled plate; give the plate no "
+            "subsample_size, or use pyro.infer.SVI"
+        )
+    if _is_sentence(site) and not bool((torch.as_tensor(site["scale"]) == torch.as_tensor(site["scale"]).max()).all()):
+        raise ModelError(f"{loop} needs one scale for all sentences of site {name!r}; pyro.infer.SVI takes any")
+    if not site["is_observed"] and site["fn"].support.is_discrete:
+        found = distribution_name(base_distribution(site["fn"]))
+        raise ModelError(
+            f"{loop} cannot handle the discrete latent site {name!r} ({found}); pyro.infer.SVI with TraceEnum_ELBO can"
+        )
+
+
+def _check_known(nodes: Mapping[str, Any], reached: Mapping[str, set[int]], loop: str) -> None:
+    """Densities must depend on nothing that would be left as it is.
+
+    :param reached: by site, the ids of the leaves that its density depends on.
+    """
+    known = {id(leaf_of(s["value"])) for s in nodes.values() if s["type"] == "param"}
+    known |= {id(s["value"]) for s in nodes.values() if s["type"] == "sample"}
+    for name, leaves in reached.items():
+        if leaves - known:
+            raise ModelError(
+                f"{loop} cannot learn what the density of site {name!r} depends on: a tensor that requires a gradient, "
+                "and that Pyro does not know; make it a pyro.param, or detach it"
+            )
+
+
+def _factor(site: Any) -> float:
+    """What the log density of a site is multiplied by, its mask included; NaN where elements have others."""
+    one = torch.ones((), dtype=torch.float64)
+    factors = one * site["scale"] * (one if site["mask"] is None else torch.as_tensor(site["mask"]))
+    return float(factors.max()) if bool((factors == factors.max()).all()) else math.nan
+
+
+def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
+    """Sentences with the sources of their weights, those that are masked left out."""
+    function = base_distribution(site["fn"])
+    words = flat_words(function, site["value"])
+    found = reader.site(name, function, words)
+    if site["mask"] is not None:
+        shape = torch.broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
+        inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
+        outer = torch.as_tensor(site["mask"], device=words.device).expand(shape[: len(shape) - inner])
+        kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)
+        if not bool(kept.all()) and any(reader.used[source].per_sentence for source in found.source_of_block.values()):
+            raise ModelError(
+                f"{reader.loop} cannot handle the mask on site {name!r}, whose sentences have weights of their own; "
+                "leave out those sentences instead"
+            )
+        found = replace(found, words=words[kept])
+    return replace(found, scale=float(torch.as_tensor(site["scale"]).max()))
+
+
+def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
+    """Multinomials that may be weights, and the leaves of autograd's graph behind them."""
+    found = []
+    for name, site in nodes.items():
+        if is_learnt(site):
+            block, value = block_of_param(site), site["value"]
+            if block is not None:
+                found.append((WeightSource(name, block, value), leaf_of(value)))
+        elif site["type"] == "sample" and not site["is_observed"] and not is_left_out(site):
+            function = base_distribution(site["fn"])
+            if isinstance(function, MULTINOMIALS):
+                found.append((multinomial_source(name, function, site["value"]), site["value"]))
+    return found
+
+
+def _open(
+    candidates: Mapping[str, tuple[WeightSource, Tensor]],
+    samples: Mapping[str, Any],
+    found: Mapping[str, Found],
+    reached: Mapping[str, set[int]],
+    opened: Collection[str],
+) -> set[str]:
+    """Candidates that are not weights alone: other sites depend on them, or weights that are computed.
+
+    :param opened: others that are to be treated so.
+    """
+    blocks = [block for by_block in found.values() for block in by_block.values()]
+    selected = {name for block in blocks if not isinstance(block, Computed) for name in block.sources}
+    result = {name for block in blocks if isinstance(block, Computed) for name in block.sources}
+    result |= (candidates.keys() - selected) | (candidates.keys() & opened)
+    for name, leaves in reached.items():
+        result |= {other for other, (_, leaf) in candidates.items() if other != name and id(leaf) in leaves}
+        if math.isnan(_factor(samples[name])):
+            result.add(name)
+    size = -1
+    while len(result) > size:  # a block that is made of such a one is computed, too
+        size = len(result)
+        for block in blocks:
+            if not isinstance(block, Computed) and not candidates.keys() - result >= set(block.sources):
+                result |= set(block.sources)
+    return result & candidates.keys()
+
+
+def _point(site: Any, unconstrained: bool) -> Hyperparameter:
+    """Where a latent value begins."""
+    support, function = site["fn"].support, base_distribution(site["fn"])
+    leaf = coordinates(unconstrained)(support).inv(site["value"]).detach().clone().requires_grad_()
+    alpha = concentration_of(function).detach() if isinstance(function, MULTINOMIALS) and _factor(site) != 0 else None
+    return Hyperparameter(site["value"].detach(), leaf, support, is_latent=True, concentration=alpha)
+
+
+class _LatentMessenger(Messenger):
+    """Make latent values leaves of autograd's graph, and a parameter that is asked for twice the same tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parameters: dict[str, Tensor] = {}
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        msg["value"] = self.parameters.setdefault(msg["name"], msg["value"])
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if not msg["is_observed"] and not is_left_out(msg) and msg["value"].is_floating_point():
+            msg["value"] = msg["value"].detach().requires_grad_()

@@ -1,0 +1,153 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of latent values that are not integrated out, in unconstrained coordinates, given the derivations."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pyro.infer.mcmc import NUTS
+from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
+
+from pyrogram.grammar import Weights
+
+from .slice_sampling import slice_sweep
+
+Density = Callable[[Mapping[str, Tensor]], Tensor]
+
+
+class LatentKernel(ABC):
+    """Leaves a density of latent values, which changes from step to step, invariant."""
+
+    divergences = 0
+
+    @abstractmethod
+    def step(
+        self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
+    ) -> tuple[Weights, Weights]:
+        """A new point, and the new tuning.
+
+        :param density: log density in nats of a point, which it may refuse by a ValueError.
+        :param tuning: numbers that the kernel has learnt; none before its first step.
+        :param adapt: whether it may go on to learn, in which case the density is invariant only in the end.
+        """
+
+
+class SliceKernel(LatentKernel):
+    """Slice sampling, one coordinate after the other."""
+
+    def step(
+        self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
+    ) -> tuple[Weights, Weights]:
+        flat = torch.cat([u.reshape(-1) for u in point.values()])
+
+        def at(x: Tensor) -> float:
+            try:
+                with torch.no_grad():
+                    return float(density(_unflatten(x, point)))
+            except (ValueError, LinAlgError):  # a concentration that underflows to zero, say, fails validation
+                return -math.inf
+
+        return _unflatten(slice_sweep(at, flat, generator), point), tuning
+
+
+class HmcKernel(LatentKernel):
+    """Hamiltonian Monte Carlo (Neal 2011), all coordinates at once.
+
+    The step size is adapted to an acceptance of 0.8 by stochastic approximation, and drawn anew for every step within
+    a factor of its value, so that no orbit is periodic.
+    """
+
+    leaps = 10  #: leapfrog steps of a trajectory
+
+    def step(
+        self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
+    ) -> tuple[Weights, Weights]:
+        log_size = float(tuning.get("log_step", torch.tensor(math.log(0.1))))
+        number = int(tuning.get("adapted", torch.tensor(0)))
+        jitter = 0.5 + float(torch.rand((), generator=generator, dtype=torch.float64))
+        moved, accept = self._trajectory(density, point, math.exp(log_size) * jitter, generator)
+        if adapt:
+            log_size += (accept - 0.8) / math.sqrt(1 + number / 5)
+            number += 1
+        found = {"log_step": torch.tensor(log_size, dtype=torch.float64), "adapted": torch.tensor(number)}
+        taken = float(torch.rand((), generator=generator, dtype=torch.float64)) < accept
+        return (moved if taken else point), found
+
+    def _trajectory(
+        self, density: Density, point: Weights, size: float, generator: torch.Generator
+    ) -> tuple[Weights, float]:
+        """Where it ends, and the probability that this is accepted."""
+        at = {name: u.clone() for name, u in point.items()}
+        momentum = {n: torch.randn(u.shape, generator=generator, dtype=u.dtype).to(u.device) for n, u in at.items()}
+        before, slope = _value_and_gradient(density, at)
+        before -= _kinetic(momentum)
+        after = -math.inf
+        for _ in range(self.leaps):
+            momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
+            at = {n: u + size * momentum[n] for n, u in at.items()}
+            after, slope = _value_and_gradient(density, at)
+            if not math.isfinite(after):
+                return point, 0.0
+            momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
+        gain = after - _kinetic(momentum) - before
+        return at, math.exp(min(0.0, gain)) if gain == gain else 0.0
+
+
+class NutsKernel(LatentKernel):
+    """Pyro's NUTS, which adapts its step size for so many steps.
+
+    Its state is Pyro's own: it is not part of a checkpoint.
+    """
+
+    def __init__(self, warmup_steps: int) -> None:
+        self.warmup_steps, self.divergences, self._steps = warmup_steps, 0, 0
+        self._inner: NUTS | None = None
+        self._density: Any = None
+
+    def _potential(self, point: Mapping[str, Tensor]) -> Tensor:
+        value: Tensor = -self._density(point)
+        return value
+
+    def step(
+        self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
+    ) -> tuple[Weights, Weights]:
+        self._density = density
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+            if self._inner is None:
+                self._inner = NUTS(potential_fn=self._potential)
+                self._inner.initial_params = {n: u.clone() for n, u in point.items()}
+                self._inner.setup(self.warmup_steps)
+            self._inner.clear_cache()  # the derivations have changed since, and with them the density
+            moved: Weights = self._inner.sample({n: u.clone() for n, u in point.items()})
+        self._steps += 1
+        if self._steps > self.warmup_steps:
+            self.divergences = len(self._inner.diagnostics()["divergences"])
+        return {n: u.detach().clone() for n, u in moved.items()}, tuning
+
+
+def _value_and_gradient(density: Density, point: Weights) -> tuple[float, Weights]:
+    """:returns: minus infinity, and nothing of use, where the density has no value."""
+    leaves = {name: u.detach().requires_grad_() for name, u in point.items()}
+    try:
+        with torch.enable_grad():
+            value = density(leaves)
+            slopes = torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
+    except (ValueError, LinAlgError):
+        return -math.inf, {}
+    return float(value.detach()), dict(zip(leaves, slopes, strict=True))
+
+
+def _kinetic(momentum: Weights) -> float:
+    return sum(float(p.double().square().sum()) for p in momentum.values()) / 2
+
+
+def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:
+    parts = flat.split([u.numel() for u in like.values()])
+    return {name: part.reshape(u.shape) for (name, u), part in zip(like.items(), parts, strict=True)}
