@@ -3,13 +3,31 @@
 """The labelled spans of leftmost derivations."""
 
 import numpy as np
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 
 from .leftmost import FlatRules
+
+_CHUNK = 2**22  # numbers of spans that are held at a time
+
+
+def has_spans(
+    ids: Int[Tensor, "B L"], spans: Bool[Tensor, "B N N"], rules: FlatRules, num_symbols: int
+) -> Bool[Tensor, "B"]:
+    """Whether derivations have a node, of whatever symbol, over one of some words i .. k - 1, true at [i, k].
+
+    :param ids: derivations, padded with -1 on the right, on the CPU.
+    """
+    N = spans.shape[1]
+    found = torch.zeros(len(ids), dtype=torch.bool)
+    for place in torch.arange(len(ids)).split(max(1, _CHUNK // (N * N * num_symbols))):
+        total = add_spans(torch.zeros(len(place), N, N, num_symbols), ids[place], rules)
+        found[place] = ((total > 0).any(-1) & spans[place]).flatten(1).any(-1)
+    return found
 
 
 def add_spans(total: Float[Tensor, "B N N S"], ids: Int[Tensor, "B L"], rules: FlatRules) -> Float[Tensor, "B N N S"]:

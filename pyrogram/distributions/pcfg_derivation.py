@@ -18,7 +18,7 @@ from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
 from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.leftmost import FlatRules
-from pyrogram.charts.leftmost_spans import add_spans
+from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
 
 from .charted import ChartDistribution, conditional, copied
@@ -175,7 +175,20 @@ class PCFGDerivation(ChartDistribution):
         if self._validate_args:
             self._validate_sample(value)
         score, log_z = self._score_of(value), self.log_partition
+        if self.forbidden is not None:
+            score = score.masked_fill(self._is_forbidden(value), -torch.inf)
         return conditional(score, log_z)
+
+    def _is_forbidden(self, value: Tensor) -> Tensor:
+        """Whether derivations have a nonterminal over a forbidden span; of what is no derivation, no."""
+        assert self.forbidden is not None
+        batch = torch.broadcast_shapes(value.shape[:-1], self.forbidden.shape[:-2], self.words.shape[:-1])
+        N, fits = self.forbidden.shape[-1], self.support.check(value).expand(batch).reshape(-1).cpu()
+        ids = value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1]).cpu()[fits]
+        spans = self.forbidden.expand(*batch, N, N).reshape(-1, N, N).cpu()[fits]
+        found = torch.zeros(len(fits), dtype=torch.bool)
+        found[fits] = has_spans(ids, spans, self.grammar.flat, len(self.grammar.nonterminals))
+        return found.reshape(batch).to(value.device)
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.leftmost_spans import add_spans
+from pyrogram.charts.leftmost_spans import has_spans
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .cfg import CFG
 
 BLOCK = "rules"
-_CHUNK = 64  # derivations whose spans are held at a time
 
 
 class CFGEvidence(EvidenceGrammar):
@@ -111,13 +110,9 @@ class CFGEvidence(EvidenceGrammar):
         fits = LeftmostDerivations(self.base.flat, words).check(derivations)
         forbidden = self._crossing(rows)
         if forbidden is not None:
-            S = len(self.base.nonterminals)
-            for place in torch.arange(len(words)).split(_CHUNK):
-                here = place[fits[place].cpu()]
-                spans = add_spans(
-                    torch.zeros(len(here), *forbidden.shape[1:], S), derivations[here].cpu(), self.base.flat
-                )
-                fits[here] &= ~((spans > 0).any(-1) & forbidden[here]).flatten(1).any(-1).to(fits.device)
+            own, S = fits.cpu().nonzero()[:, 0], len(self.base.nonterminals)
+            crossing = has_spans(derivations[own].cpu(), forbidden[own], self.base.flat, S)
+            fits[own[crossing]] = False
         return torch.where(fits, 0.0, -torch.inf).double()
 
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:

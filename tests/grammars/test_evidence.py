@@ -8,11 +8,13 @@ import math
 import pickle
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from evidence_sums import CASES, EvidenceCase
 
 from pyrogram import CFG, DMV, HMM, LatentAnnotations
+from pyrogram.charts.cfg_batch import Batch
 from pyrogram.distributions import Sentence
 
 every_case = pytest.mark.parametrize("name", CASES)
@@ -120,6 +122,21 @@ def test_derivations_are_the_posterior_given_the_evidence(name: str) -> None:
         assert float(log_probs[b]) == pytest.approx(math.log(share), abs=1e-10)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("own items", "own both")])
+def test_what_disagrees_has_probability_zero_given_the_evidence(name: str) -> None:
+    case, _ = both(name)
+    plain = case.grammar.derivation(case.weights(), case.words)
+    drawn = plain.sample((40,))
+    log_probs = Sentence(case.grammar, case.weights(), known=case.known).derivation(case.words).log_prob(drawn)
+    seen = set()
+    for rows, found in zip(drawn.tolist(), log_probs.tolist(), strict=True):
+        for b, (row, log_prob) in enumerate(zip(rows, found, strict=True)):
+            agrees = case.bonus(b, [x for x in row if x >= 0]) > -math.inf
+            assert (log_prob > -math.inf) == agrees
+            seen.add(agrees)
+    assert seen == {True, False} or "arcs" in name or "scores" in name
+
+
 @every_case
 def test_decoding_by_minimum_risk_respects_the_evidence(name: str) -> None:
     case, sentence = both(name)
@@ -142,6 +159,19 @@ def test_trees_of_minimum_risk_have_no_forbidden_arc() -> None:
     law.marginals = lambda: forbidden.double()
     for b, row in enumerate(law.mbr().tolist()):
         assert not any(bool(forbidden[b, h, j + 1]) for j, h in enumerate(row) if h >= 0)
+
+
+def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where such spans would be worth most."""
+    case, sentence = both("CFG brackets")
+
+    def spans(batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        B, N = len(batch.matches), batch.matches.max_length + 1
+        return np.zeros(B), np.where(batch._allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
+
+    monkeypatch.setattr(Batch, "_spans", spans)
+    for b, row in enumerate(sentence.derivation(case.words).mbr().tolist()):
+        assert case.bonus(b, [x for x in row if x >= 0]) == 0
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "own" not in name])

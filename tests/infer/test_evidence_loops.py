@@ -11,7 +11,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from infer.collapsed_sums import FieldOfTrees
+from infer.collapsed_sums import FieldOfTrees, added
 from infer.small_corpora import assert_close, padded, tensors
 from infer.tree_chains import TinyCorpus, p_value
 from infer.tree_sums import (
@@ -29,7 +29,6 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.mcmc.util import initialize_model
-from pyro.optim import Adam
 from pyrogram.guides import MeanFieldDirichlet
 from torch.distributions import constraints
 
@@ -165,6 +164,25 @@ def test_collapsed_vb_is_figure_3(known: list[list[int]], valence_attach: bool, 
         for batch in visited(known, batch_size):
             truth.figure3(batch, batch_size)
         assert_close(loop.weights(), truth.weights())
+
+
+def test_sweeps_keep_the_order_that_is_asked_for() -> None:
+    """Of each part of the sentences; one at a time, so that the order matters."""
+    prior, start = random_prior(), random_tables(2, False, 1)
+    given = DMV(2).given(padded(SOME))
+    updates = given.collapsed_updates(given.numbered(padded(WORDS)))
+    counts = updates.expected_counts(tensors(start))[2]
+    found = []
+    for order in ([4, 3, 2, 1, 0], [1, 4, 0, 2, 3]):
+        truth = FieldOfTrees(WORDS, prior, start, SOME)
+        for i in (0, *(i for i in order if i in (1, 4))):
+            truth.figure3([i])
+        corpus = CorpusCounts(updates.total(counts), tensors(prior))
+        _, new = updates.collapsed_vb(corpus, counts, torch.tensor(order), 1)
+        assert_close(corpus.counts, added(truth.means()))
+        assert_close(updates.total(new), added(truth.means()))
+        found.append(corpus.counts["attach"])
+    assert not torch.allclose(*found)
 
 
 def test_second_order_collapsed_vb() -> None:
@@ -470,7 +488,9 @@ def test_evidence_that_is_to_be_learnt_is_refused(name: str) -> None:
 
     with pytest.raises(ModelError, match="cannot learn the evidence of site 'words'"):
         LOOPS[name](model).step(padded(WORDS))
-    SVI(model, AutoDelta(poutine.block(model, hide=["words"])), Adam({"lr": 0.1}), Trace_ELBO()).step(padded(WORDS))
+    guide = AutoDelta(poutine.block(model, hide=["words"]))
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())  # type: ignore[attr-defined]
+    svi.step(padded(WORDS))
     assert bool((pyro.param("scores") != 0).any())
 
 
