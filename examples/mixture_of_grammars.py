@@ -7,8 +7,8 @@
     python examples/mixture_of_grammars.py --conllu english.conllu turkish.conllu       # two languages, mixed
 
 A sentence reversed is one of a language with the opposite word order, so the built-in corpus is of two languages, and
-a mixture of two should tell them apart. The indicator of a sentence is summed out with its trees (TraceEnum_ELBO);
-weights and proportions are MAP estimates. The log likelihood of one grammar for all sentences is printed beside.
+a mixture of two should tell them apart. EM sums the indicator of a sentence out with its trees; weights and proportions
+are MAP estimates. The log likelihood of one grammar for all sentences is printed beside.
 
 Reference: Klein and Manning (2004), "Corpus-based induction of syntactic structure: models of dependency and
 constituency", https://aclanthology.org/P04-1061
@@ -21,14 +21,11 @@ from collections.abc import Sequence
 import pyro
 import pyro.distributions as dist
 import torch
-from pyro.infer import SVI, TraceEnum_ELBO
-from pyro.infer.autoguide import AutoDelta
-from pyro.poutine import block
 from torch import Tensor
-from tqdm import tqdm
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence, dirichlet_prior
+from pyrogram.infer import EM
 from pyrogram.metrics import directed_accuracy
 
 
@@ -45,21 +42,11 @@ def mixture(words: Tensor, grammar: DMV, num_grammars: int, concentration: float
 
 def estimates(words: Tensor, grammar: DMV, num_grammars: int, num_steps: int) -> dict[str, Tensor]:
     """MAP estimates of proportions, shape ``(M,)``, and of weights, ``(M, *block.shape)``."""
-    start = grammar.initial_weights(words, "harmonic")
-
-    def init(site: dict) -> Tensor:
-        """The harmonic start, with noise by which the grammars differ."""
-        if site["name"] not in start:
-            return torch.full((num_grammars,), 1 / num_grammars)
-        noise = dist.Dirichlet(torch.ones(num_grammars, *start[site["name"]].shape)).sample()
-        return 0.7 * start[site["name"]] + 0.3 * noise
-
-    guide = AutoDelta(block(mixture, hide=["grammar"]), init_loc_fn=init)
-    elbo = TraceEnum_ELBO(max_plate_nesting=1)
-    svi = SVI(mixture, guide, pyro.optim.Adam({"lr": 0.05}), elbo)
-    for _ in tqdm(range(num_steps), disable=None):
-        svi.step(words, grammar, num_grammars)
-    return {name: value.detach() for name, value in guide(words, grammar, num_grammars).items()}
+    start = {"proportions": torch.full((num_grammars,), 1 / num_grammars)}
+    for name, w in grammar.initial_weights(words, "harmonic").items():
+        noise = dist.Dirichlet(torch.ones(num_grammars, *w.shape)).sample()  # by which the grammars differ
+        start[name] = 0.7 * w + 0.3 * noise
+    return EM(mixture, initial_weights=start).run(words, grammar, num_grammars, num_steps=num_steps).latents()
 
 
 def log_joint(words: Tensor, grammar: DMV, found: dict[str, Tensor]) -> Tensor:
@@ -112,7 +99,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--num-sentences", type=int, default=500, help="of the built-in corpus")
     parser.add_argument("--max-length", type=int, default=10, help="of sentences, in words")
     parser.add_argument("--num-grammars", type=int, default=2)
-    parser.add_argument("--num-steps", type=int, default=200)
+    parser.add_argument("--num-steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(argv)
 
