@@ -503,7 +503,7 @@ def test_an_observed_derivation_is_refused_and_known_is_named() -> None:
             pyro.sample("trees", grammar.derivation(weights, words), obs=trees)
 
     with pytest.raises(ModelError, match="give derivations that are known to Sentence, as known="):
-        VariationalEM(model).step(padded(WORDS), padded(ALL))
+        CollapsedVB(model).step(padded(WORDS), padded(ALL))
 
 
 def test_trees_that_agree_are_listed() -> None:
