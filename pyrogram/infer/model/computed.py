@@ -21,7 +21,6 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
-from pyrogram.charts.checks import checked_words
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 
@@ -40,7 +39,7 @@ from .sites import (
 )
 from .sources import WeightReader, multinomial_source
 from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
-from .tracing import check_constraints, flat_words
+from .tracing import check_constraints, check_corpora, flat_words
 
 
 def read_computed(
@@ -84,10 +83,7 @@ def read_computed(
             points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
         elif name in samples and not site["is_observed"]:
             points[name] = _point(site, unconstrained)
-    for site in sites:
-        checked_words(site.words, site.grammar.num_words)
-    if not any(len(site.words) for site in sites):
-        raise ValueError("the corpus has no sentences; give one at least")
+    check_corpora(sites)
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     return TracedModel(sites, reader.used, {}, points)

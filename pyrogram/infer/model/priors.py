@@ -20,7 +20,7 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Block
 
-from .sites import base_distribution, concentration_of
+from .sites import base_distribution, concentration_of, random_state_kept
 from .structure import TracedModel
 from .tracing import expanded_mean
 
@@ -35,7 +35,7 @@ def evaluate_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
     values = {name: s.at_site(s.value) for name, s in traced.weight_sources.items() if s.concentration is not None}
     collector = _PriorMessenger(values, set(traced.gaussians))
     if values or traced.gaussians:
-        with suppress(_AllPriorsFound), collector:
+        with suppress(_AllPriorsFound), random_state_kept(), collector:  # a component may be drawn before a prior
             model()
     return collector.found
 

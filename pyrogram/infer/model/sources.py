@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.evidence import EvidenceGrammar
-from pyrogram.grammar import Block, PackedBlock, Weights
+from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
 
+from .mixture import MixtureGrammar
 from .selection import Computed, Found, Selection
 from .sites import block_of_site, concentration_of
 from .structure import ModelError, SentenceSite, WeightSource
@@ -81,13 +82,33 @@ class WeightReader:
             raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
         sources = {block: self._source(name, block, function) for block in grammar.blocks}
         if any(isinstance(source, Selection) for source in sources.values()):
-            return self._tied(name, function, words, sources)
+            return self._tied(name, function, words, sources, grammar)
         chosen = {}
         for block_name, source in sources.items():
             assert isinstance(source, WeightSource)
             chosen[block_name] = self._whole(name, block_name, source, function, len(words))
         self.used.update({s.name: s for s in chosen.values()})
         return SentenceSite(name, grammar, words, {b: s.name for b, s in chosen.items()})
+
+    def mixture(
+        self, name: str, function: Sentence, words: Tensor, indicator: str, found: Sequence[Mapping[str, Found]]
+    ) -> SentenceSite:
+        """A site each of whose sentences is of one component.
+
+        :param indicator: the site that says which.
+        :param found: by component, what blocks are, and the shares of the components.
+        """
+        grammar = MixtureGrammar(function.observed_grammar, indicator, len(found))
+        chosen: dict[str, WeightSource | Selection] = {
+            f"{block}[{k}]": selected({block: blocks}, name, block, self.loop)
+            for k, own in enumerate(found)
+            for block, blocks in own[name].items()
+        }
+        chosen[indicator] = selected(found[0][indicator], indicator, indicator, self.loop)
+        unknown = {x for own in chosen.values() if isinstance(own, Selection) for x in own.sources}
+        for source in sorted(unknown - self._by_name.keys()):
+            raise ModelError(f"{self.loop} cannot use {source!r} for weights of components; {ELSEWHERE}")
+        return self._tied(name, function, words, chosen, grammar)
 
     def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
         """The source that a block is, if it is the whole of one, constants, or computed."""
@@ -148,10 +169,15 @@ class WeightReader:
         return True
 
     def _tied(
-        self, name: str, function: Sentence, words: Tensor, chosen: Mapping[str, WeightSource | Selection]
+        self,
+        name: str,
+        function: Sentence,
+        words: Tensor,
+        chosen: Mapping[str, WeightSource | Selection],
+        grammar: Grammar,
     ) -> SentenceSite:
         """A site some of whose blocks are selections: its grammar is one over the sources."""
-        grammar, sources = function.observed_grammar, dict[str, WeightSource]()
+        sources: dict[str, WeightSource] = {}
         for block, found in chosen.items():
             own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
             sources.update({source.name: source for source in own})

@@ -11,7 +11,7 @@ returned; where it is not, :mod:`.selection` finds out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Block
 
+from .mixture import indicators, of_component
 from .selection import selections
 from .sites import (
     MULTINOMIALS,
@@ -43,9 +44,12 @@ from .structure import (
     GaussianSite,
     Hyperparameter,
     ModelError,
+    SentenceSite,
     TracedModel,
     WeightSource,
 )
+
+ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
 
 
 def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> TracedModel:
@@ -63,6 +67,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
     sentences = []
     parameters: dict[str, dict[str, Any]] = {}
     nodes: dict[str, Any] = {n: s for n, s in trace.nodes.items() if s["type"] == "sample" or is_learnt(s)}
+    choices = indicators(nodes)
     for name, site in nodes.items():
         if site["type"] == "param":
             parameters[name] = site
@@ -83,7 +88,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
                 gaussians[name] = GaussianSite(name, site["infer"]["gaussian"], site["value"])
             elif isinstance(function, MULTINOMIALS):
                 candidates[id(site["value"])] = multinomial_source(name, function, site["value"])
-            else:
+            elif name not in choices:
                 raise ModelError(
                     f"{loop} cannot handle latent site {name!r} ({distribution_name(function)}), only Dirichlet, "
                     f"Beta and logistic-normal weights; {ELSEWHERE}"
@@ -93,19 +98,63 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
     for name, site in parameters.items():
         block = block_of_param(site) or Block(site["value"].shape)  # other constraints are refused by name
         candidates[id(site["value"])] = WeightSource(name, block, site["value"])
-    reader = WeightReader(candidates, lambda: selections(partial(model, *args, **kwargs)), loop, computed=False)
-    sites = [reader.site(name, f, words) for name, f, words in sentences]
+    given = partial(model, *args, **kwargs)
+    reader = WeightReader(candidates, lambda: selections(given), loop, computed=False)
+    sites = _sites(reader, nodes, sentences, choices, given)
     used = reader.used
     if used and all(source.is_constant for source in used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     _check_used(candidates, used, gaussians, parameters, loop)
     traced = TracedModel(sites, used, gaussians, _hyperparameters(used, parameters), density)
     _check_dependence(traced, loop)
+    check_corpora(sites)
+    return traced
+
+
+def check_corpora(sites: Sequence[SentenceSite]) -> None:
+    """
+    :raises ValueError: if there are no sentences, or words that a grammar does not have.
+    """
     if not any(len(site.words) for site in sites):
         raise ValueError("the corpus has no sentences; give one at least")
     for site in sites:
         checked_words(site.words, site.grammar.num_words)
-    return traced
+
+
+def _sites(
+    reader: WeightReader,
+    nodes: Mapping[str, Any],
+    sentences: list[tuple[str, Sentence, Tensor]],
+    choices: Mapping[str, int],
+    model: Callable[[], Any],
+) -> list[SentenceSite]:
+    """Sentences with the sources of their weights: of the grammar, or of components between which a site chooses.
+
+    :param choices: the discrete latent sites, and how many values they have.
+    """
+    found, unused = [], set(choices)
+    for name, function, words in sentences:
+        own = [choice for choice in choices if _plates(nodes[choice]) == _plates(nodes[name])]
+        if len(own) > 1:
+            raise ModelError(
+                f"{reader.loop} can handle one discrete latent site of each sentence, not both {own[0]!r} and "
+                f"{own[1]!r}; {ENUMERATED}"
+            )
+        if own:
+            parts = [selections(of_component(model, own[0], k), own[0]) for k in range(choices[own[0]])]
+            found.append(reader.mixture(name, function, words, own[0], parts))
+        else:
+            found.append(reader.site(name, function, words))
+        unused -= set(own)
+    if unused:
+        raise ModelError(
+            f"{reader.loop} found no sentences that the discrete latent site {min(unused)!r} belongs to; {ENUMERATED}"
+        )
+    return found
+
+
+def _plates(site: Any) -> set[str]:
+    return {frame.name for frame in site["cond_indep_stack"]}
 
 
 class LeafMessenger(Messenger):

@@ -21,8 +21,9 @@ from torch.distributions import biject_to
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
+from pyrogram.infer.model.mixture import indicators, of_component
 from pyrogram.infer.model.priors import evaluate_priors
-from pyrogram.infer.model.selection import Found, selections
+from pyrogram.infer.model.selection import selections
 from pyrogram.infer.model.sites import MULTINOMIALS, base_distribution, distribution_name, is_left_out
 from pyrogram.infer.model.sources import selected
 from pyrogram.infer.model.structure import ModelError, TracedModel
@@ -44,7 +45,8 @@ class HyperparameterPrior:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             trace = poutine.trace(model).get_trace(*args, **kwargs)
         nodes: dict[str, Any] = dict(trace.nodes)
-        weights = _sites_of_weights(nodes, lambda: selections(partial(model, *args, **kwargs)), loop)
+        choices = indicators(nodes)
+        weights = _sites_of_weights(nodes, partial(model, *args, **kwargs), choices, loop) | choices.keys()
         self.start = {
             name: self._start(name, site)
             for name, site in nodes.items()
@@ -153,8 +155,10 @@ def _run_given(model: Model, point: Mapping[str, Tensor], *args: Any, **kwargs: 
         return model(*args, **kwargs)
 
 
-def _sites_of_weights(nodes: Mapping[str, Any], find: Callable[[], Mapping[str, Found]], loop: str) -> set[str]:
-    """The sites that weights of sentences are, or are selected from."""
+def _sites_of_weights(
+    nodes: Mapping[str, Any], model: Callable[[], Any], choices: Mapping[str, int], loop: str
+) -> set[str]:
+    """The sites that weights of sentences, and shares of components, are or are selected from."""
     by_value = {id(site["value"]): name for name, site in nodes.items() if site["type"] in ("sample", "param")}
     found: set[str] = set()
     for site in nodes.values():
@@ -165,7 +169,9 @@ def _sites_of_weights(nodes: Mapping[str, Any], find: Callable[[], Mapping[str, 
         if None not in names and names:
             found |= {name for name in names if name is not None}
             continue
-        chosen = [selected(found, name, block, loop) for name, found in find().items() for block in found]
+        parts = [(of_component(model, name, k), name) for name, size in choices.items() for k in range(size)]
+        every = [selections(*part) for part in parts or [(model, "")]]
+        chosen = [selected(own, name, block, loop) for each in every for name, own in each.items() for block in own]
         return {name for selection in chosen for name in selection.sources}
     return found
 

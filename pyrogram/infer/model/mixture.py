@@ -1,0 +1,189 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A mixture of grammars: each sentence is of one of K components, which nobody sees.
+
+Component k has the share m[k] and weights w_k, so log Z = log sum_k m[k] Z(x; w_k). That is a grammar again, whose
+derivations say the component, too. Its blocks are the shares and those of every component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Block, Grammar, Weights
+
+from .sites import base_distribution, is_left_out
+
+
+class MixtureGrammar(Grammar):
+    """K components of one grammar. Block b of component k is ``"b[k]"``.
+
+    :param base: the grammar of the components.
+    :param indicator: the site that says the component, after which the block of shares is named, shape ``(K,)``.
+    """
+
+    def __init__(self, base: Grammar, indicator: str, num_components: int) -> None:
+        self.base, self.indicator, self.num_components = base, indicator, num_components
+        self._blocks = {indicator: Block(torch.Size([num_components]))}
+        for k in range(num_components):
+            self._blocks |= {f"{name}[{k}]": block for name, block in base.blocks.items()}
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self._blocks
+
+    @property
+    def num_words(self) -> int:
+        return self.base.num_words
+
+    @property
+    def identity(self) -> str:
+        return f"{self.num_components} times {self.base.identity}"
+
+    def component(self, values: Mapping[str, Tensor], k: int) -> Weights:
+        """Values of one component, by block of its grammar."""
+        return {name: values[f"{name}[{k}]"] for name in self.base.blocks}
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        parts = [self.base.log_partition(own, words) + share for own, share in self._components(log_weights)]
+        return _log_sum(torch.stack(parts))
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> Any:
+        if log_weights is None:
+            assert weights is not None
+            log_weights = {name: safe_log(w) for name, w in weights.items()}
+        return _MixtureDerivation(self, log_weights, words)
+
+    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+        return _MixtureUpdates(self, words)
+
+    def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
+        """Those of the grammar, each component's disturbed in its own way: components that are alike stay alike."""
+        found = {self.indicator: self._blocks[self.indicator].uniform(torch.ones(()))}
+        for k in range(self.num_components):
+            generator = torch.Generator().manual_seed(k)
+            for name, w in self.base.initial_weights(words, *method, **options).items():
+                noise = torch.rand(w.shape, generator=generator, dtype=torch.float64).to(w) + 0.5
+                found[f"{name}[{k}]"] = self.base.blocks[name].normalize(w * noise)
+        return found
+
+    def _components(self, log_weights: Mapping[str, Tensor]) -> Iterator[tuple[Weights, Tensor]]:
+        for k in range(self.num_components):
+            yield self.component(log_weights, k), log_weights[self.indicator][..., k]
+
+
+class _MixtureDerivation:
+    """Of each sentence its component and its derivation: rows ``[k, *derivation]``."""
+
+    def __init__(self, grammar: MixtureGrammar, log_weights: Mapping[str, Tensor], words: Tensor) -> None:
+        self.grammar = grammar
+        pairs = list(grammar._components(log_weights))
+        self.components = [grammar.base.derivation(None, words, log_weights=own) for own, _ in pairs]
+        joint = [d.log_partition + share for d, (_, share) in zip(self.components, pairs, strict=True)]
+        self._joint = torch.stack(torch.broadcast_tensors(*joint))
+        self.batch_shape = self._joint.shape[1:]
+        self.event_shape = torch.Size([self.components[0].event_shape[0] + 1])
+        self.support = self
+
+    @property
+    def log_partition(self) -> Tensor:
+        return _log_sum(self._joint)
+
+    def check(self, value: Tensor) -> Tensor:
+        """As a support: which rows are a component and a derivation."""
+        support: Any = self.components[0].support
+        inside: Tensor = (value[..., 0] >= 0) & (value[..., 0] < self.grammar.num_components)
+        return inside & torch.as_tensor(support.check(value[..., 1:]))
+
+    def sample(self) -> Tensor:
+        with torch.no_grad():
+            chosen = torch.distributions.Categorical(logits=self._joint.movedim(0, -1)).sample()
+            drawn = torch.stack([d.sample().expand(*self.batch_shape, -1) for d in self.components])
+        index = chosen[None, ..., None].expand(1, *drawn.shape[1:])
+        return torch.cat([chosen[..., None], drawn.gather(0, index)[0]], -1)
+
+    def counts(self, value: Tensor) -> Weights:
+        shares = torch.nn.functional.one_hot(value[..., 0], self.grammar.num_components)
+        return self._weighted(shares.movedim(-1, 0).double(), [d.counts(value[..., 1:]) for d in self.components])
+
+    def expected_counts(self) -> Weights:
+        return self._weighted(self._joint.softmax(0), [d.expected_counts() for d in self.components])
+
+    def _weighted(self, shares: Tensor, counts: list[Weights]) -> Weights:
+        """Counts of components times their shares, ``(K, *batch)``."""
+        found = {self.grammar.indicator: shares.movedim(0, -1)}
+        for k, own in enumerate(counts):
+            for name, c in own.items():
+                block = self.grammar.base.blocks[name]
+                found[f"{name}[{k}]"] = c * shares[k].reshape(*shares.shape[1:], *(1 for _ in block.shape))
+        return found
+
+
+class _MixtureUpdates(CollapsedUpdates):
+    """Sweeps in plain torch; parts are those of the derivations."""
+
+    def __init__(self, grammar: MixtureGrammar, words: Tensor) -> None:
+        super().__init__(grammar, words)
+        self._base = grammar.base.collapsed_updates(words)
+
+    def parts(self, trees: Tensor) -> Tensor:
+        return self._base.parts(trees[:, 1:].contiguous())
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        return self._base.add_parts(total, trees[:, 1:].contiguous())
+
+
+def _log_sum(joint: Tensor) -> Tensor:
+    """The log of a sum over the first dimension, whose gradient is zero where all are minus infinity."""
+    possible = (joint > -torch.inf).any(0)
+    return torch.where(possible, torch.where(possible, joint, 0.0).logsumexp(0), -torch.inf)
+
+
+# ---------------------------------------------------------------------- in a model
+
+
+def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
+    """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
+    found = {}
+    for name, site in nodes.items():
+        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
+            continue
+        function = base_distribution(site["fn"])
+        if site["fn"].support.is_discrete and getattr(function, "has_enumerate_support", False):
+            if not function.event_shape:
+                found[name] = len(function.enumerate_support(expand=False))
+    return found
+
+
+class _Component(Messenger):
+    def __init__(self, indicator: str, k: int) -> None:
+        super().__init__()
+        self.indicator, self.k = indicator, k
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == self.indicator:
+            support = base_distribution(msg["fn"]).enumerate_support(expand=False)
+            msg["value"], msg["done"] = support[self.k].reshape(()), True
+
+
+def of_component(model: Any, indicator: str, k: int) -> Any:
+    """A model in which all elements have one value of an indicator."""
+
+    def component() -> Any:
+        with _Component(indicator, k):
+            return model()
+
+    return component

@@ -1,0 +1,247 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Mixtures of grammars under the loops: each sentence's component is summed out, or drawn, with its tree."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from infer.computed_models import BLOCKS, CORPUS, GRAMMAR, WORDS, V, sentences
+from infer.tree_sums import derivations, divergence, shapes, sub_normalized, tree_events
+from pyro.ops.indexing import Vindex
+from scipy.special import gammaln
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyrogram import CFG
+from pyrogram.distributions import Sentence, dirichlet_prior
+from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer.model.mixture import MixtureGrammar
+
+pytestmark = pytest.mark.usefixtures("doubles")
+K = 2
+
+
+def two_grammars() -> None:
+    """Shares are drawn, roots are learnt, the children of heads differ, and stops are the same."""
+    pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+    attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(K, V, 2, V)).to_event(3))
+    stop = pyro.sample("stop", dirichlet_prior(BLOCKS["stop"], 1.5))
+    root = pyro.param("root", lambda: START.clone(), constraint=constraints.simplex)
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", dist.Categorical(pi), infer={"enumerate": "parallel"})
+        weights = {"root": Vindex(root)[z], "attach": attach[z], "stop": stop}
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
+START = torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
+
+
+def by_beta() -> None:
+    """Sites of their own for each component, chosen by a Bernoulli."""
+    p = pyro.sample("p", dist.Beta(2.0, 3.0))
+    drawn = [{n: pyro.sample(f"{n}.{k}", dirichlet_prior(b, 1.5)) for n, b in BLOCKS.items()} for k in range(K)]
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", dist.Bernoulli(p))
+        weights = {
+            n: torch.where(z.reshape(*z.shape, *(1 for _ in b.shape)) == 1, drawn[1][n], drawn[0][n])
+            for n, b in BLOCKS.items()
+        }
+        pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
+# ---------------------------------------------------------------------- the truth
+
+
+def components(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+    return [{n: weights[f"{n}[{k}]"] for n in BLOCKS} for k in range(K)]
+
+
+def log_likelihood(weights: Mapping[str, Tensor]) -> Tensor:
+    """Trees and components listed."""
+    each = torch.stack([sentences(own) for own in components(weights)])
+    return (each + weights["z"].log()[:, None]).logsumexp(0).sum()
+
+
+def log_prior(model: Callable[[], None], latents: Mapping[str, Tensor]) -> Tensor:
+    nodes: dict[str, Any] = dict(pyro.poutine.trace(pyro.poutine.condition(model, dict(latents))).get_trace().nodes)
+    return torch.stack([nodes[name]["fn"].log_prob(value).sum() for name, value in latents.items()]).sum()
+
+
+def log_collapsed(chain: Any, alphas: Mapping[str, float | list[float]]) -> float:
+    """log P(words, components, trees) with Dirichlets integrated out, from events counted one by one."""
+    totals = {"z": np.zeros(K)}
+    for sentence, (k, *heads) in zip(CORPUS, chain.trees().tolist(), strict=True):
+        totals["z"][k] += 1
+        for block, index in tree_events(sentence, heads[: len(sentence)], False):
+            f = totals.setdefault(f"{block}[{k}]", np.zeros(shapes(V, False)[block]))
+            f[index] += 1
+    for k, (name, shape) in itertools.product(range(K), shapes(V, False).items()):
+        totals.setdefault(f"{name}[{k}]", np.zeros(shape))
+    joint = 0.0
+    for name, alpha in alphas.items():
+        # Blocks that all components share have one prior.
+        f = np.sum([c for key, c in totals.items() if name in (key, key.partition("[")[0])], axis=0)
+        a = np.broadcast_to(alpha, f.shape)
+        joint += float((gammaln(f + a).sum(-1) - gammaln(a).sum(-1)).sum())
+        joint += float((gammaln(a.sum(-1)) - gammaln((f + a).sum(-1))).sum())
+    return joint
+
+
+# ---------------------------------------------------------------------- the loops
+
+
+@pytest.mark.parametrize("model", [two_grammars, by_beta])
+def test_em(model: Callable[[], None]) -> None:
+    loop = EM(model, initial_weights="random")
+    torch.manual_seed(3)
+    loop.step()
+    for _ in range(5):
+        expected = float(log_likelihood(loop.weights()) + log_prior(model, loop.latents()))
+        assert loop.step() == pytest.approx(expected, rel=1e-10)
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(loop.history))
+    assert set(loop.plan()["words"].values()) == {"closed form"}
+
+
+def test_variational_bound() -> None:
+    """That of components and trees listed, under exp E_q[log w]."""
+    loop = VariationalEM(by_beta)
+    loop.step()
+    for _ in range(3):
+        q = {name: getattr(d, "base_dist", d) for name, d in loop.posterior().items()}
+        p = torch.stack([q["p"].concentration1, q["p"].concentration0])  # of the second component, and of the first
+        tables = {n: d.concentration.numpy() for n, d in q.items() if n != "p"}
+        given = {f"{n}[{k}]": torch.tensor(sub_normalized(tables[f"{n}.{k}"])) for n in BLOCKS for k in range(K)}
+        given["z"] = torch.tensor(sub_normalized(p.numpy()[None])[0]).flip(0)
+        bound = float(log_likelihood(given)) - divergence(p.numpy()[None], np.array([[2.0, 3.0]]))
+        bound -= sum(divergence(table, np.full(table.shape, 1.5)) for table in tables.values())
+        assert loop.step() == pytest.approx(bound, rel=1e-10)
+
+
+@pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
+def test_samplers(sampler: type[TreeGibbs] | type[TreeHastings]) -> None:
+    """The log joint is that of the components and trees that are drawn."""
+
+    def model() -> None:
+        pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+        attach = pyro.sample("attach", dist.Dirichlet(0.7 * torch.ones(K, V, 2, V)).to_event(3))
+        stop = pyro.sample("stop", dirichlet_prior(BLOCKS["stop"], 1.5))
+        root = pyro.sample("root", dist.Dirichlet(torch.ones(K, V)).to_event(1))
+        with pyro.plate("sentences", len(WORDS)):
+            z = pyro.sample("z", dist.Categorical(pi))
+            pyro.sample("words", Sentence(GRAMMAR, {"root": root[z], "attach": attach[z], "stop": stop}), obs=WORDS)
+
+    chain, seen = sampler(model, seed=1), set()
+    for _ in range(8):
+        chain.step()
+        components_of = chain.trees()[:, 0].tolist()
+        seen.add(tuple(components_of))
+        joint = log_collapsed(chain, {"z": [1.5, 2.5], "stop": 1.5})
+        for k in range(K):
+            joint += log_collapsed(chain, {f"attach[{k}]": 0.7, f"root[{k}]": 1.0})
+        assert float(chain._state.log_joint) == pytest.approx(joint, rel=1e-9)  # type: ignore[union-attr]
+    assert len(seen) > 1
+    assert chain.run(num_steps=10, progress=False).marginals().shape == (len(WORDS), 5, 5)
+
+
+def test_collapsed_vb() -> None:
+    loop = CollapsedVB(two_grammars).run(num_steps=30, progress=False)
+    assert loop.history[-1] > loop.history[0]
+    assert float(loop.weights()["z"].sum()) == pytest.approx(1.0)
+
+
+def test_components_come_apart() -> None:
+    """Sentences of two languages that have no rule in common end in two components."""
+    grammar = CFG.from_string("S -> 'a' S | 'b' S | 'a' | 'b'")
+    words = grammar.encode([["a"] * n for n in (2, 3, 4, 5)] + [["b"] * n for n in (2, 3, 4, 5)])
+
+    def model(words: Tensor) -> None:
+        pi = pyro.sample("pi", dist.Dirichlet(torch.ones(2)))
+        rules = pyro.sample("rules", dist.Dirichlet(torch.full((2, 4), 1.1)).to_event(1))
+        with pyro.plate("sentences", len(words)):
+            z = pyro.sample("z", dist.Categorical(pi))
+            pyro.sample("words", Sentence(grammar, {"rules": rules[z]}), obs=words)
+
+    weights = EM(model).run(words, num_steps=60, progress=False).weights()
+    a = torch.tensor([0, 2])
+    shares = sorted(float(weights[f"rules[{k}]"][a].sum()) for k in range(2))
+    assert shares[0] < 0.1 and shares[1] > 0.9
+
+
+# ---------------------------------------------------------------------- the grammar
+
+
+def test_derivations() -> None:
+    """Draws and expected counts are those of all pairs of a component and a tree."""
+    grammar = MixtureGrammar(GRAMMAR, "z", K)
+    torch.manual_seed(0)
+    weights = {n: b.normalize(torch.rand(b.shape)) for n, b in grammar.blocks.items()}
+    words = WORDS[1:2, :3]
+    law = grammar.derivation(weights, words)
+    listed: dict[tuple[int, int], float] = {}
+    expected = {n: np.zeros(b.shape) for n, b in grammar.blocks.items()}
+    for k, own in enumerate(components(weights)):
+        tables = {n: w.numpy() for n, w in own.items()}
+        for t, (weight, counts) in enumerate(derivations(CORPUS[1], tables)):
+            listed[k, t] = share = weight * float(weights["z"][k])
+            expected["z"][k] += share
+            for n, c in counts.items():
+                expected[f"{n}[{k}]"] += share * c
+    total = sum(listed.values())
+    assert float(law.log_partition) == pytest.approx(np.log(total), rel=1e-12)
+    for n, c in law.expected_counts().items():
+        np.testing.assert_allclose(c[0].numpy(), expected[n] / total, atol=1e-12)
+    draws = torch.cat([law.sample() for _ in range(1500)])
+    assert bool(law.check(draws).all()) and draws.shape == (1500, 4)
+    found = float((draws[:, 0] == 1).double().mean())
+    assert found == pytest.approx(expected["z"][1] / total, abs=0.05)
+    mean = {n: c.double().mean(0).numpy() for n, c in grammar.derivation(weights, words).counts(draws).items()}
+    for n, c in mean.items():
+        np.testing.assert_allclose(c, expected[n] / total, atol=0.1)
+
+
+# ---------------------------------------------------------------------- refused
+
+
+def test_refused() -> None:
+    def two_choices() -> None:
+        theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
+        with pyro.plate("sentences", len(WORDS)):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
+            y = pyro.sample("y", dist.Bernoulli(0.5))
+            weights = {"root": theta[(z + y.long()) % 2], "attach": ATTACH, "stop": STOP}
+            pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+    def computed() -> None:
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(2, V), 1.0).to_event(2))
+        with pyro.plate("sentences", len(WORDS)):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
+            weights = {"root": eta.softmax(-1)[z], "attach": ATTACH, "stop": STOP}
+            pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+    def for_all() -> None:
+        theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
+        z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
+        with pyro.plate("sentences", len(WORDS)):
+            weights = {"root": theta[z], "attach": ATTACH, "stop": STOP}
+            pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+    for model in (two_choices, computed, for_all):
+        for loop in (EM, VariationalEM, TreeGibbs):
+            with pytest.raises(ModelError, match="cannot handle the discrete latent site .*TraceEnum_ELBO can"):
+                loop(model).step()
+
+
+ATTACH = torch.full((V, 2, V), 1 / V, dtype=torch.float64)
+STOP = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
+
+
+def test_random_numbers_are_left_alone() -> None:
+    before = torch.get_rng_state()
+    VariationalEM(two_grammars).run(num_steps=2, progress=False)
+    assert torch.equal(before, torch.get_rng_state())
