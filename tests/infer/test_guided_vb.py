@@ -14,12 +14,14 @@ import pytest
 import torch
 from infer.computed_models import (
     FEATURES,
+    GRAMMAR,
     MODELESS,
     MODELS,
     WORDS,
     V,
     a_root_for_each_sentence,
     dirichlets,
+    expected,
     features,
     hierarchical_dirichlet,
     log_joint,
@@ -35,7 +37,8 @@ from pyro.optim import Adam  # type: ignore[attr-defined]
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.infer import ModelError, VariationalEM
+from pyrogram.distributions import Sentence
+from pyrogram.infer import EM, ModelError, TreeGibbs, VariationalEM
 
 pytestmark = pytest.mark.usefixtures("doubles")
 
@@ -162,6 +165,32 @@ def test_is_as_good_as_svi() -> None:
     assert found > other - 3 * error - 0.3
 
 
+def test_fixed_point() -> None:
+    """Of scaled priors and sentences: q of a Dirichlet is 1 + s (α - 1) + c f, and z is where the bound is flat."""
+
+    def model() -> None:
+        with poutine.scale(scale=0.25):
+            weights = dirichlets("root", "stop")
+        theta = pyro.sample("theta", dist.Normal(torch.zeros(4), 2.0).to_event(1))
+        with poutine.scale(scale=3.0):
+            observe({**weights, "attach": (FEATURES @ theta).softmax(-1)})
+
+    optim = functools.partial(torch.optim.Adam, lr=0.01)
+    loop = VariationalEM(model, guide=AutoDelta, guide_steps=30, optim=optim)
+    loop.run(num_steps=60, tolerance=0, progress=False)
+    theta = poutine.trace(loop.guide).get_trace().nodes["theta"]["value"].detach().clone().requires_grad_()
+    weights = {"attach": (FEATURES @ theta).softmax(-1)}
+    posterior = {n: q.base_dist.concentration if n == "stop" else q.concentration for n, q in loop.posterior().items()}  # type: ignore[attr-defined]
+    for name, q in posterior.items():
+        weights[name] = (q.digamma() - q.sum(-1, keepdim=True).digamma()).exp()
+    counts = expected({n: w.detach() for n, w in weights.items()})
+    for name, q in posterior.items():
+        torch.testing.assert_close(q, 1 + 0.25 * 0.5 + 3 * counts[name], rtol=1e-2, atol=1e-2)
+    bound = 3 * (counts["attach"] * weights["attach"].log()).sum() - (theta / 2).square().sum() / 2
+    (slope,) = torch.autograd.grad(bound, theta)
+    assert float(slope.abs().max()) < 0.1
+
+
 # ---------------------------------------------------------------------- guides of one's own
 
 
@@ -203,6 +232,117 @@ def test_guide_that_lacks_a_site() -> None:
 
     with pytest.raises(ModelError, match="needs a guide that draws latent site 'eta'"):
         VariationalEM(softmax_of_normals, guide=guide).step()
+
+
+def test_sites_and_parameters_of_guides() -> None:
+    """All latent sites, and no others; parameters that Pyro knows, and that are not weights."""
+
+    class Part(AutoNormal):
+        def __init__(self, model: Callable[..., None]) -> None:
+            super().__init__(poutine.block(model, hide=["eta"]))
+
+    with pytest.raises(ModelError, match="needs a guide that draws latent site 'eta'; add the site to it"):
+        VariationalEM(softmax_of_normals, guide=Part).step()
+
+    def with_another_site() -> None:
+        loc = pyro.param("loc", torch.zeros(V, 2, V))
+        pyro.sample("eta", dist.Normal(loc, 0.5).to_event(3))
+        pyro.sample("etta", dist.Normal(0.0, 1.0))
+
+    with pytest.raises(ModelError, match="found no latent site 'etta', which the guide draws"):
+        VariationalEM(softmax_of_normals, guide=with_another_site).step()
+
+    encoder = torch.nn.Linear(1, V * 2 * V)
+
+    def with_an_unknown_module() -> None:
+        pyro.sample("eta", dist.Normal(encoder(torch.ones(1)).reshape(V, 2, V), 0.5).to_event(3))
+
+    with pytest.raises(ModelError, match="that Pyro does not know; make it known by pyro.module"):
+        VariationalEM(softmax_of_normals, guide=with_an_unknown_module).step()
+
+    def shared() -> None:
+        root = pyro.param("r", torch.ones(V) / V, constraint=constraints.simplex)
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.0).to_event(3))
+        observe({**dirichlets("stop"), "root": root, "attach": eta.softmax(-1)})
+
+    def with_weights() -> None:
+        root = pyro.param("r", torch.ones(V) / V, constraint=constraints.simplex)
+        pyro.sample("eta", dist.Normal(root.expand(V, 2, V), 0.5).to_event(3))
+
+    with pytest.raises(ModelError, match="cannot learn pyro.param 'r' as weights and in the guide"):
+        VariationalEM(shared, guide=with_weights).step()
+
+
+def test_weights_that_are_parameters_reach_the_guide() -> None:
+    """In a callback, and after a state was loaded, Pyro's store has the state's weights for the marginal bound."""
+
+    def model() -> None:
+        root = pyro.param("root", torch.ones(V) / V, constraint=constraints.simplex)
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.5).to_event(3))
+        observe({**dirichlets("stop"), "root": root, "attach": eta.softmax(-1)})
+
+    bounds = list[float]()
+    loop = VariationalEM(model, guide_steps=2)
+    loop.run(num_steps=4, tolerance=0, progress=False, callback=lambda same: bounds.append(same.marginal_bound(5)[0]))
+    assert loop.marginal_bound(5)[0] == pytest.approx(bounds[-1], rel=1e-9)
+    state = loop.state_dict()
+    pyro.clear_param_store()
+    other = VariationalEM(model, guide_steps=2)
+    other._read((), {})
+    other.load_state_dict(state)
+    assert other.marginal_bound(5)[0] == pytest.approx(bounds[-1], rel=1e-9)
+
+
+def test_optimisers() -> None:
+    """Their state and their rate go on from iteration to iteration."""
+    loop = VariationalEM(softmax_of_normals, guide_steps=3).run(num_steps=4, tolerance=0, progress=False)
+    assert float(loop.state_dict()["optimiser.AutoNormal.locs.eta.step"]) == 12
+    decaying = functools.partial(pyro.optim.clipped_adam.ClippedAdam, lr=0.1, lrd=0.5)
+    loop = VariationalEM(softmax_of_normals, guide_steps=2, optim=decaying)
+    loop.run(num_steps=3, tolerance=0, progress=False)
+    assert float(loop.state_dict()["optimiser..lr"]) == pytest.approx(0.1 * 0.5**6)
+    for optim in (torch.optim.LBFGS, lambda leaves: None):
+        with pytest.raises(TypeError, match="optim must make a torch optimiser that needs no closure"):
+            VariationalEM(softmax_of_normals, optim=optim).step()  # type: ignore[arg-type]
+
+
+def test_another_corpus_goes_on() -> None:
+    def model(words: Tensor) -> None:
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.5).to_event(3))
+        observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)}, words)
+
+    loop = VariationalEM(model).run(WORDS, num_steps=30, tolerance=0, progress=False)
+    before = loop.weights()["attach"]
+    loop._read((WORDS[:2],), {})
+    assert float((loop.weights()["attach"] - before).abs().max()) < 0.3
+    loop.step(WORDS[:2])
+    assert float((loop.weights()["attach"] - before).abs().max()) < 0.3
+
+
+@pytest.mark.parametrize("plate", ["documents", "sentences"])
+def test_plates_within_plates(plate: str) -> None:
+    """Values of each document, or of each sentence of each document."""
+    words = WORDS[torch.tensor([[0, 1], [2, 0]])]
+    table = torch.eye(V)
+
+    def model() -> None:
+        weights = dirichlets("attach", "stop")
+        with pyro.plate("documents", 2, dim=-2):
+            if plate == "documents":
+                z = pyro.sample("z", dist.Normal(torch.zeros(V), 1.0).to_event(1))
+            with pyro.plate("sentences", 2, dim=-1):
+                if plate == "sentences":
+                    z = pyro.sample("z", dist.Normal(torch.zeros(V), 1.0).to_event(1))
+                weights["root"] = (z @ table).softmax(-1)
+                pyro.sample("words", Sentence(GRAMMAR, weights), obs=words)
+
+    loop = VariationalEM(model, guide=AutoDelta, guide_steps=3, guide_draws=1).run(num_steps=3, progress=False)
+    z = poutine.trace(loop.guide).get_trace().nodes["z"]["value"].detach()
+    root = z.softmax(-1).expand(2, 2, V).reshape(4, V)
+    torch.testing.assert_close(loop.weights()["root"], root)
+    assert EM(model).run(num_steps=3, progress=False).weights()["root"].shape == (4, V)
+    chain = TreeGibbs(model, seed=0).run(num_steps=3, progress=False)
+    assert chain.hyperparameters()["z"].shape == (2, 1 if plate == "documents" else 2, V)
 
 
 def test_other_guides() -> None:

@@ -34,7 +34,13 @@ from torch import Tensor
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
-from pyrogram.infer.samplers.latent_kernels import HmcKernel, LatentKernel, SliceKernel
+from pyrogram.infer.samplers.latent_kernels import (
+    HmcKernel,
+    LatentKernel,
+    SliceKernel,
+    _trajectory,
+    _value_and_gradient,
+)
 
 pytestmark = pytest.mark.usefixtures("doubles")
 GRID = np.linspace(-6.0, 6.0, 241)
@@ -239,6 +245,76 @@ def test_kernels_leave_a_density_invariant(kernel: LatentKernel) -> None:
     x, y = torch.stack(found).T
     for values, mean in [(x, 0.0), (x**2, 1.0), (y, 1.0), (y**2, 3.5), (x * x * y, 3.0), (x**3 * y, 0.0)]:
         assert float(values.mean()) == pytest.approx(mean, abs=4.5 * float(values.std()) / math.sqrt(len(values)))
+
+
+def test_trajectories_keep_energy() -> None:
+    """Short steps hardly change it: an error is of third order in the step."""
+    generator, losses = torch.Generator().manual_seed(0), []
+    point = {"x": torch.tensor([0.3]), "y": torch.tensor([-0.8])}
+    start = _value_and_gradient(bent, point)
+    for size in (0.02, 0.01):
+        generator.manual_seed(4)
+        end, accept = _trajectory(bent, point, start, size, round(1 / size), generator)
+        losses.append(abs(math.log(accept)) if accept < 1 else 0.0)
+        assert float((end["x"] - point["x"]).abs()) > 0.1
+        assert losses[-1] < 0.5 * size
+    for seed in range(20):
+        generator.manual_seed(seed)
+        assert _trajectory(bent, point, start, 0.003, 100, generator)[1] > 0.995
+
+
+def test_hmc_finds_its_step() -> None:
+    """From the first step, and without a burn-in: of narrow densities, and of wide ones."""
+    for scale in (1e-4, 1e3):
+        kernel, tuning, point, moves = HmcKernel(), {}, {"x": torch.full((5,), scale / 2)}, 0
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(60):
+            before = point
+            point, tuning = kernel.step(
+                lambda at, s=scale: -(at["x"] / s).square().sum() / 2, point, tuning, generator, adapt=True
+            )
+            moves += point is not before
+        assert moves > 30
+        assert float(tuning["accepted"] / tuning["steps"]) == pytest.approx(moves / 60, abs=0.25)
+
+
+def test_large_corpora_move() -> None:
+    """Without a burn-in, where the density of latent values is narrow; and diagnostics say how often they moved."""
+    words, points = WORDS.repeat(500, 1), set()
+
+    def model() -> None:
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.5).to_event(3))
+        stop = pyro.sample("stop", dirichlet_prior(BLOCKS["stop"], 1.5))
+        root = pyro.sample("root", dirichlet_prior(BLOCKS["root"], 1.5))
+        observe({"root": root, "attach": eta.softmax(-1), "stop": stop}, words)
+
+    chain = TreeGibbs(model, seed=1, keep_parts=False)
+    chain.run(
+        num_steps=12,
+        progress=False,
+        callback=lambda c: points.add(tuple(c.hyperparameters()["eta"].flatten().tolist())),
+    )
+    assert len(points) >= 5
+    assert 0.3 < chain.diagnostics()["acceptance rate of latent values"] <= 1
+
+
+def test_a_gradient_that_is_not_finite() -> None:
+    def model() -> None:
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(V), 1.0).to_event(1))
+        pyro.factor("bad", (eta - eta).abs().sqrt().sum())
+        weights = {n: pyro.sample(n, dirichlet_prior(BLOCKS[n], 1.5)) for n in ("attach", "stop")}
+        observe({**weights, "root": eta.softmax(-1)})
+
+    with pytest.raises(ValueError, match="'eta'.*is not finite where the chain is; use kernel='slice'"):
+        TreeGibbs(model, seed=0).step()
+
+
+def test_given_values() -> None:
+    """A chain of Pyro's begins where it is told to."""
+    chain = TreeGibbs(one_number)
+    chain.initial_params = {"z": torch.tensor(1.25)}
+    chain._begin()
+    assert float(chain.hyperparameters()["z"]) == pytest.approx(1.25)
 
 
 def test_hmc_adapts() -> None:

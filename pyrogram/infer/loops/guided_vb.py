@@ -22,6 +22,7 @@ from pyro.distributions import TorchDistribution
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoGuide
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
@@ -31,6 +32,7 @@ from pyrogram.infer.model.computed import computed_blocks, read_computed
 from pyrogram.infer.model.expected_counts import expected_counts, most_likely
 from pyrogram.infer.model.points import PointProblem, line
 from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
+from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of, random_state_kept
 from pyrogram.infer.model.structure import Hyperparameter, ModelError, Problem, TracedModel
 from pyrogram.infer.model.tangent import Tangent
@@ -102,26 +104,34 @@ class GuidedProblem(Problem):
     """
 
     def __init__(self, model: functools.partial[Any], options: GuideOptions) -> None:
-        made, own = options.is_factory, _without_guide
-        opened: set[str] = set()
-        if not made:
+        own, opened = _without_guide, set[str]()
+        if not options.is_factory:
             own = functools.partial(options.guide, *model.args, **model.keywords)
-            with random_state_kept(), torch.no_grad():
-                opened = {n for n, s in poutine.trace(own).get_trace().nodes.items() if s["type"] == "sample"}
+            opened = set(_guide_sites(own)[0])
         traced = read_computed(model, "VariationalEM", opened=opened)
         reference = PointProblem(traced, model).reference("VariationalEM")
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
-        missing = latents - opened
-        if missing and not made:
-            raise ModelError(f"VariationalEM needs a guide that draws latent site {min(missing)!r}; add the site")
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
         super().__init__(replace(traced, hyperparameters=parameters, reference=reference), model)
         self.options, self.dirichlets = options, DirichletFactors(self.traced)
         self.is_random = bool(latents)
         self.own_guide = own
-        if made and latents:
+        if options.is_factory and latents:
             self.own_guide = _local(options.guide, self._replaced(self._uniform()))
-        self.traced = replace(self.traced, hyperparameters={**parameters, **self._guide_parameters()})
+        sites, learnt = _guide_sites(self.own_guide)
+        for name in sorted(latents - set(sites)):
+            raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
+        for name in sorted(set(sites) - latents):
+            raise ModelError(
+                f"VariationalEM found no latent site {name!r}, which the guide draws; leave it out of the guide"
+            )
+        for name in sorted(learnt.keys() & self.traced.weight_sources.keys()):
+            raise ModelError(
+                f"VariationalEM cannot learn pyro.param {name!r} as weights and in the guide; use another one"
+            )
+        known = {id(p.unconstrained) for p in parameters.values()}
+        own_parameters = {n: p for n, p in learnt.items() if id(p.unconstrained) not in known}
+        self.traced = replace(self.traced, hyperparameters={**parameters, **own_parameters})
 
     # ------------------------------------------------------------------ an algorithm
 
@@ -231,7 +241,7 @@ class GuidedProblem(Problem):
             if not self.is_random:
                 maximise(leaves, lambda: -loss(), self.options.steps)
                 return replace(state, parameters=self.traced.parameter_values())
-            optimiser = self.options.optimiser(list(leaves.values()))
+            optimiser = self._optimiser(list(leaves.values()))
             _restore(optimiser, list(leaves), state.optimiser)
             for _ in range(self.options.steps):
                 optimiser.zero_grad()
@@ -241,6 +251,15 @@ class GuidedProblem(Problem):
             optimiser.zero_grad()
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
 
+    def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
+        made: Any = self.options.optimiser(leaves)
+        if not isinstance(made, torch.optim.Optimizer) or isinstance(made, torch.optim.LBFGS):
+            raise TypeError(
+                "optim must make a torch optimiser that needs no closure from a list of tensors, such as "
+                f"functools.partial(torch.optim.Adam, lr=0.05), not {type(made).__name__}"
+            )
+        return made
+
     def _replaced(self, given: _Given, counts: Weights | None = None) -> Model:
         """The model without charts."""
 
@@ -249,12 +268,6 @@ class GuidedProblem(Problem):
                 return self.model()
 
         return surrogate
-
-    def _guide_parameters(self) -> dict[str, Hyperparameter]:
-        with random_state_kept(), torch.enable_grad():
-            nodes: dict[str, Any] = dict(poutine.trace(self.own_guide).get_trace().nodes)
-        learnt = {name: site for name, site in nodes.items() if is_learnt(site)}
-        return {n: Hyperparameter(s["value"], leaf_of(s["value"]), None) for n, s in learnt.items()}
 
     def _seeds(self, iteration: int) -> tuple[int, int]:
         """Of an E-step, and of the steps of the guide."""
@@ -352,6 +365,33 @@ def _local(factory: Callable[[Model], Any], model: Model) -> Model:
     return local_guide
 
 
+def _guide_sites(guide: Model) -> tuple[list[str], dict[str, Hyperparameter]]:
+    """The latent sites that a guide draws, and its parameters, each once.
+
+    :raises ModelError: for parameters that Pyro does not know.
+    """
+    with random_state_kept(), torch.enable_grad():
+        trace = poutine.trace(guide).get_trace()
+        nodes: dict[str, Any] = dict(trace.nodes)
+        density = trace.log_prob_sum()
+    learnt: dict[int, tuple[str, Hyperparameter]] = {}
+    for name, site in nodes.items():
+        if is_learnt(site):
+            leaf = leaf_of(site["value"])
+            learnt.setdefault(id(leaf), (name, Hyperparameter(site["value"], leaf, None)))
+    if isinstance(density, Tensor) and leaves_of(density) - learnt.keys():
+        raise ModelError(
+            "VariationalEM cannot learn a tensor of the guide that requires a gradient, and that Pyro does not know; "
+            "make it known by pyro.module or pyro.param"
+        )
+    sites = [
+        name
+        for name, site in nodes.items()
+        if site["type"] == "sample" and not site["infer"].get("is_auxiliary") and not site_is_subsample(site)
+    ]
+    return [n for n in sites if not nodes[n]["infer"].get("_deterministic")], dict(learnt.values())
+
+
 def _check_gradients(leaves: Mapping[str, Tensor]) -> None:
     for name, leaf in leaves.items():
         if leaf.grad is not None and not bool(leaf.grad.isfinite().all()):
@@ -362,14 +402,19 @@ def _check_gradients(leaves: Mapping[str, Tensor]) -> None:
 
 
 def _saved(optimiser: torch.optim.Optimizer, names: list[str]) -> Weights:
-    """The state of an optimiser, by parameter and quantity."""
-    found = optimiser.state_dict()["state"].items()
-    return {f"{names[i]}.{key}": torch.as_tensor(x).detach().clone() for i, own in found for key, x in own.items()}
+    """The state of an optimiser, by parameter and quantity; of no parameter the numbers of its group, as the rate."""
+    state = optimiser.state_dict()
+    found = {f"{names[i]}.{key}": x for i, own in state["state"].items() for key, x in own.items() if x is not None}
+    found |= {f".{key}": x for key, x in state["param_groups"][0].items() if type(x) in (int, float)}
+    return {name: torch.as_tensor(x).detach().clone() for name, x in found.items()}
 
 
 def _restore(optimiser: torch.optim.Optimizer, names: list[str], saved: Weights) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
+    whole = optimiser.state_dict()
     for name, value in saved.items():
         parameter, _, key = name.rpartition(".")
-        state.setdefault(names.index(parameter), {})[key] = value.clone()
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        if parameter:
+            whole["state"].setdefault(names.index(parameter), {})[key] = value.clone()
+        else:
+            whole["param_groups"][0][key] = value.item()
+    optimiser.load_state_dict(whole)

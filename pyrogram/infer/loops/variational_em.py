@@ -81,9 +81,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     >>> loop.weights()["rules"]  # (1 + 2) / 7 and (1 + 3) / 7
     tensor([0.4286, 0.5714])
 
-    :param guide: of latent values without a closed form: a class of ``pyro.infer.autoguide`` or any other function
-        that makes such a guide from a model (``partial(AutoLowRankMultivariateNormal, rank=4)``); or a guide with the
-        model's arguments, whose sites then are its own, Dirichlets among them. An amortised one will do.
+    :param guide: of latent values without a closed form: a class of ``pyro.infer.autoguide``, or a partial of one
+        (``partial(AutoLowRankMultivariateNormal, rank=4)``); or a guide with the model's arguments, whose sites then
+        are its own, Dirichlets among them. An amortised one will do.
     :param guide_steps: steps of the optimiser in an iteration.
     :param guide_draws: draws of z for E_q[log w].
     :param optim: makes a torch optimiser from a list of tensors; by default Adam with learning rate 0.05.
@@ -127,26 +127,23 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
 
         :raises ModelError: for logistic normals that each sentence has of its own, whose q is not kept.
         """
-        problem, state = self._present()
-        problem.traced.set_parameters(state.parameters)
+        problem, state = self._guided_state()
         for name, q in problem.posterior(state).items():
             pyro.sample(name, q)
         if isinstance(problem, GuidedProblem):
             problem.own_guide()
-        elif any(source.per_sentence for source in problem.traced.weight_sources.values()):
-            raise ModelError("VariationalEM keeps no q of logistic normals that each sentence has of its own")
 
     def marginal_bound(self, num_samples: int = 10, *, seed: int = 0) -> tuple[float, float]:
         """E_q[log p(sentences, latent values) - log q(latent values)], derivations summed out; and its standard error.
 
-        It is the objective of Pyro's ``SVI`` with q for a guide, in nats, by draws from q, and never below the bound of
-        this loop, in which q has the derivations, too. A chart is filled for every draw.
+        It is the objective of Pyro's ``SVI`` with q for a guide, in nats, by draws from q. It is no less than the bound
+        of this loop, in which q has the derivations, too, where that is exact. A chart is filled for every draw.
 
         :raises ValueError: for fewer than two draws.
         """
         if num_samples < 2:
             raise ValueError(f"num_samples must be at least 2, not {num_samples}")
-        problem, _ = self._present()
+        problem, _ = self._guided_state()
         found = []
         with torch.no_grad(), random_state_kept(seed):
             for _ in range(num_samples):
@@ -155,6 +152,17 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
                 found.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
         each = torch.tensor(found, dtype=torch.float64)
         return float(each.mean()), float(each.std()) / math.sqrt(num_samples)
+
+    def _guided_state(self) -> tuple[ConjugateProblem | GuidedProblem, Any]:
+        """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
+        problem, state = self._present()
+        if isinstance(problem, ConjugateProblem) and any(
+            s.per_sentence for s in problem.traced.weight_sources.values()
+        ):
+            raise ModelError("VariationalEM keeps no q of logistic normals that each sentence has of its own")
+        problem.traced.set_parameters(state.parameters)
+        self._write_parameters()
+        return problem, state
 
     # ------------------------------------------------------------------ an algorithm
 
@@ -169,6 +177,13 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         problem = problem or GuidedProblem(model, self.guided)
         self.may_fall = isinstance(problem, GuidedProblem) and problem.is_random
         return problem
+
+    def _carry(self, old: Any, state: Any, new: ConjugateProblem | GuidedProblem) -> None:
+        """The guide and what weights are computed from begin where they were, if the new model has them."""
+        if isinstance(new, GuidedProblem):
+            now = new.traced.parameter_values()
+            kept = {n: p for n, p in state.parameters.items() if n in now and p.shape == now[n].shape}
+            new.traced.set_parameters(kept)
 
     def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
         return problem.start(start)

@@ -37,7 +37,7 @@ from .sites import (
     leaf_of,
     random_state_kept,
 )
-from .sources import WeightReader, multinomial_source
+from .sources import WeightReader, multinomial_source, of_each
 from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
 from .tracing import check_constraints, check_corpora, flat_words
 
@@ -111,7 +111,8 @@ def computed_blocks(site: str, function: Sentence, traced: TracedModel) -> Weigh
     named = {f"{site}.{block}": block for block in function.grammar.blocks}
     own = {n: b for n, b in named.items() if n in traced.weight_sources and traced.weight_sources[n].is_computed}
     log_weights = function.log_weights if own else {}
-    return {name: log_weights[block] for name, block in own.items()}
+    blocks = function.grammar.blocks
+    return {name: of_each(log_weights[block], blocks[block], function) for name, block in own.items()}
 
 
 def log_density(trace: Any, traced: TracedModel) -> Tensor:

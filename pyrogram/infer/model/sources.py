@@ -124,7 +124,7 @@ class WeightReader:
                     f"{self.loop} cannot learn block {name!r} of site {site!r}, which is {found.cause}; make "
                     "parameters known by pyro.module or pyro.param, and let gradients through"
                 )
-            value = function.log_weights[name].detach().exp()
+            value = of_each(function.log_weights[name].detach(), block, function).exp()
             return WeightSource(f"{site}.{name}", block, value, is_computed=True)
         found = selected({name: found}, site, name, self.loop)
         if found.constant:
@@ -155,13 +155,14 @@ class WeightReader:
         self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
     ) -> bool:
         """Whether each sentence has weights of its own; otherwise one grammar may be expanded over sentences."""
+        if source.is_computed:
+            return source.value.dim() > len(source.block.shape)
         given = function.weights or function.log_weights  # no logarithms of what is expanded over sentences
         shape = given[name].shape
         batch = tuple(shape[: len(shape) - len(function.grammar.blocks[name].shape)])
         if not batch or source.value.dim() < len(shape):
             return False
-        of_each = source.logistic_normal is not None or source.is_computed
-        if not (of_each and batch == (num_sentences,)):
+        if not (source.logistic_normal is not None and batch == (num_sentences,)):
             raise ModelError(
                 f"{self.loop} needs one grammar for all sentences, or a logistic normal for each, but block {name!r} "
                 f"of site {site!r} has the batch shape {batch}; {ELSEWHERE}"
@@ -212,6 +213,14 @@ class WeightReader:
         self.used.update(sources)
         tied = TiedGrammar(grammar, {n: s.block for n, s in sources.items()}, entries)
         return SentenceSite(name, tied, words, {source: source for source in sources})
+
+
+def of_each(log_weights: Tensor, block: Block, function: Sentence) -> Tensor:
+    """Weights of each of N sentences, in any plates, as ``(N, *block.shape)``; shared ones as ``block.shape``."""
+    batch = log_weights.shape[: log_weights.dim() - len(block.shape)]
+    if batch.numel() == 1:
+        return log_weights.reshape(block.shape)
+    return log_weights.expand(*function.batch_shape, *block.shape).reshape(-1, *block.shape)
 
 
 def _sizes(block: Block) -> tuple[int, ...] | None:

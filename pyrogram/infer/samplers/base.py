@@ -50,8 +50,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     :param seed: of the chain; by default from torch's global generator, as always in Pyro's ``MCMC``, which seeds that
         for every chain.
     :param kernel: how these latent values are sampled: ``"slice"`` (one coordinate after the other), ``"hmc"``
-        (all at once; its step size is adapted during the burn-in) or ``"nuts"``; by default HMC if weights are computed
-        from them, and slice sampling otherwise.
+        (all at once; its step size is adapted during the burn-in, and without one all the time, ever less, which leaves
+        the limit exact: Roberts and Rosenthal 2007) or ``"nuts"``; by default HMC if weights are computed from them,
+        and slice sampling otherwise.
     :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`.
     """
 
@@ -217,7 +218,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
         bad = 0 if self._latent_kernel is None else self._latent_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
-        return {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
+        found = {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
+        if self._state is not None and "steps" in self._state.tuning:
+            tuning = self._state.tuning
+            found["acceptance rate of latent values"] = float(tuning["accepted"] / tuning["steps"])
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """A kernel travels to another process as it was made; chains start there."""
@@ -245,7 +250,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _init(self, problem: TreeProblem, start: Weights) -> TreeState:
         """Derivations under the initial weights."""
         sources = problem.traced.weight_sources
-        point = copied(problem.start)
+        point = copied({**problem.start, **problem.point_of(self._given_params)})
         weights = problem.weights(problem.fixed(start), point)
         given = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
@@ -283,7 +288,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             default = "slice" if problem.hyperparameter_prior is not None else "hmc"
             self._latent_kernel = _latent_kernel(self.kernel or default, self.burn_in)
         ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
-        density, adapt = partial(problem.density, counts), int(state.sweep) < self.burn_in
+        density, adapt = partial(problem.density, counts), not self.burn_in or int(state.sweep) < self.burn_in
         return self._latent_kernel.step(density, ordered, state.tuning, generator, adapt=adapt)
 
     # ------------------------------------------------------------------ averages

@@ -59,8 +59,9 @@ class SliceKernel(LatentKernel):
 class HmcKernel(LatentKernel):
     """Hamiltonian Monte Carlo (Neal 2011), all coordinates at once.
 
-    The step size is adapted to an acceptance of 0.8 by stochastic approximation, and drawn anew for every step within
-    a factor of its value, so that no orbit is periodic.
+    The step size begins at the one that a single leapfrog step accepts with probability one half (Hoffman and Gelman
+    2014, Algorithm 4). It is adapted to an acceptance of 0.8 of trajectories by ever smaller steps, and drawn anew for
+    every trajectory within a factor of its value, so that no orbit is periodic.
     """
 
     leaps = 10  #: leapfrog steps of a trajectory
@@ -68,35 +69,66 @@ class HmcKernel(LatentKernel):
     def step(
         self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
     ) -> tuple[Weights, Weights]:
-        log_size = float(tuning.get("log_step", torch.tensor(math.log(0.1))))
+        start = _value_and_gradient(density, point)
+        if not math.isfinite(start[0]) or not all(bool(x.isfinite().all()) for x in start[1].values()):
+            raise ValueError(
+                f"the log density of latent values {list(point)}, or its gradient, is not finite where the chain is; "
+                "use kernel='slice', or a prior that is smooth there"
+            )
+        log_size = float(tuning["log_step"]) if tuning else self._first_size(density, point, start, generator)
         number = int(tuning.get("adapted", torch.tensor(0)))
         jitter = 0.5 + float(torch.rand((), generator=generator, dtype=torch.float64))
-        moved, accept = self._trajectory(density, point, math.exp(log_size) * jitter, generator)
+        moved, accept = _trajectory(density, point, start, math.exp(log_size) * jitter, self.leaps, generator)
         if adapt:
-            log_size += (accept - 0.8) / math.sqrt(1 + number / 5)
             number += 1
+            log_size += (accept - 0.8) * 2 * number**-0.6
         found = {"log_step": torch.tensor(log_size, dtype=torch.float64), "adapted": torch.tensor(number)}
+        for name, value in (("accepted", accept), ("steps", 1.0)):
+            found[name] = tuning.get(name, torch.tensor(0.0, dtype=torch.float64)) + value
         taken = float(torch.rand((), generator=generator, dtype=torch.float64)) < accept
         return (moved if taken else point), found
 
-    def _trajectory(
-        self, density: Density, point: Weights, size: float, generator: torch.Generator
-    ) -> tuple[Weights, float]:
-        """Where it ends, and the probability that this is accepted."""
-        at = {name: u.clone() for name, u in point.items()}
-        momentum = {n: torch.randn(u.shape, generator=generator, dtype=u.dtype).to(u.device) for n, u in at.items()}
-        before, slope = _value_and_gradient(density, at)
-        before -= _kinetic(momentum)
-        after = -math.inf
-        for _ in range(self.leaps):
-            momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
-            at = {n: u + size * momentum[n] for n, u in at.items()}
-            after, slope = _value_and_gradient(density, at)
-            if not math.isfinite(after):
-                return point, 0.0
-            momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
-        gain = after - _kinetic(momentum) - before
-        return at, math.exp(min(0.0, gain)) if gain == gain else 0.0
+    def _first_size(
+        self, density: Density, point: Weights, start: tuple[float, Weights], generator: torch.Generator
+    ) -> float:
+        """The logarithm of a size that is neither far too large nor far too small."""
+        state = generator.get_state()
+        log_size, direction = math.log(0.1), 0.0
+        for _ in range(60):
+            generator.set_state(state)  # the same momentum for every size
+            _, accept = _trajectory(density, point, start, math.exp(log_size), 1, generator)
+            wanted = 1.0 if accept > 0.5 else -1.0
+            if direction and wanted != direction:
+                break
+            direction = wanted
+            log_size += direction * math.log(2)
+        return log_size
+
+
+def _trajectory(
+    density: Density,
+    point: Weights,
+    start: tuple[float, Weights],
+    size: float,
+    leaps: int,
+    generator: torch.Generator,
+) -> tuple[Weights, float]:
+    """Where some leapfrog steps end, and the probability that this is accepted.
+
+    :param start: the log density of the point, and its gradient.
+    """
+    at = {name: u.clone() for name, u in point.items()}
+    momentum = {n: torch.randn(u.shape, generator=generator, dtype=u.dtype).to(u.device) for n, u in at.items()}
+    before, (after, slope) = start[0] - _kinetic(momentum), start
+    for _ in range(leaps):
+        momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
+        at = {n: u + size * momentum[n] for n, u in at.items()}
+        after, slope = _value_and_gradient(density, at)
+        if not math.isfinite(after):
+            return point, 0.0
+        momentum = {n: p + size / 2 * slope[n] for n, p in momentum.items()}
+    gain = after - _kinetic(momentum) - before
+    return at, math.exp(min(0.0, gain)) if gain == gain else 0.0
 
 
 class NutsKernel(LatentKernel):

@@ -19,7 +19,7 @@ from torch import Tensor
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import SentenceOrder, log_collapsed_joint, log_dirichlet_multinomial
-from pyrogram.infer.model.computed import read_computed
+from pyrogram.infer.model.computed import coordinates, read_computed
 from pyrogram.infer.model.points import PointProblem, Terms, line
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 
@@ -47,6 +47,10 @@ class PointTreeProblem(TreeProblem):
     @property
     def start(self) -> Weights:
         return {n: p.unconstrained.detach() for n, p in self.traced.hyperparameters.items() if p.is_latent}
+
+    def point_of(self, values: Mapping[str, Tensor]) -> Weights:
+        latents = {n: p for n, p in self.traced.hyperparameters.items() if p.is_latent and n in values}
+        return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
 
     def values(self, point: Mapping[str, Tensor]) -> Weights:
         return {} if self.points is None else self.points.values(self._uniform(), point)

@@ -51,6 +51,10 @@ class TreeProblem(CollapsedProblem):
         """Where latent values that are not integrated out begin, in unconstrained coordinates."""
         return {} if self.hyperparameter_prior is None else self.hyperparameter_prior.start
 
+    def point_of(self, values: Mapping[str, Tensor]) -> Weights:
+        """Unconstrained coordinates of latent values; others are left out."""
+        return {}
+
     def values(self, point: Mapping[str, Tensor]) -> Weights:
         """The latent sites' own values at a point."""
         prior = self.hyperparameter_prior
