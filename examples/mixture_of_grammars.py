@@ -46,7 +46,11 @@ def estimates(words: Tensor, grammar: DMV, num_grammars: int, num_steps: int) ->
     for name, w in grammar.initial_weights(words, "harmonic").items():
         noise = dist.Dirichlet(torch.ones(num_grammars, *w.shape)).sample()  # by which the grammars differ
         start[name] = 0.7 * w + 0.3 * noise
-    return EM(mixture, initial_weights=start).run(words, grammar, num_grammars, num_steps=num_steps).latents()
+    return (
+        EM(mixture, initial_weights=start)
+        .run(words, grammar, num_grammars, num_steps=num_steps, progress=False)
+        .latents()
+    )
 
 
 def log_joint(words: Tensor, grammar: DMV, found: dict[str, Tensor]) -> Tensor:

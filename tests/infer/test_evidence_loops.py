@@ -257,6 +257,7 @@ def test_one_sweep_leaves_the_posterior_invariant(name: str, sampler: Any) -> No
     assert p_value(observed, corpus.posterior) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_one_sweep_of_hastings_has_the_exact_transition_probabilities(name: str) -> None:
     """Sentences of which nothing is known come first."""
@@ -278,6 +279,7 @@ def test_one_sweep_of_hastings_has_the_exact_transition_probabilities(name: str)
         assert p_value(observed, matrix[start]) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_averages_of_a_chain(sampler: Any) -> None:
     """Posterior means of weights, and marginals of arcs, of which known ones are one."""

@@ -140,7 +140,7 @@ HALVES = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
 def test_bounds_are_below_the_evidence(model: Callable[[], None]) -> None:
     """The loop's own bound is below the marginal one, and this below the evidence, and not by much."""
     pyro.set_rng_seed(1)
-    loop = VariationalEM(model, guide_steps=10, guide_draws=8).run(num_steps=40, tolerance=0, progress=False)
+    loop = VariationalEM(model, guide_steps=10, guide_draws=8).run(num_steps=25, tolerance=0, progress=False)
     marginal, error = loop.marginal_bound(100)
     with torch.no_grad():
         draws = [poutine.trace(loop.guide).get_trace() for _ in range(200)]

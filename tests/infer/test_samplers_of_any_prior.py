@@ -263,6 +263,16 @@ def test_trajectories_keep_energy() -> None:
         assert _trajectory(bent, point, start, 0.003, 100, generator)[1] > 0.995
 
 
+def test_trajectories_that_gain_energy_are_rejected() -> None:
+    """Of many coordinates, with a step that is too long, but not so long that it diverges."""
+    generator, accepts = torch.Generator().manual_seed(0), []
+    for _ in range(20):
+        point = {"x": torch.randn(200, generator=generator)}
+        start = _value_and_gradient(lambda at: -at["x"].square().sum() / 2, point)
+        accepts.append(_trajectory(lambda at: -at["x"].square().sum() / 2, point, start, 1.6, 5, generator)[1])
+    assert sum(accepts) / 20 < 0.6
+
+
 def test_hmc_finds_its_step() -> None:
     """From the first step, and without a burn-in: of narrow densities, and of wide ones."""
     for scale in (1e-4, 1e3):

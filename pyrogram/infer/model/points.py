@@ -8,7 +8,7 @@ The log joint of the model, with its sentences replaced by their tangents, is cl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,7 +147,7 @@ class PointProblem(Problem):
         sources, points = self.traced.weight_sources, self.traced.hyperparameters
         given = {n: sources[n].at_site(w) for n, w in weights.items() if not sources[n].is_constant}
         at = {n: p.unconstrained for n, p in points.items()} if point is None else point
-        return PointMessenger(given, at, coordinates(self.unconstrained))
+        return PointMessenger(given, at, self.unconstrained)
 
 
 class PointMessenger(Messenger):
@@ -155,14 +155,12 @@ class PointMessenger(Messenger):
 
     :param weights: by source, as their sites have them.
     :param points: the coordinates of other latent sites.
-    :param coordinates: of a support, see :func:`coordinates`.
+    :param unconstrained: see :func:`coordinates`; then their Jacobian is summed up.
     """
 
-    def __init__(
-        self, weights: Mapping[str, Tensor], points: Mapping[str, Tensor], coordinates: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], points: Mapping[str, Tensor], unconstrained: bool) -> None:
         super().__init__()
-        self.weights, self.points, self.coordinates = weights, points, coordinates
+        self.weights, self.points, self.unconstrained = weights, points, unconstrained
 
     def __enter__(self) -> PointMessenger:
         self.log_jacobian = torch.zeros((), dtype=torch.float64)
@@ -178,9 +176,9 @@ class PointMessenger(Messenger):
         if msg["name"] in self.weights:
             msg["value"], msg["done"] = self.weights[msg["name"]], True
         elif msg["name"] in self.points:
-            at, transform = self.points[msg["name"]], self.coordinates(msg["fn"].support)
+            at, transform = self.points[msg["name"]], coordinates(self.unconstrained)(msg["fn"].support)
             msg["value"], msg["done"] = transform(at), True
-            if transform.bijective:
+            if self.unconstrained:
                 own = transform.log_abs_det_jacobian(at, msg["value"]).sum()
                 self.log_jacobian = self.log_jacobian + own.to("cpu", torch.float64)
 
