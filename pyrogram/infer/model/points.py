@@ -83,7 +83,9 @@ class PointProblem(Problem):
                 found = concentration_of(base_distribution(trace.nodes[name]["fn"]))
                 alpha[name] = found.to("cpu", torch.float64).expand(source.block.shape)
         density = log_density(trace, self.traced)
-        return Terms(computed_log_weights(trace, self.traced), alpha, density, given.log_jacobian)
+        # Those of positive numbers and of intervals have one either way.
+        log_jacobian = given.log_jacobian if self.unconstrained else torch.zeros_like(given.log_jacobian)
+        return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
 
     def reference(self, loop: str) -> str:
         """Numbers that tell this model from others of the same shapes: what it computes at a point of no importance.
