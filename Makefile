@@ -31,9 +31,10 @@ lint: $(READY)
 	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests \
 	    $$(find tests benchmarks -name '*.py' ! -name conftest.py) & tests=$$!; $(BIN)/mypy && wait $$tests
 
-# The page of public names, from the docstrings.
+# The pages of public names, from the docstrings, and of priors and inferences, from the models of a test.
 docs: $(READY)
 	$(BIN)/python docs/make_api.py
+	$(BIN)/python docs/make_matrix.py
 
 bench:
 	$(PYTHON) benchmarks/run.py

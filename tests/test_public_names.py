@@ -114,4 +114,4 @@ def test_the_page_has_every_public_name() -> None:
 
 def test_make_docs_writes_the_page() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "\ndocs: $(READY)\n\t$(BIN)/python docs/make_api.py\n" in makefile
+    assert "\ndocs: $(READY)\n\t$(BIN)/python docs/make_api.py\n\t$(BIN)/python docs/make_matrix.py\n" in makefile

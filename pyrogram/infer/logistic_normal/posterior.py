@@ -46,6 +46,7 @@ class Moments:
         count = self.count[..., None]
         if self.second.dim() == self.first.dim():
             return self.second - 2 * self.first * shift + count * shift**2
+        shift = shift.expand(torch.broadcast_shapes(shift.shape, self.first.shape[-1:]))  # it may be a number
         cross = self.first[..., :, None] * shift[..., None, :]
         return self.second - cross - cross.mT + count[..., None] * shift[..., :, None] * shift[..., None, :]
 

@@ -20,7 +20,7 @@ from typing_extensions import Self, TypeVar
 from pyrogram.distributions.ragged import simplex_of
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.start import carried, start_weights
-from pyrogram.infer.model.structure import Problem, TracedModel
+from pyrogram.infer.model.structure import Problem, TracedModel, WeightSource
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
@@ -93,6 +93,10 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _like(self, problem: P) -> S:
         """A state with the names and shapes that states of this problem have, whatever its numbers."""
 
+    @abstractmethod
+    def _way(self, problem: P, source: WeightSource) -> str:
+        """How weights that are no constants are inferred, see :meth:`plan`."""
+
     def _accept(self, problem: P, state: S) -> None:
         """Raise a ValueError if a loaded state, with the right names and shapes, cannot be one of this problem."""
 
@@ -164,6 +168,35 @@ class GrammarLoop(Resumable, Generic[P, S]):
             # What is saved is where a longer run goes on, not the best state, which is saved with it.
             self._write_parameters()
         return self
+
+    def plan(self, *args: Any, **kwargs: Any) -> dict[str, dict[str, str]]:
+        """How weights are inferred, by Sentence site and block; the arguments are the model's.
+
+        =====================  =====================================================================================
+        ``"closed form"``      normalised counts, or a Dirichlet's new concentrations
+        ``"Newton's method"``  the Gaussians of logistic normals, see :class:`.VariationalEM`
+        ``"gradient"``         L-BFGS on what the weights are computed from
+        ``"guide"``            stochastic gradients on the guide of what the weights are computed from
+        ``"integrated out"``   Dirichlets under :class:`.CollapsedVB` and :class:`.TreeHastings`
+        ``"drawn"``            from the posterior, given derivations
+        ``"constant"``         left as they are
+        =====================  =====================================================================================
+
+        Of tied weights there may be two, with " and " between.
+
+        :raises ModelError: if the model has a site that this loop cannot handle.
+        """
+        present = self._problem is not None and self._args is not None and same_arguments(self._args, (args, kwargs))
+        problem = self._need_problem() if present else self._prepare(partial(self.model, *args, **kwargs))
+        sources = problem.traced.weight_sources
+        ways = {n: "constant" if s.is_constant else self._way(problem, s) for n, s in sources.items()}
+        return {
+            site.name: {
+                block: " and ".join(dict.fromkeys(ways[source] for source in own))
+                for block, own in site.sources_of_blocks().items()
+            }
+            for site in problem.traced.sentences
+        }
 
     def weights(self, site: str | None = None) -> Weights:
         """The point estimate: normalised weights by block.

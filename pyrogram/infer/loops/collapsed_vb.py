@@ -27,6 +27,7 @@ from pyrogram.infer.model.collapsed import (
 )
 from pyrogram.infer.model.expected_counts import check_derivable, most_likely
 from pyrogram.infer.model.priors import evaluate_priors, maximise
+from pyrogram.infer.model.structure import WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info, at_state, ragged
 
@@ -143,6 +144,9 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         return _Problem(
             traced, model, updates, {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
         )
+
+    def _way(self, problem: _Problem, source: WeightSource) -> str:
+        return "closed form" if source.is_param else "integrated out"
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""

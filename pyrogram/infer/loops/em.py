@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
-from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -89,22 +87,6 @@ class EM(GrammarLoop[Problem, EMState]):
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
         self.m_steps, self.unconstrained = m_steps, unconstrained
-
-    def plan(self, *args: Any, **kwargs: Any) -> dict[str, dict[str, str]]:
-        """How weights are updated, by Sentence site and block: "closed form", "gradient", "constant", or two of these.
-
-        The arguments are the model's.
-        """
-        present = self._problem is not None and self._args is not None and same_arguments(self._args, (args, kwargs))
-        problem = self._need_problem() if present else self._prepare(partial(self.model, *args, **kwargs))
-        traced = problem.traced
-        return {
-            site.name: {
-                block: " and ".join(dict.fromkeys(_kind(traced.weight_sources[source]) for source in sources))
-                for block, sources in site.sources_of_blocks().items()
-            }
-            for site in traced.sentences
-        }
 
     def latents(self) -> Weights:
         """The present values of the latent sites."""
@@ -194,6 +176,9 @@ class EM(GrammarLoop[Problem, EMState]):
     def _hash(self, traced: TracedModel) -> str:
         return traced.fingerprint("EM, unconstrained" if self.unconstrained else "EM")
 
+    def _way(self, problem: Problem, source: WeightSource) -> str:
+        return "gradient" if source.is_computed else "closed form"
+
     def _check(self, traced: TracedModel) -> None:
         """Refuse densities without a greatest value."""
         if self.unconstrained:
@@ -213,7 +198,3 @@ class EM(GrammarLoop[Problem, EMState]):
                     f"EM needs concentrations of at least 1, but that of site {name!r} goes down to "
                     f"{float(alpha.min()):g}; {cure}"
                 )
-
-
-def _kind(source: WeightSource) -> str:
-    return "gradient" if source.is_computed else "constant" if source.is_constant else "closed form"

@@ -18,7 +18,7 @@ from pyrogram.charts.annotation_sweeps import Layout, make_layout
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer.model.collapsed import current_concentrations, log_dirichlet_multinomial, posterior_mean
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
@@ -110,6 +110,9 @@ class VariableCVB(GrammarLoop[_Problem, NodesState]):
         source = site.source_of_block["rules"]
         alpha = current_concentrations(model, traced)[source].contiguous()
         return _Problem(traced, model, grammar, make_layout(grammar.rules, trees), source, alpha)
+
+    def _way(self, problem: _Problem, source: WeightSource) -> str:
+        return "integrated out"
 
     def _init(self, problem: _Problem, start: Weights) -> NodesState:
         (site,), trees = problem.traced.sentences, problem.layout.trees

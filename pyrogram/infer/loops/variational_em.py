@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.sites import random_state_kept
-from pyrogram.infer.model.structure import ModelError
+from pyrogram.infer.model.structure import ModelError, WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
@@ -174,7 +174,10 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
                 problem = ConjugateProblem(trace_model(model, "VariationalEM"), model, self.logistic_normals)
             except ModelError:
                 problem = None
-        problem = problem or GuidedProblem(model, self.guided)
+        return problem or GuidedProblem(model, self.guided)
+
+    def _read(self, args: Any, kwargs: Any) -> ConjugateProblem | GuidedProblem:
+        problem = super()._read(args, kwargs)
         self.may_fall = isinstance(problem, GuidedProblem) and problem.is_random
         return problem
 
@@ -184,6 +187,13 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
             now = new.traced.parameter_values()
             kept = {n: p for n, p in state.parameters.items() if n in now and p.shape == now[n].shape}
             new.traced.set_parameters(kept)
+
+    def _way(self, problem: ConjugateProblem | GuidedProblem, source: WeightSource) -> str:
+        if source.logistic_normal is not None:
+            return "Newton's method"
+        if not source.is_computed:
+            return "closed form"
+        return "guide" if isinstance(problem, GuidedProblem) and problem.is_random else "gradient"
 
     def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
         return problem.start(start)

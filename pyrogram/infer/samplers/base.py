@@ -21,7 +21,7 @@ from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
-from pyrogram.infer.model.structure import ModelError, TracedModel
+from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 
 from .averages import TreeAverages
@@ -78,6 +78,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._given_params: Weights = {}
         self._end()
 
+    _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
     _options: ClassVar[tuple[str, ...]] = (
         *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "burn_in"),
         *("_given_params", "save_params"),
@@ -239,6 +240,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             return TreeProblem.of(model, type(self).__name__, self.batch_size)
         except ModelError:
             return PointTreeProblem.read(model, type(self).__name__, self.batch_size)
+
+    def _way(self, problem: TreeProblem, source: WeightSource) -> str:
+        if source.concentration is not None:
+            return self._dirichlets
+        return "drawn" if source.is_computed and problem.start else "constant"
 
     def _start(self, traced: TracedModel) -> Weights:
         start = super()._start(traced)

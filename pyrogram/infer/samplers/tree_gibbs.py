@@ -22,6 +22,8 @@ class TreeGibbs(TreeSampler):
     Averages of weights are of their means given the derivations. ``batch_size`` and ``order`` play no part.
     """
 
+    _dirichlets = "drawn"
+
     def _sweep(
         self, problem: TreeProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:

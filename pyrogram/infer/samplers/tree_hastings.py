@@ -40,6 +40,7 @@ class TreeHastings(TreeSampler):
         from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
     """
 
+    _dirichlets = "integrated out"
     _options = (*TreeSampler._options, "annealing")
 
     def __init__(
