@@ -108,6 +108,8 @@ class DependencyTreeDistribution(ChartDistribution):
 
     def parts(self, value: Tensor) -> Tensor:
         """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
+        if self._validate_args:
+            self._validate_sample(value)
         heads = torch.nn.functional.pad(value, (1, 0), value=-1)
         return (torch.arange(heads.shape[-1], device=value.device)[:, None] == heads[..., None, :]).long()
 

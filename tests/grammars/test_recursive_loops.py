@@ -104,6 +104,7 @@ def test_svi_raises_the_bound() -> None:
     assert np.mean(losses[-30:]) < np.mean(losses[:30]) - 1
 
 
+@pytest.mark.slow
 def test_nuts_agrees_with_importance_sampling() -> None:
     """Means of the weights under the posterior, of draws of the prior weighted by the sentences' likelihood."""
     pyro.set_rng_seed(0)

@@ -239,6 +239,7 @@ def tiny(name: str) -> tuple[TinyCorpus, Known]:
 SAMPLED = ["dmv", "extended dmv", "hmm", "cfg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_one_sweep_leaves_the_posterior_invariant(name: str, sampler: Any) -> None:

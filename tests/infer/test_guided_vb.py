@@ -91,6 +91,7 @@ def test_never_falls(name: str) -> None:
     assert loop.history[-1] > loop.history[0] + 0.1
 
 
+@pytest.mark.slow
 def test_gaussian_beside() -> None:
     """A Gaussian that has nothing to do with the sentences adds its evidence, and q is its posterior."""
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variational EM with (shared) logistic normals, against enumeration, autograd and quadrature."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from pyrogram import DMV
 from pyrogram.distributions import Gaussian, Sentence, logistic_normal, shared_logistic_normal
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammars.tying import tie
-from pyrogram.infer import ModelError, TraceGrammar_ELBO, VariationalEM
+from pyrogram.infer import CollapsedVB, ModelError, TraceGrammar_ELBO, VariationalEM
 
 TWO: Corpus = [[0], [1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]]
 THREE: Corpus = [[0, 2], [2, 0, 2], [0, 2, 2, 0], [1]]
@@ -443,16 +444,18 @@ def test_refusals() -> None:
             pyro.sample("words", Sentence(DMV(2), weights), obs=words)
 
     with pytest.raises(ModelError, match="Gaussian site 'attach.eta'.*one for each"):
-        VariationalEM(chained).step(words)
+        CollapsedVB(chained).step(words)
 
     def unused(words: Tensor) -> None:
         logistic_normal("spare", torch.zeros(2), torch.eye(2))
         model_of(DMV(2), 1)(words)
 
     with pytest.raises(ModelError, match="no sentence whose weights are the logistic normal 'spare'"):
-        VariationalEM(unused).step(words)
+        CollapsedVB(unused).step(words)
     renamed = scope(model_of(DMV(2), 1), prefix="a")
     with pytest.raises(ModelError, match=r"no latent Gaussian site 'root.eta', of which 'a/root' is made"):
-        VariationalEM(renamed).step(words)
+        CollapsedVB(renamed).step(words)
+    for model in (chained, unused):  # which a guide draws
+        assert math.isfinite(VariationalEM(model, guide_steps=2).run(words, num_steps=2, progress=False).history[-1])
     with pytest.raises(ValueError, match="averaging must be"):
         VariationalEM(unused, averaging="some")  # type: ignore[arg-type]

@@ -103,6 +103,7 @@ def test_one_sweep_leaves_the_posterior_invariant(name, sampler):
     assert p_value(observed, corpus.posterior) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_averages_are_those_of_the_posterior(sampler):
     """Weights, arcs, log joint and acceptance of a long chain."""
