@@ -8,8 +8,8 @@ from typing import Any
 import pyro
 import pyro.distributions as dist
 import torch
-from grammars.own_grammars import dmv
 from oracle import all_trees
+from own_grammars import dmv
 from priors.prior_cases import covariances, features, outcomes
 from priors.small_grammars import SMALL, Event, Small
 from pyro.distributions import constraints
