@@ -23,16 +23,7 @@ from torch import Tensor
 from pyrogram.charts.checks import checked_words, is_traced, keep_nan
 
 from .collapsed_evidence import EvidenceUpdates
-from .grammar import (
-    Block,
-    Grammar,
-    Known,
-    SentenceMultinomials,
-    TooLong,
-    Weights,
-    checked_inputs,
-    safe_log,
-)
+from .grammar import Block, Grammar, Known, SentenceMultinomials, TooLong, Weights, checked_inputs, logarithms
 
 __all__ = ["EvidenceGrammar", "Parts"]
 
@@ -340,10 +331,7 @@ class EvidenceGrammar(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
         """p(y | x, evidence, w), the derivations that agree with the evidence; log Z is the joint with it."""
-        if log_weights is None:
-            if weights is None:
-                raise ValueError("give either weights or log_weights")
-            log_weights = {name: safe_log(w) for name, w in weights.items()}
+        log_weights = logarithms(weights, log_weights)
         words = checked_inputs(self, log_weights, words)
         return self._derivation(log_weights, *self.split(words))
 

@@ -417,6 +417,18 @@ def safe_log(weights: Tensor) -> Tensor:
     return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())
 
 
+def logarithms(weights: Mapping[str, Tensor] | None, log_weights: Mapping[str, Tensor] | None) -> Mapping[str, Tensor]:
+    """Log weights by block, from the one of the two that is given.
+
+    :raises ValueError: if neither is.
+    """
+    if log_weights is not None:
+        return log_weights
+    if weights is None:
+        raise ValueError("give either weights or log_weights")
+    return {name: safe_log(w) for name, w in weights.items()}
+
+
 def is_cut(too_long: TooLong) -> bool:
     """Whether sentences that grow too long are cut.
 

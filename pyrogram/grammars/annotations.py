@@ -19,8 +19,16 @@ from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
 from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, check_normalized, checked_inputs, is_cut
+from pyrogram.grammar import (
+    Grammar,
+    PackedBlock,
+    TooLong,
+    Weights,
+    check_normalized,
+    checked_inputs,
+    is_cut,
+    logarithms,
+)
 
 from .annotations_collapsed import AnnotationUpdates
 from .annotations_derivation import SubtypeDerivation
@@ -162,10 +170,7 @@ class LatentAnnotations(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> SubtypeDerivation:
         """p(subtypes of all nodes | tree, w)."""
-        if log_weights is None:
-            if weights is None:
-                raise ValueError("give either weights or log_weights")
-            log_weights = {BLOCK: safe_log(weights[BLOCK])}
+        log_weights = logarithms(weights, log_weights)
         words = checked_inputs(self, log_weights, words)
         return SubtypeDerivation(self, log_weights[BLOCK], words)
 

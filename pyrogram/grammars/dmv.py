@@ -17,7 +17,17 @@ from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_normalized, checked_inputs, is_cut, safe_log
+from pyrogram.grammar import (
+    Block,
+    Grammar,
+    Known,
+    TooLong,
+    Weights,
+    check_normalized,
+    checked_inputs,
+    is_cut,
+    logarithms,
+)
 from pyrogram.recursion.running.on_tensors import Given, fits_compiled
 
 from . import initial
@@ -127,11 +137,7 @@ class DMV(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> DMVDerivation:
         """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block."""
-        if log_weights is None:
-            if weights is None:
-                raise ValueError("give either weights or log_weights")
-            log_weights = {name: safe_log(w) for name, w in weights.items()}
-        return DMVDerivation(self, log_weights, words)
+        return DMVDerivation(self, logarithms(weights, log_weights), words)
 
     def given(self, known: Known) -> DMVEvidence:
         """The model of sentences of whose trees something is known; see :class:`.Sentence`.

@@ -14,7 +14,17 @@ from pyrogram.charts.checks import check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
-from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_normalized, checked_inputs, is_cut, safe_log
+from pyrogram.grammar import (
+    Block,
+    Grammar,
+    Known,
+    TooLong,
+    Weights,
+    check_normalized,
+    checked_inputs,
+    is_cut,
+    logarithms,
+)
 
 from .hmm_collapsed import HMMUpdates
 from .hmm_evidence import HMMEvidence
@@ -84,10 +94,7 @@ class HMM(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> StateSequence:
         """p(y | x, w): the states of given words."""
-        if log_weights is None:
-            if weights is None:
-                raise ValueError("give either weights or log_weights")
-            log_weights = {name: safe_log(w) for name, w in weights.items()}
+        log_weights = logarithms(weights, log_weights)
         words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words)
 

@@ -388,6 +388,11 @@ def site_values(model: Callable[[], None], latents: dict[str, Tensor]) -> dict[s
     return {name: nodes[name] for name in latents}
 
 
+def named_like_a_block() -> None:
+    eta = pyro.sample("words.root", dist.Normal(torch.zeros(V), 1.0).to_event(1))
+    observe({**dirichlets("attach", "stop"), "root": eta.softmax(-1)})
+
+
 def learnt_concentration() -> None:
     alpha = pyro.sample("alpha", dist.Gamma(2.0, 1.0))
     observe({n: pyro.sample(n, dirichlet_prior(b, alpha)) for n, b in BLOCKS.items()})
@@ -406,6 +411,7 @@ def learnt_concentration() -> None:
         (dropout, "draws random numbers or counts its runs; put networks with dropout into eval mode"),
         (open_without_a_mode, r"at least 1, but that of site 'stop' goes down to 0.3"),
         (unknown_in_a_density, "density of site 'eta' depends on: a tensor that requires a gradient"),
+        (named_like_a_block, "needs another name for site 'words.root', which is that of a block"),
         (minibatch, "whole corpus, but site 'words' is in a subsampled plate"),
         (learnt_concentration, "cannot learn the concentration of Dirichlet site"),
         (lambda: None, "no observed Sentence site"),

@@ -115,9 +115,7 @@ class EM(GrammarLoop[Problem, EMState]):
 
     def _carry(self, old: Problem, state: EMState, new: Problem) -> None:
         """Latent values of other weights begin where they were, if the new model has them."""
-        now = new.traced.parameter_values()
-        kept = {n: p for n, p in state.parameters.items() if n in now and p.shape == now[n].shape}
-        new.traced.set_parameters(kept)
+        new.traced.begin_at(state.parameters)
 
     def _init(self, problem: Problem, start: Weights) -> EMState:
         sources = problem.traced.weight_sources

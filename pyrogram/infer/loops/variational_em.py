@@ -184,9 +184,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     def _carry(self, old: Any, state: Any, new: ConjugateProblem | GuidedProblem) -> None:
         """The guide and what weights are computed from begin where they were, if the new model has them."""
         if isinstance(new, GuidedProblem):
-            now = new.traced.parameter_values()
-            kept = {n: p for n, p in state.parameters.items() if n in now and p.shape == now[n].shape}
-            new.traced.set_parameters(kept)
+            new.traced.begin_at(state.parameters)
 
     def _way(self, problem: ConjugateProblem | GuidedProblem, source: WeightSource) -> str:
         if source.logistic_normal is not None:

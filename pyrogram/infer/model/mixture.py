@@ -16,8 +16,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.grammar import Block, Grammar, Weights, logarithms
 
 from .sites import base_distribution, is_left_out
 
@@ -62,10 +61,7 @@ class MixtureGrammar(Grammar):
         *,
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
-        if log_weights is None:
-            assert weights is not None
-            log_weights = {name: safe_log(w) for name, w in weights.items()}
-        return _MixtureDerivation(self, log_weights, words)
+        return _MixtureDerivation(self, logarithms(weights, log_weights), words)
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         return _MixtureUpdates(self, words)

@@ -196,6 +196,11 @@ class TracedModel:
         """Copies of the unconstrained parameters that priors depend on."""
         return {name: p.detach().clone() for name, p in self.unconstrained.items()}
 
+    def begin_at(self, values: Mapping[str, Tensor]) -> None:
+        """:meth:`set_parameters` of those values that have the name and the shape of a parameter of this model."""
+        own = self.unconstrained
+        self.set_parameters({n: v for n, v in values.items() if n in own and v.shape == own[n].shape})
+
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Put unconstrained values into the parameters that priors depend on, which live in Pyro's store."""
         with torch.no_grad():

@@ -11,7 +11,7 @@ returned; where it is not, :mod:`.selection` finds out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -253,6 +253,17 @@ def _check_used(
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {ELSEWHERE}")
     check_constraints(used, parameters, loop)
+
+
+def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
+    """
+    :raises ModelError: if a site of the model has the name of a block that is no site.
+    """
+    for name in sorted(set(names) & used.keys()):
+        if used[name].is_computed:
+            raise ModelError(
+                f"{loop} needs another name for site {name!r}, which is that of a block of a Sentence site"
+            )
 
 
 def check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:

@@ -10,7 +10,7 @@ tangents in place of its sentences, without a chart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ from .problem import TreeProblem
 class PointTreeProblem(TreeProblem):
     """:param points: the model at values of its latent sites."""
 
-    points: PointProblem | None = None
+    points: PointProblem = field(kw_only=True)
     _at: tuple[Mapping[str, Tensor], Terms] | None = None
 
     @staticmethod
@@ -53,7 +53,7 @@ class PointTreeProblem(TreeProblem):
         return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
 
     def values(self, point: Mapping[str, Tensor]) -> Weights:
-        return {} if self.points is None else self.points.values(self._uniform(), point)
+        return self.points.values(self._uniform(), point)
 
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
         sources = self.traced.weight_sources.items()
@@ -67,7 +67,6 @@ class PointTreeProblem(TreeProblem):
         return {name: a.to(device) for name, a in self.terms(state.point).alpha.items()}
 
     def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
-        assert self.points is not None
         terms = self.points.terms(self._uniform(), point)
         total = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
         for name, alpha in terms.alpha.items():
@@ -81,7 +80,6 @@ class PointTreeProblem(TreeProblem):
 
     def terms(self, point: Mapping[str, Tensor]) -> Terms:
         """The model at a point, computed once for each."""
-        assert self.points is not None
         if self._at is None or self._at[0] is not point:
             with torch.no_grad():
                 self._at = point, self.points.terms(self._uniform(), point)
