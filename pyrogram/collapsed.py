@@ -89,6 +89,16 @@ class CollapsedUpdates:
         self._size = ends[-1]
         self._num_columns = self._size  # how many kinds of events sentence counts are about
 
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        """The same sweeps, but of a grammar over the sources of this one's weights.
+
+        :param grammar: its blocks are the sources.
+        :param entries: by block of this grammar, the entry of each event: an index into all sources, flattened and one
+            after the other.
+        :returns: None, if the sweeps of this grammar cannot count entries. Those in plain torch do without.
+        """
+        return None
+
     # ------------------------------------------------------------------ expected counts
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:

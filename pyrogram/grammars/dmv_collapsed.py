@@ -13,7 +13,7 @@ from pyrogram.charts import dmv, dmv_trees
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed_checks import check_trees
 
-from .recursive_collapsed import RecursiveUpdates
+from .recursive_collapsed import RecursiveUpdates, Tie
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -22,20 +22,24 @@ if TYPE_CHECKING:
 class DMVUpdates(RecursiveUpdates):
     """Sweeps of the :class:`.DMV`; derivations are heads, shape ``(N, n)``."""
 
-    grammar: DMV
+    _base: DMV
 
-    def __init__(self, grammar: DMV, words: Tensor) -> None:
-        super().__init__(grammar, words, dmv.program(grammar.valence_attach).program, {"V": grammar.num_tags})
+    def __init__(self, grammar: DMV, words: Tensor, tie: Tie | None = None) -> None:
+        program = dmv.program(grammar.valence_attach).program
+        super().__init__(grammar, words, program, {"V": grammar.num_tags}, tie=tie)
+
+    def _with(self, tie: Tie) -> DMVUpdates:
+        return DMVUpdates(self._base, self.words, tie)
 
     def _check_trees(self, trees: Tensor) -> None:
         check_trees(trees, self.words.shape)
         check_heads(trees, lengths_of(self.words))
 
     def _rows(self, trees: Tensor) -> Any:
-        return dmv_trees.rows_of(self.words.numpy(), trees.numpy(), self.grammar.num_tags, self.grammar.valence_attach)
+        return dmv_trees.rows_of(self.words.numpy(), trees.numpy(), self._base.num_tags, self._base.valence_attach)
 
     def _positions(self) -> dict[str, tuple[int, ...]]:
-        return dmv_trees.positions_of(self.words.shape[1], self.grammar.valence_attach)
+        return dmv_trees.positions_of(self.words.shape[1], self._base.valence_attach)
 
     def _move(self, trees: Tensor, positions: Any, accepted: Any) -> None:
         dmv_trees.move(trees.numpy(), positions, accepted)

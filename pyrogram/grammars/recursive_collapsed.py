@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL
@@ -23,6 +23,8 @@ from pyrogram.recursion.tiles.engine import TilesSweepEngine
 from .compiled_collapsed import CompiledUpdates
 
 _FAR = 1e300  # below zero, for counts that shall not count
+
+Tie = tuple[Grammar, Any]  # a grammar over sources; by number of the corpus, what is counted (see SweepEngine)
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -42,6 +44,7 @@ class RecursiveUpdates(CompiledUpdates):
     :param program: of the grammar's recursion.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
+    :param tie: a grammar over the sources of this one's weights, whose entries are what is counted.
     """
 
     def __init__(
@@ -51,25 +54,35 @@ class RecursiveUpdates(CompiledUpdates):
         program: Program,
         sizes: Mapping[str, int],
         lists: Mapping[str, Any] | None = None,
+        tie: Tie | None = None,
     ) -> None:
-        super().__init__(grammar, words)
-        shapes = {name: tuple(block.shape) for name, block in self.blocks.items()}
-        self._program, self._sizes = program, sizes
+        super().__init__(grammar if tie is None else tie[0], words)
+        self._base, self._program, self._sizes, self._lists = grammar, program, sizes, lists or {}
+        shapes = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+        self._num_events = sum(math.prod(shape) for shape in shapes.values())
         kind = SweepEngine if program.in_lanes else TilesSweepEngine
-        self._engine = kind(program.recursion, shapes, self.words.numpy(), sizes, lists)
-        self._lists = lists or {}
-        self._events = self._engine.events
+        renumbered = None if tie is None else tie[1]
+        self._engine = kind(program.recursion, shapes, self.words.numpy(), sizes, lists, renumbered)
+        self._events, self._renumbered = self._engine.events, renumbered
         self.num_own = len(self._events.places)
-        ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes.values()])
+        ends = np.cumsum([block.shape[:-1].numel() for block in self.blocks.values()])
         self._ends = ends[:-1].tolist()  # where the multinomials of a block end
         self._most_weights = max(len(rule.weights) for rule in program.recursion.rules)
+
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        renumbered = _renumbered(self.blocks, grammar.blocks, entries)
+        return None if renumbered is None else self._with((grammar, renumbered))
+
+    def _with(self, tie: Tie) -> RecursiveUpdates:
+        """The same sweeps under a tie."""
+        return RecursiveUpdates(self._base, self.words, self._program, self._sizes, self._lists, tie)
 
     # ------------------------------------------------------------------ expected counts
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
-        own = torch.zeros(len(self._events.places), dtype=torch.float64)
+        own = torch.zeros(len(self._engine.places), dtype=torch.float64)
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), CELL)
 
@@ -100,16 +113,16 @@ class RecursiveUpdates(CompiledUpdates):
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
-        table = self._events.total(sentence_counts["values"].numpy())
+        table = np.bincount(self._engine.places, sentence_counts["values"].numpy(), self._num_numbers)
         return self._by_block(torch.from_numpy(table[: self._size]))
 
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
         self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
         values = sentence_counts["values"]
-        tables = values.new_zeros(len(sentences), self._events.num_numbers)
+        tables = values.new_zeros(len(sentences), self._num_numbers)
         for k, i in enumerate(sentences.tolist()):
-            tables[k, self._places(i)] = values[self._own(i)]
+            tables[k].index_add_(0, self._places(i), values[self._own(i)])
         return self._by_block(tables[:, : self._size])
 
     def _own(self, sentence: int) -> slice:
@@ -117,14 +130,22 @@ class RecursiveUpdates(CompiledUpdates):
         return slice(start, start + int(self._events.sizes[sentence]))
 
     def _places(self, sentence: int) -> Tensor:
-        return torch.from_numpy(self._events.places[self._own(sentence)]).long()
+        return torch.from_numpy(self._engine.places[self._own(sentence)]).long()
+
+    @property
+    def _num_numbers(self) -> int:
+        """Of events, multinomials and padding that are counted."""
+        return int(self._size) + sum(block.shape[:-1].numel() for block in self.blocks.values()) + 1
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
-        check_sentence_counts(sentence_counts, len(self._events.places))
+        check_sentence_counts(sentence_counts, len(self._engine.places))
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
-        table = self._table({name: c[k] for name, c in counts.items()})
-        return torch.from_numpy(table)[self._places(sentence)]
+        table, places = self._table({name: c[k] for name, c in counts.items()}), self._places(sentence).numpy()
+        found = np.zeros(len(places))
+        first = np.unique(places, return_index=True)[1]  # only the sum over the places of an entry counts
+        found[first] = table[places[first]]
+        return torch.from_numpy(found)
 
     def _is_compiled(self, corpus: CorpusCounts) -> bool:
         return all(len(group) == 1 for group in corpus.groups())  # sweeps take blocks for independent
@@ -145,14 +166,17 @@ class RecursiveUpdates(CompiledUpdates):
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
         rows = self._rows(trees)
-        flat = np.bincount(rows[rows >= 0], minlength=self._size).astype(np.float64)
+        events = rows[rows >= 0] if self._renumbered is None else self._renumbered[rows[rows >= 0]]
+        flat = np.bincount(events, minlength=self._size).astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
     def _check_trees(self, trees: Tensor) -> None:
         shape = (len(self.words), trees.shape[-1] if trees.dim() == 2 else 0)
         check_trees(trees, shape)
-        if bool(((trees < -1) | (trees >= self._size)).any()):
-            raise ValueError(f"trees must be rows of events, 0 to {self._size - 1}, padded with -1, but some are not")
+        if bool(((trees < -1) | (trees >= self._num_events)).any()):
+            raise ValueError(
+                f"trees must be rows of events, 0 to {self._num_events - 1}, padded with -1, but some are not"
+            )
 
     def _run_hastings(
         self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
@@ -195,3 +219,25 @@ class RecursiveUpdates(CompiledUpdates):
         blocks = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
         parts = [b.reshape(-1) for b in blocks] + [b.sum(-1).reshape(-1) for b in blocks]
         return torch.cat([*parts, torch.zeros(1, dtype=torch.float64)]).numpy()
+
+
+def _renumbered(blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Any:
+    """The numbers of entries and of their multinomials in the place of those of events and of theirs.
+
+    :returns: int32; None if sources are packed, or if the events of a multinomial are entries of several.
+    """
+    if any(type(source) is not Block for source in sources.values()):
+        return None
+    sizes = torch.tensor([source.shape[-1] for source in sources.values() for _ in range(source.shape[:-1].numel())])
+    multinomials = torch.arange(len(sizes)).repeat_interleave(sizes)  # of each entry
+    num_entries = len(multinomials)
+    numbers, sums = [], []
+    for name, block in blocks.items():
+        own = entries[name].cpu().reshape(-1, block.shape[-1])
+        of_rows = multinomials[own]
+        if bool((of_rows != of_rows[:, :1]).any()):
+            return None
+        numbers.append(own.reshape(-1))
+        sums.append(num_entries + of_rows[:, 0])
+    padding = torch.tensor([num_entries + len(sizes)])
+    return torch.cat([*numbers, *sums, padding]).to(torch.int32).numpy()

@@ -7,13 +7,14 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from infer.collapsed_sums import FieldOfTrees, added
+from infer.collapsed_sums import FieldOfTrees, added, log_joint, log_weight, normalised
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_sums import collapsed, likelihood_and_counts, random_tables, shapes
+from pyro import poutine
 from torch.distributions import constraints
 
 from pyrogram import DMV, models
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM, CollapsedVB, ModelError, VariationalEM
 
 TINY = {name: corpus for name, corpus in CORPORA.items() if name != "three tags"}
@@ -317,9 +318,101 @@ def test_memory_is_that_of_the_counts_that_are_not_zero():
     assert sum(t.numel() for t in loop._state.sentence_counts["words"].values()) < 50 * 250  # and not 50 * 80,200
 
 
-def test_logistic_normals_are_refused():
-    with pytest.raises(ModelError, match="CollapsedVB cannot handle the logistic normal 'root'"):
-        CollapsedVB(models.logistic_normal.logistic_normal).step(padded(CORPORA["two tags"][1]), DMV(2))
+def observe(words, weights):
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(DMV(2), weights), obs=words)
+
+
+def one_concentration(words):
+    alpha = pyro.sample("alpha", dist.Gamma(3.0, 2.0))
+    observe(words, {n: pyro.sample(n, dirichlet_prior(b, alpha)) for n, b in DMV(2).blocks.items()})
+
+
+def test_a_latent_concentration_is_at_its_mode(doubles):
+    """Given the expected counts, the mode of log α on a grid."""
+    _, corpus = CORPORA["two tags"]
+    loop = CollapsedVB(one_concentration, initial_weights=tensors(random_tables(2, False, 1)))
+    loop.run(padded(corpus), num_steps=200, tolerance=0, progress=False)
+    counts = {n: f.numpy() for n, f in loop._state.counts.items()}
+    grid = np.linspace(-2, 2, 4001)
+    density = [
+        log_joint(counts, {n: np.full(f.shape, np.exp(x)) for n, f in counts.items()})
+        + float(dist.Gamma(3.0, 2.0).log_prob(torch.tensor(np.exp(x))))
+        + x
+        for x in grid
+    ]
+    assert float(loop.latents()["alpha"].log()) == pytest.approx(grid[int(np.argmax(density))], abs=2e-3)
+    assert loop.plan(padded(corpus)) == {"words": dict.fromkeys(counts, "integrated out")}
+
+
+def computed_attachments(words):
+    """Stops and roots are Dirichlet, attachments a softmax of normals."""
+    blocks = DMV(2).blocks
+    weights = {n: pyro.sample(n, dirichlet_prior(blocks[n], 0.7)) for n in ("root", "stop")}
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(2, 2, 2), 1.0).to_event(3))
+    observe(words, {**weights, "attach": eta.softmax(-1)})
+
+
+class FieldBesideWeights(FieldOfTrees):
+    """Q over all trees, whose attachments have weights."""
+
+    attach: np.ndarray = np.ones(())
+
+    def figure3(self, order, batch_size=1, second_order=False):
+        for i in order:
+            rest, logs = self.others(i, self.means()), {"attach": np.log(self.attach)}
+            for n in ("root", "stop"):
+                pseudo = rest[n] + 0.7
+                logs[n] = np.log(pseudo / pseudo.sum(-1, keepdims=True))
+            self.q[i] = normalised([log_weight(t, logs) for t in self.trees[i]])
+
+
+def test_computed_weights_beside_dirichlets(doubles):
+    _, corpus = CORPORA["two tags"]
+    shaped = {n: np.full(s, 0.7) for n, s in shapes(2, False).items()}
+    begin = random_tables(2, False, 1)
+    given = {n: torch.tensor(begin[n]) for n in ("root", "stop")}
+    loop = CollapsedVB(computed_attachments, batch_size=1, initial_weights=given)
+    loop._read((padded(corpus),), {})
+    field = FieldBesideWeights(corpus, shaped, {**begin, "attach": loop.latents()["eta"].softmax(-1).numpy()})
+    for _ in range(4):
+        eta = loop.latents()["eta"]
+        field.attach = eta.softmax(-1).numpy()
+        f = added(field.means())
+        integrated = {n: f[n] for n in ("root", "stop")}
+        entropy = -sum(float((q[q > 0] * np.log(q[q > 0])).sum()) for q in field.q)
+        density = float(dist.Normal(0.0, 1.0).log_prob(eta).sum()) + float((f["attach"] * np.log(field.attach)).sum())
+        expected = entropy + density + log_joint(integrated, {n: shaped[n] for n in integrated})
+        assert loop.step(padded(corpus)) == pytest.approx(expected, rel=1e-9)
+        field.figure3(range(len(corpus)))
+    assert loop.plan(padded(corpus))["words"]["attach"] == "gradient"
+    loop.run(padded(corpus), num_steps=300, tolerance=0, progress=False)
+    w, counts = loop.weights()["attach"], loop._state.counts["words.attach"]
+    slope = counts - counts.sum(-1, keepdim=True) * w - loop.latents()["eta"]
+    assert float(slope.abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("model", [one_concentration, computed_attachments])
+def test_latent_values_resume_to_the_same_numbers(model, tmp_path):
+    words = padded(CORPORA["two tags"][1])
+    whole = CollapsedVB(model).run(words, num_steps=6, tolerance=0, progress=False)
+    part = CollapsedVB(model).run(words, num_steps=3, tolerance=0, progress=False, checkpoint=tmp_path / "c")
+    assert part.history == whole.history[:3]
+    resumed = CollapsedVB(model).run(words, num_steps=6, tolerance=0, progress=False, checkpoint=tmp_path / "c")
+    assert resumed.history == whole.history
+    for name, value in whole.latents().items():
+        assert torch.equal(resumed.latents()[name], value)
+    assert not torch.equal(part._state.parameters[name], whole._state.parameters[name])
+
+
+def test_models_without_dirichlets_are_refused():
+    words = padded(CORPORA["two tags"][1])
+    normal = models.logistic_normal.logistic_normal
+    for model in (normal, models.logistic_normal.corpus_logistic_normal):
+        with pytest.raises(ModelError, match="CollapsedVB cannot handle the logistic normal 'root'.*VariationalEM"):
+            CollapsedVB(model).step(words, DMV(2))
+    with pytest.raises(ModelError, match="CollapsedVB cannot handle site .* scaled or masked"):
+        CollapsedVB(poutine.scale(one_concentration, 0.5)).step(words)
 
 
 def test_options_are_checked():

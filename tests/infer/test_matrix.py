@@ -267,19 +267,29 @@ def test_collapsed_vb(grammar: str, prior: str, inference: str) -> None:
     small, model = GRAMMARS[grammar], model_of(grammar, prior)
     start = start_of(small)
     loop = CollapsedVB(model, batch_size=1, initial_weights=start)
+    loop._read((), {})
     nodes = nodes_of(model, {})
     sources, corpora = sources_of(nodes), dict(pairs(nodes))
     named = {source: small.grammar.blocks[block] for (_, block), source in sources.items()}
     field = CollapsedField(small, corpora, dict.fromkeys(corpora, start))
     for _ in range(4):
-        now = nodes_of(model, {})
-        alpha = {name: concentration(now[name]["fn"]).detach().expand(block.shape) for name, block in named.items()}
-        assert loop.step() == pytest.approx(field.objective(sources, alpha, named), rel=1e-7)
+        alpha, density = above(model, loop.latents(), named)
+        assert loop.step() == pytest.approx(density + field.objective(sources, alpha, named), rel=1e-7)
         field.sweep(sources, alpha, named)
-    f, now = field.expected(sources), nodes_of(model, {})
+    f, (alpha, _) = field.expected(sources), above(model, loop.latents(), named)
     for (site, block), source in sources.items():
-        pseudo = f[source] + concentration(now[source]["fn"]).detach()
+        pseudo = f[source] + alpha[source]
         torch.testing.assert_close(loop.weights(site)[block], normalised(small.grammar.blocks[block], pseudo))
+
+
+def above(model: Model, latents: Weights, blocks: dict[str, Block]) -> tuple[Weights, float]:
+    """Concentrations at latent values, and the log density of these in unconstrained coordinates."""
+    nodes = nodes_of(model, latents)
+    alpha = {name: concentration(nodes[name]["fn"]).detach().expand(b.shape) for name, b in blocks.items()}
+    density = log_jacobian(model, latents)
+    for name in latents:
+        density = density + nodes[name]["fn"].log_prob(nodes[name]["value"]).sum()
+    return alpha, float(density)
 
 
 @cells("CollapsedVB", keep=lambda word: "integrated out" not in word)

@@ -1,11 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Collapsed variational Bayes (Wang and Blunsom 2013), with empirical Bayes for what the priors depend on."""
+"""Collapsed variational Bayes (Wang and Blunsom 2013), with point estimates of all that the priors depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -25,9 +25,11 @@ from pyrogram.infer.model.collapsed import (
     posterior_mean,
     refuse_logistic_normals,
 )
+from pyrogram.infer.model.collapsed_points import CollapsedPoints
 from pyrogram.infer.model.expected_counts import check_derivable, most_likely
+from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.priors import evaluate_priors, maximise
-from pyrogram.infer.model.structure import WeightSource
+from pyrogram.infer.model.structure import ModelError, WeightSource
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info, at_state, ragged
 
@@ -35,16 +37,18 @@ from .base import GrammarLoop
 
 # Sums of counts are formed anew so often, lest rounding errors of many sweeps add up.
 _SWEEPS_PER_SUM = 16
+# Of L-BFGS, after a sweep.
+_STEPS = 10
 
 
 @dataclass(frozen=True)
 class CollapsedState:
     """Expected counts, and what goes with them.
 
-    :param weights: of sources that are ``pyro.param``s.
+    :param weights: of sources that are ``pyro.param``s, and constants.
     :param counts: E[f] by source.
     :param sentence_counts: the same of each sentence by itself, by site; see :class:`.CollapsedUpdates`.
-    :param parameters: unconstrained, those that concentrations depend on.
+    :param parameters: unconstrained parameters and latent values that concentrations, or computed weights, depend on.
     :param entropy: sum of H(Q(t_i)) in nats.
     :param sweep: how many there were before.
     :param generator: of shuffled orders.
@@ -61,17 +65,30 @@ class CollapsedState:
 
 @dataclass
 class _Problem(CollapsedProblem):
-    """:param buffers: sentence counts by site that no state has any more: memory for the next sweep."""
+    """
+    :param points: the model at values of its latent sites, if it has others than Dirichlets that are weights alone.
+    :param buffers: sentence counts by site that no state has any more: memory for the next sweep.
+    """
 
+    points: CollapsedPoints | None = None
     buffers: dict[str, SentenceCounts] = field(default_factory=dict)
-    _concentration: tuple[Weights, Weights] | None = None
+    _kept: tuple[Weights, Terms] | None = None
 
-    def alpha(self, parameters: Weights) -> Weights:
-        """Concentrations by source; computed once for the parameters of a state."""
-        if self._concentration is None or self._concentration[0] is not parameters:
-            self.traced.set_parameters(parameters)
-            self._concentration = parameters, current_concentrations(self.model, self.traced)
-        return self._concentration[1]
+    def terms(self, weights: Weights, parameters: Weights) -> Terms:
+        """The model at parameters: concentrations, and weights that are computed; once for those of a state."""
+        if self._kept is None or self._kept[0] is not parameters:
+            if self.points is not None:
+                terms = self.points.evaluate(weights, parameters)
+                terms = replace(terms, alpha={name: a.to(self._device(name)) for name, a in terms.alpha.items()})
+            else:
+                self.traced.set_parameters(parameters)
+                zero = torch.zeros(())
+                terms = Terms({}, current_concentrations(self.model, self.traced), zero, zero)
+            self._kept = parameters, terms
+        return self._kept[1]
+
+    def _device(self, source: str) -> torch.device:
+        return self.traced.weight_sources[source].value.device
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""
@@ -79,7 +96,7 @@ class _Problem(CollapsedProblem):
 
 
 class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
-    """Collapsed variational Bayes for Dirichlet weights; maximum likelihood for whatever is a ``pyro.param``.
+    """Collapsed variational Bayes for Dirichlet weights; point estimates of all else.
 
     The weights are integrated out, and the derivations of different sentences are taken for independent: Q(t) =
     prod_i Q(t_i). An iteration visits every sentence i, takes its expected counts out of those of the corpus, and sets
@@ -95,9 +112,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     the collapsed joint at the expected counts in place of its expectation. It is no bound on the evidence and may
     fall by a little from one iteration to the next.
 
-    Concentrations that depend on ``pyro.param``s are re-estimated after every sweep to maximise the objective, by a few
-    steps of L-BFGS; weights that are ``pyro.param``s become normalised expected counts. ``weights()`` is the
-    posterior mean (E[f] + α) / sum. All is computed in float64.
+    Concentrations may depend on ``pyro.param``s and on latent sites: a Gamma, a hierarchical Dirichlet, the sticks of a
+    hierarchical Dirichlet process. These are moved up the objective after every sweep, by a few steps of L-BFGS, and
+    so are parameters and latent sites from which the weights of other blocks are computed. The objective has
+    then the log density of latent values, too, in unconstrained coordinates, where it is finite for any
+    concentration: an estimate of the mode (Liang et al. 2007 have such a one at the top of their hierarchy), where
+    :class:`.VariationalEM` has a guide. Weights that are ``pyro.param``s become normalised expected counts.
+    ``weights()`` is the posterior mean (E[f] + α) / sum. All is computed in float64.
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
@@ -112,6 +133,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     :param second_order: use E[log(f + α)] ≈ log(E[f] + α) - Var[f] / 2(E[f] + α)^2 (Teh et al. 2007). The
         variances of counts need second derivatives of log Z: one more chart for every event of a sentence.
     :param seed: of shuffled orders; by default from torch's global generator.
+    :raises ModelError: if no weights are Dirichlet, and for scaled sites and weights of each sentence.
     """
 
     may_fall = True
@@ -133,33 +155,65 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        traced = trace_model(model, "CollapsedVB")
-        refuse_logistic_normals(traced, "CollapsedVB")
+        points = None
+        try:
+            traced = trace_model(model, "CollapsedVB")
+            refuse_logistic_normals(traced, "CollapsedVB")
+        except ModelError:
+            points = CollapsedPoints.read(model, "CollapsedVB")
+            traced = points.traced
+            sources = traced.weight_sources.values()
+            if any(map(traced.of_each, traced.sentences)) or all(source.concentration is None for source in sources):
+                raise  # there is nothing to integrate out: the first cause is the one to know
         updates = {
             s.name: SecondOrderUpdates(s.grammar, s.words)
             if self.second_order
             else s.grammar.collapsed_updates(s.words)
             for s in traced.sentences
         }
-        return _Problem(
-            traced, model, updates, {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
-        )
+        orders = {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
+        return _Problem(traced, model, updates, orders, points)
+
+    def latents(self) -> Weights:
+        """The present values of the latent sites that are not integrated out."""
+        problem, state = self._present()
+        if problem.points is None:
+            return {}
+        problem.traced.set_parameters(state.parameters)
+        return problem.points.values(state.weights)
 
     def _way(self, problem: _Problem, source: WeightSource) -> str:
+        if source.is_computed:
+            return "gradient"
         return "closed form" if source.is_param else "integrated out"
+
+    def _carry(self, old: _Problem, state: CollapsedState, new: _Problem) -> None:
+        new.traced.begin_at(state.parameters)
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
+        fixed, parameters, sources = (
+            problem.fixed(start),
+            problem.traced.parameter_values(),
+            problem.traced.weight_sources,
+        )
+        given = [name for name in start if sources[name].is_computed]
+        if missing := sources.keys() - start.keys():
+            computed = problem.terms(fixed, parameters).log_weights
+            start = {**start, **{name: computed[name].exp() for name in missing}}
         entropy, sentence_counts = torch.zeros((), dtype=torch.float64), {}
         for site in problem.traced.sentences:
             weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
             log_z, entropies, sentence_counts[site.name] = problem.updates[site.name].expected_counts(weights)
             check_derivable(site, log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
+        counts = problem.summed(sentence_counts)
+        if given and problem.points is not None:  # values that fit these weights
+            parameters = problem.points.climb(fixed, parameters, counts, _STEPS)
         return CollapsedState(
-            weights=problem.fixed(start),
-            counts=problem.summed(sentence_counts),
-            parameters=problem.traced.parameter_values(),
+            weights=fixed,
+            counts=counts,
+            parameters=parameters,
             entropy=entropy,
             sweep=torch.tensor(0),
             generator=torch.Generator().manual_seed(self._seed).get_state(),
@@ -167,8 +221,10 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
 
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
-        traced, alpha, generator = problem.traced, problem.alpha(state.parameters), at_state(state.generator)
-        objective = float(state.entropy) + float(log_collapsed_joint(traced, state.counts, alpha, state.weights))
+        traced, generator = problem.traced, at_state(state.generator)
+        terms, weights = self._point(problem, state)
+        joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)
+        objective = float(state.entropy) + float(joint) + float(terms.density + terms.log_jacobian)
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
         counts = (
             problem.summed(state.sentence_counts) if again else {name: f.clone() for name, f in state.counts.items()}
@@ -177,16 +233,21 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         buffers, problem.buffers = problem.buffers, {}  # an interrupted sweep leaves none
         for site in traced.sentences:
             order = problem.order(site, self.order, generator)
-            shared = make_corpus_counts(site, counts, alpha, state.weights)
+            shared = make_corpus_counts(site, counts, terms.alpha, weights)
             entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
                 shared, state.sentence_counts[site.name], order, self.batch_size, buffer=buffers.get(site.name)
             )
             check_derivable(site, entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
+        new_weights = most_likely(traced, counts, state.weights)
+        if problem.points is not None:
+            parameters = problem.points.climb(new_weights, state.parameters, counts, _STEPS)
+        else:
+            parameters = _learnt(problem, counts, state.parameters)
         new = CollapsedState(
-            weights=most_likely(traced, counts, state.weights),
+            weights=new_weights,
             counts=counts,
-            parameters=_learnt(problem, counts, state.parameters),
+            parameters=parameters,
             entropy=entropy,
             sweep=state.sweep + 1,
             generator=generator.get_state(),
@@ -199,7 +260,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             problem.buffers = old.sentence_counts
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
-        return posterior_mean(problem.traced, state.counts, problem.alpha(state.parameters), state.weights)
+        terms, weights = self._point(problem, state)
+        return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
+
+    def _point(self, problem: _Problem, state: CollapsedState) -> tuple[Terms, Weights]:
+        """The model at a state, and the weights that are not integrated out."""
+        terms = problem.terms(state.weights, state.parameters)
+        return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
 
     # ------------------------------------------------------------------ states that are loaded
 
@@ -242,5 +309,5 @@ def _learnt(problem: _Problem, counts: Weights, old: Weights) -> Weights:
         return total
 
     traced.set_parameters(old)
-    maximise(traced.unconstrained, evidence)
+    maximise(traced.unconstrained, evidence, _STEPS)
     return traced.parameter_values()

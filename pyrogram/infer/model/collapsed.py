@@ -106,8 +106,9 @@ class CollapsedProblem(Problem):
         return order.fixed if kind == "fixed" else order.shuffled(generator)
 
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        """Of weights by source, those without a prior, which are not integrated out."""
-        return {name: weights[name] for name, source in self.traced.weight_sources.items() if source.is_point}
+        """Of weights by source, those without a prior, which are not integrated out, nor computed."""
+        sources = self.traced.weight_sources.items()
+        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
 
 
 class SentenceOrder:

@@ -72,6 +72,7 @@ class PointProblem(Problem):
     def terms(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Terms:
         """The same, with a graph.
 
+        :param weights: Dirichlets may be left out: no term depends on their values.
         :param point: of latent values; by default the present one.
         """
         given = self._at(weights, point)
@@ -121,15 +122,14 @@ class PointProblem(Problem):
         if not parameters:
             return parameters
         self.traced.set_parameters(parameters)
-
-        def objective() -> Tensor:
-            terms = self.terms(weights)
-            learnt = (self.prior(name, a, weights[name]) for name, a in terms.alpha.items() if a.requires_grad)
-            joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
-            return joint + sum(learnt, torch.zeros(()))
-
-        maximise(self.traced.unconstrained, objective, steps)
+        maximise(self.traced.unconstrained, lambda: self.objective(self.terms(weights), weights, counts), steps)
         return self.traced.parameter_values()
+
+    def objective(self, terms: Terms, weights: Weights, counts: Weights) -> Tensor:
+        """The log joint with tangents in place of sentences, up to what does not depend on the point."""
+        learnt = (self.prior(name, a, weights[name]) for name, a in terms.alpha.items() if a.requires_grad)
+        joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
+        return joint + sum(learnt, torch.zeros(()))
 
     def prior(self, name: str, alpha: Tensor, weights: Tensor) -> Tensor:
         """The log density of a source that has a concentration, float64, as often as the model has it."""
@@ -145,7 +145,10 @@ class PointProblem(Problem):
 
     def _at(self, weights: Weights, point: Mapping[str, Tensor] | None) -> PointMessenger:
         sources, points = self.traced.weight_sources, self.traced.hyperparameters
-        given = {n: sources[n].at_site(w) for n, w in weights.items() if not sources[n].is_constant}
+        left_out = {
+            n: s.block.uniform(s.value) for n, s in sources.items() if s.concentration is not None and n not in weights
+        }
+        given = {n: sources[n].at_site(w) for n, w in {**left_out, **weights}.items() if not sources[n].is_constant}
         at = {n: p.unconstrained for n, p in points.items()} if point is None else point
         return PointMessenger(given, at, self.unconstrained)
 

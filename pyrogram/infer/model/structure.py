@@ -192,6 +192,10 @@ class TracedModel:
             raise ModelError(f"the model has no Sentence site {name!r}, only {names}")
         return self.sentences[0 if name is None else names.index(name)]
 
+    def of_each(self, site: SentenceSite) -> bool:
+        """Whether the sentences of a site have weights of their own."""
+        return any(self.weight_sources[source].per_sentence for source in site.source_of_block.values())
+
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""
         return {name: p.detach().clone() for name, p in self.unconstrained.items()}

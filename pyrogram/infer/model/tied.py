@@ -114,7 +114,7 @@ class TiedGrammar(Grammar):
         return self.base.sample(self.events(weights), sample_shape, max_length, too_long=too_long)
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        return _TiedUpdates(self, words)
+        return self.base.collapsed_updates(words).tied(self, self.entries) or _TiedUpdates(self, words)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """The base grammar's, summed over the events of each entry and normalised."""
@@ -126,7 +126,7 @@ class TiedGrammar(Grammar):
 
 
 class _TiedUpdates(CollapsedUpdates):
-    """Sweeps in plain torch, with draws and counts by the base grammar's code."""
+    """Sweeps in plain torch, with draws and counts by the base grammar's code, which cannot count entries itself."""
 
     def __init__(self, grammar: TiedGrammar, words: Tensor) -> None:
         super().__init__(grammar, words)

@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What samplers over derivations need of a model whose weights are computed from latent values of any kind.
 
-Given the derivations, whose counts are f, and with the Dirichlets that are weights and nothing else integrated out, the
-latent values z have the density p(z) exp <f, log w(z)> times the collapsed joint P(f | α(z)) of Eq. 4: the model with
-tangents in place of its sentences, without a chart.
+The density of the latent values given derivations is that of :mod:`.collapsed_points`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,10 +16,11 @@ from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.collapsed import SentenceOrder, log_collapsed_joint, log_dirichlet_multinomial
-from pyrogram.infer.model.computed import coordinates, read_computed
-from pyrogram.infer.model.points import PointProblem, Terms, line
-from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
+from pyrogram.infer.model.collapsed import SentenceOrder, log_collapsed_joint
+from pyrogram.infer.model.collapsed_points import CollapsedPoints
+from pyrogram.infer.model.computed import coordinates
+from pyrogram.infer.model.points import Terms
+from pyrogram.infer.model.structure import ModelError, SentenceSite
 
 from .problem import TreeProblem
 
@@ -30,16 +29,17 @@ from .problem import TreeProblem
 class PointTreeProblem(TreeProblem):
     """:param points: the model at values of its latent sites."""
 
-    points: PointProblem = field(kw_only=True)
+    points: CollapsedPoints = field(kw_only=True)
     _at: tuple[Mapping[str, Tensor], Terms] | None = None
 
     @staticmethod
     def read(model: Callable[[], Any], loop: str, batch_size: int) -> PointTreeProblem:
         """Read a model, for a sampler of the name ``loop``."""
-        traced = read_computed(model, loop, unconstrained=True)
-        _check(traced, loop)
-        points = PointProblem(traced, model, unconstrained=True)
-        points.traced = traced = replace(traced, reference=points.reference(loop))
+        points = CollapsedPoints.read(model, loop)
+        traced = points.traced
+        for site in traced.sentences:
+            if loop != "TreeGibbs" and traced.of_each(site):
+                raise ModelError(f"{loop} needs weights that all sentences of site {site.name!r} share; use TreeGibbs")
         updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
         orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
         return PointTreeProblem(traced, model, updates, orders, points=points)
@@ -53,11 +53,7 @@ class PointTreeProblem(TreeProblem):
         return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
 
     def values(self, point: Mapping[str, Tensor]) -> Weights:
-        return self.points.values(self._uniform(), point)
-
-    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
+        return self.points.values({}, point)
 
     def weights(self, fixed: Weights, point: Mapping[str, Tensor]) -> Weights:
         return {**fixed, **{name: w.exp() for name, w in self.terms(point).log_weights.items()}}
@@ -67,12 +63,7 @@ class PointTreeProblem(TreeProblem):
         return {name: a.to(device) for name, a in self.terms(state.point).alpha.items()}
 
     def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
-        terms = self.points.terms(self._uniform(), point)
-        total = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
-        for name, alpha in terms.alpha.items():
-            block = self.traced.weight_sources[name].block
-            total = total + log_dirichlet_multinomial(block, counts[name].cpu(), alpha)
-        return total
+        return self.points.objective(self.points.terms({}, point), {}, counts)
 
     def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
         terms = self.terms(point)
@@ -82,44 +73,22 @@ class PointTreeProblem(TreeProblem):
         """The model at a point, computed once for each."""
         if self._at is None or self._at[0] is not point:
             with torch.no_grad():
-                self._at = point, self.points.terms(self._uniform(), point)
+                self._at = point, self.points.terms({}, point)
         return self._at[1]
 
     def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
         updates = self.updates[site.name]
-        if _of_each(self.traced, site):  # compiled draws are from weights that all share
+        if self.traced.of_each(site):  # compiled draws are from weights that all share
             return CollapsedUpdates.draw(updates, log_weights, generator)
         return updates.draw(log_weights, generator)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         counts = super().counted(derivations)
         for site in self.traced.sentences:
-            if _of_each(self.traced, site):
+            if self.traced.of_each(site):
                 uniform = {n: b.uniform(torch.ones((), dtype=torch.float64)) for n, b in site.grammar.blocks.items()}
                 each = site.grammar.derivation(uniform, site.words).counts(derivations[site.name])
                 for block, source in site.source_of_block.items():
                     if self.traced.weight_sources[source].per_sentence:
                         counts[source] = each[block].double()
         return counts
-
-    def _uniform(self) -> Weights:
-        """Sources that are integrated out, or given: nothing else depends on their values."""
-        return {
-            n: s.block.uniform(s.value) for n, s in self.traced.weight_sources.items() if s.concentration is not None
-        }
-
-
-def _of_each(traced: TracedModel, site: SentenceSite) -> bool:
-    return any(traced.weight_sources[source].per_sentence for source in site.source_of_block.values())
-
-
-def _check(traced: TracedModel, loop: str) -> None:
-    """No scales, which are no factors of a joint of derivations; one of each sentence only for Gibbs sampling."""
-    scaled = [name for name, source in traced.weight_sources.items() if source.scale != 1]
-    scaled += [site.name for site in traced.sentences if site.scale != 1]
-    if scaled:
-        raise ModelError(f"{loop} cannot handle site {scaled[0]!r}, which is scaled or masked; VariationalEM can")
-    if loop != "TreeGibbs":
-        for site in traced.sentences:
-            if _of_each(traced, site):
-                raise ModelError(f"{loop} needs weights that all sentences of site {site.name!r} share; use TreeGibbs")

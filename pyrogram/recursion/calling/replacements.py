@@ -6,7 +6,8 @@ P(t | t^-i) is a product over the events of t, each counted before the next is l
 order does not matter. Taking a derivation out gives its probability in the same way, backwards. Where no weights are
 integrated out, f is far below zero, and α alone is the weight.
 
-A derivation is a row of events of the corpus, padded with -1.
+A derivation is a row of events of the corpus, padded with -1. Where weights are tied, several events are one entry, and
+entries are what is counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..machine.statements import Code
 COUNTS, ALPHA, FAILED = Array("counts", "real"), Array("alpha", "real"), Array("failed", "int")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
 MULTINOMIALS, ACCEPTED = Array("multinomials", "int32"), Array("accepted", "int")
+ENTRIES = Array("entries", "int32")  # of events, where weights are tied
 LOG_Q, LOG_U = Array("log_q", "real"), Array("log_u", "real")
 WIDTH, POWER = Name("trace_width", "int"), Name("power", "real")
 REPLACEMENTS: list[Array | Name] = [ROWS, PROPOSED, WIDTH, MULTINOMIALS, ACCEPTED, LOG_Q, LOG_U, POWER]
@@ -28,10 +30,13 @@ _SMALL = 1e-200  # products are taken on as logarithms below it
 
 
 class Replacements:
-    """Code that counts derivations and decides between them."""
+    """Code that counts derivations and decides between them.
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
+    :param tied: whether events may share entries.
+    """
+
+    def __init__(self, code: Code, tied: bool = False) -> None:
+        self.code, self.tied = code, tied
 
     def decide(self, b: Expression, k: Expression) -> None:
         """Replace the derivation by the proposed one, or leave it."""
@@ -63,16 +68,20 @@ class Replacements:
 
     def share(self, e: Expression, m: Expression) -> Expression:
         """(f + α) / sum (f + α) of an event."""
-        top = greatest(COUNTS[e], 0.0) + ALPHA[e]
+        entry = self._entry(e)
+        top = greatest(COUNTS[entry], 0.0) + ALPHA[entry]
         return top / (greatest(COUNTS[m], 0.0) + ALPHA[m])
 
     def count(self, e: Expression, sign: float) -> Expression:
         """Add to the counts of an event and of its multinomial, which is returned."""
         code = self.code
         m = code.let(MULTINOMIALS[e])
-        code.add(COUNTS, e, sign)
+        code.add(COUNTS, self._entry(e), sign)
         code.add(COUNTS, m, sign)
         return m
+
+    def _entry(self, e: Expression) -> Expression:
+        return self.code.let(ENTRIES[e]) if self.tied else e
 
     def add_all(self, low: Expression, high: Expression, sign: float) -> None:
         """The derivations of a batch, into the counts or out of them."""

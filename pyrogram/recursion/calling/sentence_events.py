@@ -143,10 +143,6 @@ class SentenceEvents:
         """Of the corpus."""
         return len(self.multinomials)
 
-    def total(self, numbers: Numbers) -> Numbers:
-        """The numbers of all sentences, summed: of the corpus, the last of which is that of padding."""
-        return np.bincount(self.places, numbers, self.num_numbers)
-
 
 def _local_words(words: Numbers, real: Numbers, constants: Sequence[int]) -> tuple[Numbers, Numbers, Numbers]:
     """Numbers of words among the distinct ones of their sentences; how many these are; and the words themselves.

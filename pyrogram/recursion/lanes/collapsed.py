@@ -24,9 +24,9 @@ OWN, OUT = Array("own", "real"), Array("out", "real")
 ENTROPIES = Array("entropies", "real")
 
 
-def collapsed_vb(recursion: Recursion) -> Function:
+def collapsed_vb(recursion: Recursion, tied: bool) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return CollapsedSweep(recursion).function()
+    return CollapsedSweep(recursion, tied).function()
 
 
 class CollapsedSweep(Sweeps):
@@ -38,7 +38,7 @@ class CollapsedSweep(Sweeps):
         self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
-                self.weigh(SEEN, OWN)
+                self.weigh(SEEN, OWN, OUT if self.tied else None)
                 self.announce([OWN, OUT, PLACES])
                 self.feed_reals(logs=False)
                 self.inside()

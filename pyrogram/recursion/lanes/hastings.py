@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ..calling.agenda import WAY_DOWN
 from ..calling.replacements import (
+    ENTRIES,
     FAILED,
     LOG_Q,
     LOG_U,
@@ -37,10 +38,12 @@ from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
 from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 
+EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
-def hastings(recursion: Recursion) -> Function:
+
+def hastings(recursion: Recursion, tied: bool) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TreeHastings(recursion).function()
+    return _TreeHastings(recursion, tied).function()
 
 
 class HastingsSweep(Sweeps, Descents):
@@ -49,7 +52,7 @@ class HastingsSweep(Sweeps, Descents):
     def function(self) -> Function:
         """The function itself."""
         code, order = self.code, Array("order", "int")
-        self.made = Replacements(code)
+        self.made = Replacements(code, self.tied)
         self.elements.tables.place(code)
         make_chains(self.layout, code)
         for low, high in self.batches():
@@ -62,7 +65,7 @@ class HastingsSweep(Sweeps, Descents):
                 with code.when(equal(FAILED[b], 0)):
                     self.made.decide(b, k)
         own: list[Array | Name] = [
-            *(*WAY_DOWN, TERMS, *REPLACEMENTS, Name("seed", "int")),
+            *(*WAY_DOWN, TERMS, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
             *(Array("positions", "int"), Name("positions_width", "int")),
         ]
         for w in self.layout.weights:
@@ -122,7 +125,7 @@ class HastingsSweep(Sweeps, Descents):
         made.start("q")
         with code.loop("x", 0, Name("length", "int")) as x:
             place = code.let(k * WIDTH + x)
-            drawn = code.let(PLACES[Name("sentence", "int") + PROPOSED[place]])
+            drawn = code.let((EVENTS if self.tied else PLACES)[Name("sentence", "int") + PROPOSED[place]])
             made.multiply("q", made.share(drawn, code.let(MULTINOMIALS[drawn])))
             code.put(PROPOSED, place, drawn)
         new = code.let(made.log("q"))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +33,8 @@ class SweepEngine:
     :param words: shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
+    :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding) the one
+        that is counted in its place (of entries, of their multinomials, of padding), int32.
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
@@ -43,6 +46,7 @@ class SweepEngine:
         words: Numbers,
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Numbers] | None = None,
+        renumbered: Numbers | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
         self._sizes = dict(sizes or {})
@@ -50,6 +54,16 @@ class SweepEngine:
         self.events = SentenceEvents.of(self._cells, shapes, words)
         self._layout = SentenceLayout(self._cells)
         self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
+        self._renumbered = renumbered
+        #: As those of :class:`.SentenceEvents`, of what is counted.
+        self.places, self.multinomials = self.events.places, self.events.multinomials
+        if renumbered is not None:
+            self.places, self.multinomials = renumbered[self.places], renumbered[self.multinomials]
+
+    @property
+    def tied(self) -> bool:
+        """Whether events share entries."""
+        return self._renumbered is not None
 
     def collapsed_vb(
         self,
@@ -107,7 +121,7 @@ class SweepEngine:
             "rows": rows,
             "trace": np.full((size, rows.shape[1]), -1, np.int64),
             "trace_width": rows.shape[1],
-            "multinomials": self.events.multinomials,
+            "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),
             "log_q": np.zeros(size),
             "log_u": np.zeros(size),
@@ -120,6 +134,8 @@ class SweepEngine:
         for w in self._layout.weights:
             first, *strides = positions.get(w.name, (-1, *(0,) * w.num_axes))
             values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
+        if self._renumbered is not None:
+            values |= {"entries": self._renumbered, "events": self.events.places}
         values |= memory_of_descents(self._cells, values["pitch"], self._sizes)
         self._function("hastings")("hastings", values)
         accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
@@ -150,7 +166,7 @@ class SweepEngine:
             "numbers": lines_of(room, _DOUBLE),
             "counts": counts,
             "alpha": alpha,
-            "places": events.places,
+            "places": self.places,
             "sentence_sizes": events.sizes,
             "log_z": np.zeros(N),
             "failed": np.zeros(N, np.int64),
@@ -162,12 +178,12 @@ class SweepEngine:
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
-            self._functions[name] = compiled(
-                self.recursion, f"{self._kind}: {name}", lambda: self._functions_of(name), "float64", CELL
-            )
+            kind = f"{self._kind}: {name}{', tied' if self.tied else ''}"
+            make = functools.partial(self._functions_of, name)
+            self._functions[name] = compiled(self.recursion, kind, make, "float64", CELL)
         return self._functions[name]
 
     def _functions_of(self, name: str) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
         make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [make(self.recursion), driver.size(self.recursion, self._layout)]
+        return [make(self.recursion, self.tied), driver.size(self.recursion, self._layout)]

@@ -6,6 +6,9 @@ A batch's sentences see each other as they were before it. A block of its senten
 sentence are ratios of counts without its own, made once for every event that can occur in it
 (:mod:`~pyrogram.recursion.calling.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
 or a division.
+
+Weights may be *tied*: several events are one entry of a multinomial, which is what is counted. Then places of the
+numbers of a sentence are those of entries, and some are the same.
 """
 
 from __future__ import annotations
@@ -46,9 +49,13 @@ _BYTES = {"real": 8, "int32": 4}
 
 
 class Sweeps(Blocks):
-    """Code that goes through batches of sentences, in float64."""
+    """Code that goes through batches of sentences, in float64.
 
-    def __init__(self, recursion: Recursion) -> None:
+    :param tied: whether events may share entries.
+    """
+
+    def __init__(self, recursion: Recursion, tied: bool = False) -> None:
+        self.tied = tied
         self.layout = SentenceLayout(lower(recursion))
         super().__init__(recursion, CELL, "float64", self.layout)
 
@@ -78,21 +85,29 @@ class Sweeps(Blocks):
             yield begin
             code.set("begin.of", begin + self.lanes)
 
-    def weigh(self, begin: Expression, own: Array | None) -> None:
+    def weigh(self, begin: Expression, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of sentences of a block: of events their counts plus α, of multinomials one over the sums of these.
 
         :param begin: where the counts begin.
         :param own: sentence counts, which are taken out of them.
+        :param kept: an array like it that is free: counts wait there while a sentence's own are taken out of the
+            corpus, which tied ones have to be one after the other. They come back unrounded.
         """
         code, zero = self.code, fill(0.0)
         with self.elements.each_lane():
             start, first = Name("sentence", "int"), Name("first_cell", "int")
+            end = code.let(start + Name("cells_of", "int") * CELL)
+            if kept is not None and own is not None:
+                with code.loop("number", start, end) as i:
+                    code.put(kept, i, COUNTS[begin + PLACES[i]])
+                with code.loop("number", start, end) as i:
+                    code.add(COUNTS, begin + PLACES[i], -own[i])
             events = Name("event_cells", "int")
 
             def pseudo(cell: Expression) -> Expression:
                 at = code.let(start + cell * CELL)
                 found = gather(COUNTS, begin, PLACES, at, CELL)
-                if own is not None:
+                if own is not None and kept is None:
                     found = found - Array(own.name, "lanes")[code.let(at // CELL)]
                 return code.let(greatest(zero, found) + gather(ALPHA, value(0), PLACES, at, CELL))
 
@@ -100,6 +115,9 @@ class Sweeps(Blocks):
                 code.put(NUMBER_CELLS, first + cell, pseudo(cell))
             with code.loop("cell", events, Name("cells_of", "int")) as cell:
                 code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
+            if kept is not None:
+                with code.loop("number", start, end) as i:
+                    code.put(COUNTS, begin + PLACES[i], kept[i])
 
     def _feed_lanes(self, in_logs: bool) -> None:
         with self.elements.each_lane() as x:

@@ -15,14 +15,14 @@ from .descents import TileDraws
 from .driver import TileBlocks
 
 
-def collapsed_vb(recursion: Recursion) -> Function:
+def collapsed_vb(recursion: Recursion, tied: bool) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _TileCollapsedVB(recursion).function()
+    return _TileCollapsedVB(recursion, tied).function()
 
 
-def hastings(recursion: Recursion) -> Function:
+def hastings(recursion: Recursion, tied: bool) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TileHastings(recursion).function()
+    return _TileHastings(recursion, tied).function()
 
 
 class _TileCollapsedVB(CollapsedSweep, TileBlocks):
