@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps of collapsed inference over sentences of some of which something is known.
 
-Sentences of which nothing is known go through the sweeps of their grammar, those of which a part is known through plain
-torch, which asks the derivations that agree with the evidence. A derivation that is known does not move: its counts are
-constants.
+Sentences of which nothing is known go through the sweeps of their grammar, those of which a part is known through
+sweeps with evidence: compiled ones of the DMV and of recursions, plain torch of others. A derivation that is known does
+not move: its counts are constants.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EvidenceUpdates(CollapsedUpdates):
         if len(known.plain):
             self._moving["plain"] = known.plain, grammar.base.collapsed_updates(known.plain_words)
         if len(known.partly):
-            self._moving["partly"] = known.partly, CollapsedUpdates(grammar, self.words[known.partly])
+            self._moving["partly"] = known.partly, grammar.partly_updates(self.words[known.partly])
         self._place = torch.full((len(self.words),), -1, device=self.words.device)  # of a sentence, in its part
         for sentences, _ in self._moving.values():
             self._place[sentences] = torch.arange(len(sentences), device=self.words.device)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pyrogram.charts.checks import checked_words, is_traced, keep_nan
 
+from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
 from .grammar import Block, Grammar, Known, SentenceMultinomials, TooLong, Weights, checked_inputs, logarithms
 
@@ -342,6 +343,13 @@ class EvidenceGrammar(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> EvidenceUpdates:
         return EvidenceUpdates(self, words)
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        """Sweeps over sentences of which a part is known; a subclass may have faster ones.
+
+        :param words: of this grammar, shape ``(N, n)``.
+        """
+        return CollapsedUpdates(self, words)
 
     def sample(
         self,

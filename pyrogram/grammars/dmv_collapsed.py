@@ -13,7 +13,7 @@ from pyrogram.charts import dmv, dmv_trees
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed_checks import check_trees
 
-from .recursive_collapsed import RecursiveUpdates, Tie
+from .recursive_collapsed import Plan, RecursiveUpdates
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -24,19 +24,23 @@ class DMVUpdates(RecursiveUpdates):
 
     _base: DMV
 
-    def __init__(self, grammar: DMV, words: Tensor, tie: Tie | None = None) -> None:
-        program = dmv.program(grammar.valence_attach).program
-        super().__init__(grammar, words, program, {"V": grammar.num_tags}, tie=tie)
-
-    def _with(self, tie: Tie) -> DMVUpdates:
-        return DMVUpdates(self._base, self.words, tie)
+    @staticmethod
+    def plan(grammar: DMV, words: Tensor, arcs: Tensor | None = None) -> Plan:
+        """
+        :param arcs: factors of arcs [head, dependent], shape ``(N, n+1, n+1)``.
+        """
+        given = {} if arcs is None else {"arc": arcs.detach().double().numpy()}
+        program = dmv.program(grammar.valence_attach, evidence=bool(given)).program
+        return Plan(grammar, words, program, {"V": grammar.num_tags}, given=given)
 
     def _check_trees(self, trees: Tensor) -> None:
         check_trees(trees, self.words.shape)
         check_heads(trees, lengths_of(self.words))
 
     def _rows(self, trees: Tensor) -> Any:
-        return dmv_trees.rows_of(self.words.numpy(), trees.numpy(), self._base.num_tags, self._base.valence_attach)
+        return dmv_trees.rows_of(
+            self._plan.words.numpy(), trees.numpy(), self._base.num_tags, self._base.valence_attach
+        )
 
     def _positions(self) -> dict[str, tuple[int, ...]]:
         return dmv_trees.positions_of(self.words.shape[1], self._base.valence_attach)

@@ -15,9 +15,12 @@ from torch import Tensor
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_trees
 from pyrogram.charts.trees import is_tree, lengths_of
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
 from pyrogram.recursion.running.on_tensors import Given, fits_compiled
+
+from .dmv_collapsed import DMVUpdates
 
 if TYPE_CHECKING:
     from .dmv import DMV, DMVDerivation
@@ -141,6 +144,12 @@ class DMVEvidence(EvidenceGrammar):
         log_z, counts = chart.program(self.base.valence_attach, evidence=True).program.log_counts(given)
         found = {name: torch.from_numpy(counts[name][0]).to(log_weights[name].dtype) for name in self.blocks}
         return torch.from_numpy(log_z).to(log_weights["root"].dtype), found
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        if words.is_cuda:
+            return super().partly_updates(words)
+        own, rows = self.split(words)
+        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, self._bonus(rows).exp()))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -18,12 +18,13 @@ from pyrogram.charts.checks import check_shape, check_size, checked_words, is_tr
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.running.on_tensors import Given
+from pyrogram.recursion.running.on_tensors import Given, tensor_program
 
-from .recursive_collapsed import RecursiveUpdates, fits_sweeps
+from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
 from .recursive_known import RecursiveEvidence
 from .recursive_sizes import fit
@@ -247,11 +248,23 @@ class RecursiveGrammar(Grammar):
     # ------------------------------------------------------------------ derivations
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words, program = checked_words(words, self.num_words), self._sums.program.program
-        if fits_sweeps(program, self.blocks, words):
-            fitted = self._sums.fitted
-            return RecursiveUpdates(self, words, program, fitted.sizes, fitted.lists)
-        return CollapsedUpdates(self, words)
+        words = checked_words(words, self.num_words)
+        plan = self.sweep_plan(words, {})
+        return CollapsedUpdates(self, words) if plan is None else RecursiveUpdates(self, words, plan)
+
+    def sweep_plan(self, words: Tensor, evidence: Mapping[str, Tensor]) -> Plan | None:
+        """What sweeps over sentences are compiled for; None, if they are not.
+
+        :param words: shape ``(N, n)``, of the grammar.
+        :param evidence: logs of factors by name, as :meth:`log_partition` takes them, of each sentence.
+        """
+        program, fitted = self._sums.program, self._sums.fitted
+        if evidence:
+            program = tensor_program(with_bonus(self.recursion, sorted(evidence)))
+        if not fits_sweeps(program.program, self.blocks, words):
+            return None
+        given = {bonus_name(name): scores.detach().double().exp().numpy() for name, scores in evidence.items()}
+        return Plan(self, words, program.program, fitted.sizes, fitted.lists, given)
 
     def derivation(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,26 @@ from .compiled_collapsed import CompiledUpdates
 
 _FAR = 1e300  # below zero, for counts that shall not count
 
-Tie = tuple[Grammar, Any]  # a grammar over sources; by number of the corpus, what is counted (see SweepEngine)
+
+@dataclass(frozen=True)
+class Plan:
+    """What sweeps are compiled for: a recursion, and its sentences on the CPU.
+
+    :param base: the grammar that it is.
+    :param words: of this grammar, shape ``(N, n)``, padded with -1.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    :param given: factors of parts of derivations, see :class:`.SweepEngine`.
+    :param renumbered: where weights are tied, what is counted, see there.
+    """
+
+    base: Grammar
+    words: Tensor
+    program: Program
+    sizes: Mapping[str, int]
+    lists: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    renumbered: Any = None
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -41,41 +61,33 @@ class RecursiveUpdates(CompiledUpdates):
     :mod:`~pyrogram.recursion.calling.sentence_events`. A sentence for which numbers leave the range in which real space
     can be trusted is done in plain torch, at the end of the sweep. Derivations are rows of events.
 
-    :param program: of the grammar's recursion.
-    :param sizes: numbers of symbols, by the names of sizes.
-    :param lists: columns of lists of rules.
-    :param tie: a grammar over the sources of this one's weights, whose entries are what is counted.
+    :param grammar: the grammar of the plan, or one that has evidence on its sentences, or tied weights.
+    :param words: of this grammar.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        words: Tensor,
-        program: Program,
-        sizes: Mapping[str, int],
-        lists: Mapping[str, Any] | None = None,
-        tie: Tie | None = None,
-    ) -> None:
-        super().__init__(grammar if tie is None else tie[0], words)
-        self._base, self._program, self._sizes, self._lists = grammar, program, sizes, lists or {}
-        shapes = {name: tuple(block.shape) for name, block in grammar.blocks.items()}
+    def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
+        super().__init__(grammar, words)
+        self._plan, self._base, self._program = plan, plan.base, plan.program
+        shapes = {name: tuple(block.shape) for name, block in plan.base.blocks.items()}
         self._num_events = sum(math.prod(shape) for shape in shapes.values())
-        kind = SweepEngine if program.in_lanes else TilesSweepEngine
-        renumbered = None if tie is None else tie[1]
-        self._engine = kind(program.recursion, shapes, self.words.numpy(), sizes, lists, renumbered)
-        self._events, self._renumbered = self._engine.events, renumbered
+        kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
+        self._engine = kind(
+            *(plan.program.recursion, shapes, plan.words.numpy(), plan.sizes, plan.lists),
+            renumbered=plan.renumbered,
+            given=plan.given,
+        )
+        self._events = self._engine.events
         self.num_own = len(self._events.places)
         ends = np.cumsum([block.shape[:-1].numel() for block in self.blocks.values()])
         self._ends = ends[:-1].tolist()  # where the multinomials of a block end
-        self._most_weights = max(len(rule.weights) for rule in program.recursion.rules)
+        self._most_weights = max(len(rule.weights) for rule in plan.program.recursion.rules)
+        self._greatest_given = max((float(table.max(initial=1.0)) for table in plan.given.values()), default=1.0)
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         renumbered = _renumbered(self.blocks, grammar.blocks, entries)
-        return None if renumbered is None else self._with((grammar, renumbered))
-
-    def _with(self, tie: Tie) -> RecursiveUpdates:
-        """The same sweeps under a tie."""
-        return RecursiveUpdates(self._base, self.words, self._program, self._sizes, self._lists, tie)
+        if renumbered is None or self._plan.renumbered is not None:
+            return None
+        return type(self)(grammar, self.words, replace(self._plan, renumbered=renumbered))
 
     # ------------------------------------------------------------------ expected counts
 
@@ -109,6 +121,7 @@ class RecursiveUpdates(CompiledUpdates):
     def _excess(self, corpus: CorpusCounts) -> float:
         """The log of the greatest product of weights in a rule, if that is greater than one."""
         greatest = max((float(w.max()) for w in corpus.weights.values()), default=1.0)
+        greatest = max(greatest, self._greatest_given)
         return math.log(max(greatest, 1.0)) * self._most_weights
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
@@ -166,7 +179,8 @@ class RecursiveUpdates(CompiledUpdates):
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
         rows = self._rows(trees)
-        events = rows[rows >= 0] if self._renumbered is None else self._renumbered[rows[rows >= 0]]
+        events, renumbered = rows[rows >= 0], self._plan.renumbered
+        events = events if renumbered is None else renumbered[events]
         flat = np.bincount(events, minlength=self._size).astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
@@ -183,7 +197,7 @@ class RecursiveUpdates(CompiledUpdates):
     ) -> tuple[Any, Any]:
         counts, alpha = self._shared(corpus)
         n = int(self._events.lengths.max(initial=1))
-        least = self._program.least("float64", n, self._sizes, self._lists)
+        least = self._program.least("float64", n, self._plan.sizes, self._plan.lists)
         accepted, failed, positions = self._engine.hastings(
             counts, alpha, self._rows(trees), order.numpy(), batch_size, seed, temperature, least, self._positions()
         )

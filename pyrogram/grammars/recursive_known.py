@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import RecursiveDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
 from pyrogram.recursion.running.on_tensors import fits_compiled
+
+from .recursive_collapsed import RecursiveUpdates
 
 if TYPE_CHECKING:
     from .recursive import RecursiveGrammar
@@ -111,6 +114,12 @@ class RecursiveEvidence(EvidenceGrammar):
         if not fits_compiled(*(log_weights[name].detach() for name in self.blocks)):
             return super()._expected_counts(log_weights, prepared)
         return self.base.expected_counts(log_weights, prepared.words, evidence=prepared.evidence)
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        own, rows = self.split(words)
+        own, rows = self.split(words)
+        plan = None if words.is_cuda else self.base.sweep_plan(own, self._evidence(rows))
+        return super().partly_updates(words) if plan is None else RecursiveUpdates(self, words, plan)
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -147,6 +147,10 @@ class Layout:
         """A weight."""
         return self.weight(ref)
 
+    def is_counted(self, table: str) -> bool:
+        """Whether posteriors of the weights of a table are wanted."""
+        return True
+
     # ------------------------------------------------------------------ items
 
     def place_items(self, code: Code) -> Expression:

@@ -11,6 +11,8 @@ cells of lanes:
     root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)  padding  |  root ()  attach (u, 2)  stop (u, 2, 2)  padding
 
 The *corpus* has one vector like it, with all V words and one number at its end that all padding belongs to.
+
+Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else.
 """
 
 from __future__ import annotations
@@ -97,11 +99,11 @@ class SentenceEvents:
     @staticmethod
     def of(cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> SentenceEvents:
         """
-        :param shapes: of the weights, in the order that they have in the corpus.
+        :param shapes: of the weights that are events, in the order that they have in the corpus.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
         word_axes = WordAxes.of(cells)
-        by_word, tables = word_axes.axes, [w.name for w in Layout(cells).weights]
+        by_word, tables = word_axes.axes, [w.name for w in Layout(cells).weights if w.name in shapes]
         num_events = sum(math.prod(s) for s in shapes.values())
         num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 1
         if num_numbers >= 2**31:
@@ -192,16 +194,33 @@ def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) ->
     return index
 
 
+@dataclass
 class SentenceLayout(Layout):
     """Names and addresses of numbers by sentence, ``numbers`` of the lane at hand and ``out`` of the sentence.
 
     :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
+
+    :param given: tables of weights that are no events.
     """
 
+    given: frozenset[str] = frozenset()
+
+    @cached_property
+    def events(self) -> list[WeightTable]:
+        """Tables of weights that are events."""
+        return [w for w in self.weights if w.name not in self.given]
+
+    def is_counted(self, table: str) -> bool:
+        return table not in self.given
+
     def parameters(self) -> list[Array | Name]:
-        found = [p for p in super().parameters() if not p.name.startswith("weight.")]
-        found += [self._extent(w, a) for w in self.weights for a in range(w.num_axes)]
+        found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
+        found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         return [*found, Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
+
+    def _is_given(self, parameter: str) -> bool:
+        """Whether a parameter is a table that is given, or one of its strides."""
+        return any(f"{parameter}.".startswith(f"weight.{name}.") for name in self.given)
 
     @cached_property
     def _word_axes(self) -> WordAxes:
@@ -222,7 +241,11 @@ class SentenceLayout(Layout):
         first = code.set("first", lane * Name("room", "int"))
         code.set("sentence", Array("sentence_starts", "int")[b])
         at: Expression = value(0)
-        for w in self.weights:
+        for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
+            code.set(f"trace.{w.name}", -1)
+            for axis in range(w.num_axes):
+                code.set(f"trace.{w.name}.{axis}", 0)
+        for w in self.events:
             code.set(f"part.{w.name}", at)
             code.set(f"trace.{w.name}", at)
             stride: Expression = value(1)
@@ -232,7 +255,7 @@ class SentenceLayout(Layout):
             at = code.let(at + stride)
         code.set("event_cells", (at + (CELL - 1)) // CELL)
         at = code.let(Name("event_cells", "int") * CELL)
-        for w in self.weights:
+        for w in self.events:
             code.set(f"sums.{w.name}", at)
             count: Expression = value(1)
             for extent in self.extents(w)[:-1]:
@@ -243,7 +266,9 @@ class SentenceLayout(Layout):
         code.set("first_cell", first // CELL)
 
     def value(self, ref: Ref) -> Expression:
-        """The number of an event times that of its multinomial."""
+        """The number of an event times that of its multinomial; or a weight that is given."""
+        if ref.table in self.given:
+            return super().weight(ref)
         row = Name(f"sums.{ref.table}", "int") + self._index(ref, slice(-1))
         return self.weight(ref) * Array("numbers", "element")[Name("first", "int") + row]
 

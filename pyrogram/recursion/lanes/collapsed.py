@@ -24,9 +24,9 @@ OWN, OUT = Array("own", "real"), Array("out", "real")
 ENTROPIES = Array("entropies", "real")
 
 
-def collapsed_vb(recursion: Recursion, tied: bool) -> Function:
+def collapsed_vb(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return CollapsedSweep(recursion, tied).function()
+    return CollapsedSweep(recursion, given, tied).function()
 
 
 class CollapsedSweep(Sweeps):

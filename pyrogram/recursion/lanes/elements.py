@@ -90,6 +90,8 @@ class Elements:
 
         :param part: whether the output has a table for each part of the sentences.
         """
+        if not self.layout.is_counted(f.table):
+            return
         target = self.layout.weight(f, f"out.{f.table}")
         index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
         self.code.add(target.array, index, number)

@@ -41,9 +41,9 @@ from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
 
-def hastings(recursion: Recursion, tied: bool) -> Function:
+def hastings(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TreeHastings(recursion, tied).function()
+    return _TreeHastings(recursion, given, tied).function()
 
 
 class HastingsSweep(Sweeps, Descents):

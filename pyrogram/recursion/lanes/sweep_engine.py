@@ -13,6 +13,7 @@ import numpy as np
 
 from ..calling.functions import compiled
 from ..calling.sentence_events import CELL, SentenceEvents, SentenceLayout
+from ..calling.sentences import strided
 from ..machine.objects import Compiled
 from ..machine.statements import Function
 from ..rules.lowering import lower
@@ -29,12 +30,13 @@ class SweepEngine:
     """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
 
     :param recursion: the rules.
-    :param shapes: of the weights, in the order that their events have in the corpus.
+    :param shapes: of the weights that are events, in the order that these have in the corpus.
     :param words: shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding) the one
         that is counted in its place (of entries, of their multinomials, of padding), int32.
+    :param given: the other weights, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
@@ -47,12 +49,14 @@ class SweepEngine:
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Numbers] | None = None,
         renumbered: Numbers | None = None,
+        given: Mapping[str, Numbers] | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
         self.events = SentenceEvents.of(self._cells, shapes, words)
-        self._layout = SentenceLayout(self._cells)
+        self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
+        self._layout = SentenceLayout(self._cells, frozenset(self.given))
         self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
         self._renumbered = renumbered
         #: As those of :class:`.SentenceEvents`, of what is counted.
@@ -153,6 +157,8 @@ class SweepEngine:
             values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
         values |= {f"size.{name}": size for name, size in self._sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
+        for name, table in self.given.items():
+            values |= {f"weight.{name}": table} | strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
         for name, shape in self._shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
         values |= {
@@ -178,7 +184,7 @@ class SweepEngine:
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
-            kind = f"{self._kind}: {name}{', tied' if self.tied else ''}"
+            kind = f"{self._kind}: {name}, given {sorted(self.given)}{', tied' if self.tied else ''}"
             make = functools.partial(self._functions_of, name)
             self._functions[name] = compiled(self.recursion, kind, make, "float64", CELL)
         return self._functions[name]
@@ -186,4 +192,4 @@ class SweepEngine:
     def _functions_of(self, name: str) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
         make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [make(self.recursion, self.tied), driver.size(self.recursion, self._layout)]
+        return [make(self.recursion, frozenset(self.given), self.tied), driver.size(self.recursion, self._layout)]

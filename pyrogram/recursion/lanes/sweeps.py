@@ -51,12 +51,13 @@ _BYTES = {"real": 8, "int32": 4}
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64.
 
+    :param given: tables of weights that are no events.
     :param tied: whether events may share entries.
     """
 
-    def __init__(self, recursion: Recursion, tied: bool = False) -> None:
+    def __init__(self, recursion: Recursion, given: frozenset[str], tied: bool) -> None:
         self.tied = tied
-        self.layout = SentenceLayout(lower(recursion))
+        self.layout = SentenceLayout(lower(recursion), given)
         super().__init__(recursion, CELL, "float64", self.layout)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
@@ -137,7 +138,7 @@ class Sweeps(Blocks):
 
     def multinomials(self) -> Iterator[tuple[str, Expression, Expression, Expression]]:
         """Those of the sentence at hand: table, number among its own, where its events begin, and how many they are."""
-        for w in self.layout.weights:
+        for w in self.layout.events:
             length = self.layout.extents(w)[-1]
             with self.code.loop("multinomial", 0, Name(f"count.{w.name}", "int")) as row:
                 at = self.code.let(Name(f"part.{w.name}", "int") + row * length)

@@ -75,7 +75,10 @@ class TilesSweepEngine(SweepEngine):
 
     def _functions_of(self, name: str) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
-        return [make(self.recursion, self.tied), driver.size(self.recursion, CELL, False, self._layout)]
+        return [
+            make(self.recursion, frozenset(self.given), self.tied),
+            driver.size(self.recursion, CELL, False, self._layout),
+        ]
 
 
 def plain_tables(recursion: Recursion) -> frozenset[str]:

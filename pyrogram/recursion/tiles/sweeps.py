@@ -15,14 +15,14 @@ from .descents import TileDraws
 from .driver import TileBlocks
 
 
-def collapsed_vb(recursion: Recursion, tied: bool) -> Function:
+def collapsed_vb(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _TileCollapsedVB(recursion, tied).function()
+    return _TileCollapsedVB(recursion, given, tied).function()
 
 
-def hastings(recursion: Recursion, tied: bool) -> Function:
+def hastings(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TileHastings(recursion, tied).function()
+    return _TileHastings(recursion, given, tied).function()
 
 
 class _TileCollapsedVB(CollapsedSweep, TileBlocks):

@@ -1,0 +1,161 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled sweeps over sentences of which a part is known: the same as in plain torch, and exact."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from own_grammars import dmv, hmm
+from torch import Tensor
+
+from pyrogram import DMV
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.grammar import Grammar
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+
+KINDS = 2
+
+
+def random_words(count: int, longest: int) -> Tensor:
+    words = torch.full((count, longest), -1)
+    for i in range(count):
+        n = 1 + i % longest
+        words[i, :n] = torch.randint(0, KINDS, (n,))
+    return words
+
+
+def arcs(words: Tensor, forbid: bool) -> dict[str, Tensor]:
+    """Log factors of arcs of each sentence, and that the first word is no root."""
+    N, n = words.shape
+    scores = torch.randn(N, n + 1, n + 1)
+    if forbid:
+        scores[words[:, 1:2].ge(0).any(1), 0, 1] = -torch.inf
+    return {"arc_scores": scores}
+
+
+def heads(words: Tensor) -> dict[str, Tensor]:
+    """The second word is the root."""
+    known = torch.full_like(words, -1)
+    known[:, 1] = torch.where(words[:, 1] >= 0, 0, -1)
+    return {"heads": known}
+
+
+def factors(grammar: Any, words: Tensor, *names: str) -> dict[str, Tensor]:
+    """Log factors of items, whose symbols have known numbers."""
+    found = {}
+    for name in names:
+        sizes = grammar.recursion.tables[name].sizes
+        positions = grammar.num_axes(name) - len(sizes)
+        found[name] = torch.randn(len(words), *(words.shape[1] + 1,) * positions, *sizes)
+    return found
+
+
+CASES: dict[str, Callable[[Tensor], tuple[Grammar, dict[str, Tensor]]]] = {
+    "heads": lambda words: (DMV(KINDS), heads(words)),
+    "forbidden arcs": lambda words: (DMV(KINDS), arcs(words, True)),
+    "extended DMV": lambda words: (DMV(KINDS, valence_attach=True), {**arcs(words, False), **heads(words)}),
+    "three valences": lambda words: (g := dmv(3, KINDS), factors(g, words, "RC", "RO")),
+    "states": lambda words: (g := hmm(2, KINDS), factors(g, words, "F")),
+}
+cases = pytest.mark.parametrize("case", CASES)
+
+
+def sweeps(case: str, words: Tensor) -> tuple[RecursiveUpdates, CollapsedUpdates, Any]:
+    """Compiled and plain, of sentences of which a part is known, and their grammar."""
+    base, known = CASES[case](words)
+    grammar: Any = base.given(known)
+    updates = grammar.collapsed_updates(grammar.numbered(words))
+    found = updates._moving["partly"][1]
+    assert isinstance(found, RecursiveUpdates)
+    return found, CollapsedUpdates(grammar, found.words), grammar
+
+
+def agree(a: Any, b: Any) -> None:
+    torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
+
+
+@cases
+@pytest.mark.parametrize("fixed", [(), ("stop",), ("transition",)])
+@pytest.mark.parametrize("longest", [2, 7])
+def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longest: int) -> None:
+    fast, plain, grammar = sweeps(case, random_words(21, longest))
+    if not grammar.blocks.keys() >= set(fixed):
+        pytest.skip("it has no such block")
+    start = grammar.initial_weights(fast.words, "random", seed=1)
+    alpha = {n: torch.rand(b.shape) + 0.1 for n, b in grammar.blocks.items() if n not in fixed}
+    results = []
+    for updates in (fast, plain):
+        log_z, entropies, own = updates.expected_counts(start)
+        field = CorpusCounts(updates.total(own), alpha, {n: start[n] for n in fixed})
+        found = [log_z, entropies]
+        for batch_size in (1, 3, 8, 12):
+            order = torch.arange(len(fast.words)).flip(0)
+            entropies, own = updates.collapsed_vb(field, own, order, batch_size)
+            everyone = updates.dense_counts(own, order)
+            found += [entropies, *(f.clone() for f in field.counts.values()), *everyone.values()]
+        results.append(found)
+    for a, b in zip(*results, strict=True):
+        agree(a, b)
+
+
+def log_factors(grammar: Any, words: Tensor, derivations: Tensor) -> Tensor:
+    """The log factor of each derivation of a sentence."""
+    if isinstance(grammar.base, DMV):
+        return torch.as_tensor(grammar.log_bonus(*many(grammar, words, len(derivations)), derivations))
+    scores = grammar.tables["F"][int(grammar.split(words)[1])]
+    first = sum(grammar.blocks[name].shape.numel() for name in ("initial", "transition"))
+    found = []
+    for row in derivations.tolist():  # the last word's events come first
+        states = [(e - first) // KINDS for e in row if e >= first][::-1]
+        found.append(sum(scores[t, z] for t, z in enumerate(states, 1)))
+    return torch.stack(found)
+
+
+def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
+    own, row = grammar.split(words)
+    return own.expand(times, -1), row.expand(times)
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name != "three valences"])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature: float) -> None:
+    """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
+    fast, plain, grammar = sweeps(case, torch.tensor([[0, 1, 0, 1], [1, 0, 1, -1]]))
+    uniform = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
+    zeros = {n: torch.zeros(b.shape) for n, b in grammar.blocks.items()}
+    width = fast.draw({n: w.log() for n, w in uniform.items()}).shape[1]
+    supports, bonus = [], []
+    for words in fast.words:
+        own = grammar.split(words)[0]
+        every = grammar.base.derivation(zeros, own[own >= 0]).enumerate_support()
+        every = torch.nn.functional.pad(every, (0, width - every.shape[1]), value=-1)
+        score = log_factors(grammar, words, every)
+        supports.append(every[score > -torch.inf])
+        bonus.append(score[score > -torch.inf])
+    pairs = [torch.stack([a, b]) for a in supports[0] for b in supports[1]]
+    bonuses = torch.stack([a + b for a in bonus[0] for b in bonus[1]])
+    drawn = torch.Generator().manual_seed(2)
+    alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn) for n, b in grammar.blocks.items()}
+    log_joint = []
+    for pair in pairs:  # log of prod B(f + alpha) / B(alpha)
+        pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
+        log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
+    exact = (torch.stack(log_joint) / temperature + bonuses).softmax(0)
+    copies, generator = 2000, torch.Generator().manual_seed(1)
+    starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
+    seen = torch.zeros(len(pairs))
+    for start in starts.tolist():
+        trees = pairs[start].clone()
+        order = torch.randperm(2, generator=generator)
+        corpus = CorpusCounts(fast.counts(trees), alpha)
+        fast.hastings(corpus, trees, order, 2, generator=generator, temperature=temperature)
+        seen[next(x for x, pair in enumerate(pairs) if torch.equal(pair, trees))] += 1
+    expected = exact * copies
+    rare = expected < 5
+    chi = ((seen - expected) ** 2 / expected)[~rare].sum()
+    if rare.any():
+        chi += (seen[rare].sum() - expected[rare].sum()) ** 2 / expected[rare].sum().clamp_min(1e-9)
+    cells = int((~rare).sum()) + int(rare.any()) - 1
+    assert cells > 1 and chi < cells + 5 * (2 * cells) ** 0.5
