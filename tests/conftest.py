@@ -1,6 +1,7 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Processes side by side share the processors, but every one has two threads, for some tests are of threads."""
+    """Processes side by side share the processors, but every one has two threads, for some tests are of threads.
+
+    A program that was started in the background ignores interrupts, and so do those that it starts; some tests send
+    them.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         torch.set_num_threads(max(2, (os.cpu_count() or 1) // workers))

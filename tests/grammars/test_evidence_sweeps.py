@@ -119,7 +119,7 @@ def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name != "three valences"])
-@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature: float) -> None:
     """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
     fast, plain, grammar = sweeps(case, torch.tensor([[0, 1, 0, 1], [1, 0, 1, -1]]))

@@ -165,8 +165,16 @@ def test_parts_of_trees():
     assert torch.equal(sweeps.add_parts(None, trees)[:, :, 1:].sum(1) > 0, words >= 0)
 
 
-@pytest.mark.parametrize("make", [make for name, make in GRAMMARS.items() if "five" not in name])  # too many pairs
-@pytest.mark.parametrize("temperature", [1.0, 2.0])
+# The HMM of five states has too many pairs.
+INVARIANT = [
+    pytest.param(make, marks=pytest.mark.slow) if name in ("tied extended DMV", "tied PCFG") else make
+    for name, make in GRAMMARS.items()
+    if "five" not in name
+]
+
+
+@pytest.mark.parametrize("make", INVARIANT)
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
     """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
     grammar, words = make(2), torch.tensor([[0, 1, 0], [1, 0, -1]])
@@ -184,7 +192,7 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
         pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
         log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
     exact = (torch.stack(log_joint) / temperature).softmax(0)
-    copies = 4000
+    copies = 2500
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
     seen = torch.zeros(len(pairs), dtype=torch.float64)
     sweeps, generator = grammar.collapsed_updates(words), torch.Generator().manual_seed(1)
