@@ -192,11 +192,8 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
-        fixed, parameters, sources = (
-            problem.fixed(start),
-            problem.traced.parameter_values(),
-            problem.traced.weight_sources,
-        )
+        sources, parameters = problem.traced.weight_sources, problem.traced.parameter_values()
+        fixed = problem.fixed(start)
         given = [name for name in start if sources[name].is_computed]
         if missing := sources.keys() - start.keys():
             computed = problem.terms(fixed, parameters).log_weights
