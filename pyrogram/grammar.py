@@ -93,17 +93,19 @@ class Block:
 
 @dataclass(frozen=True)
 class PackedBlock(Block):
-    """Multinomials of different sizes, one after the other in a single dimension: the rules of a grammar, by left side.
+    """Multinomials of different sizes, one after the other in the last dimension: the rules of a grammar, by left side.
 
-    :param shape: ``(R,)``, the number of events of all multinomials.
+    :param shape: ``(R,)``, the number of events of all multinomials; ``(K, R)`` of K such families.
     :param sizes: the number of events of each; they sum to R.
     """
 
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if tuple(self.shape) != (sum(self.sizes),) or min(self.sizes, default=0) < 1:
-            raise ValueError(f"sizes must be positive and sum to shape (R,) = {tuple(self.shape)}, not {self.sizes}")
+        if tuple(self.shape[-1:]) != (sum(self.sizes),) or min(self.sizes, default=0) < 1:
+            raise ValueError(
+                f"sizes must be positive and sum to shape (..., R) = {tuple(self.shape)}, not {self.sizes}"
+            )
 
     @cached_property
     def owner(self) -> Tensor:

@@ -127,9 +127,10 @@ def dirichlet_prior(block: Block, concentration: Tensor | float) -> TorchDistrib
     alpha = concentration
     if alpha.shape[-len(block.shape) :] != block.shape:
         alpha = alpha.reshape(*alpha.shape, *(1 for _ in block.shape)).expand(*alpha.shape, *block.shape)
-    if isinstance(block, PackedBlock):
-        return PackedDirichlet(alpha, block.sizes)
-    return dist.Dirichlet(alpha).to_event(block.batch_dim)  # type: ignore[no-any-return]
+    if not isinstance(block, PackedBlock):
+        return dist.Dirichlet(alpha).to_event(block.batch_dim)  # type: ignore[no-any-return]
+    prior = PackedDirichlet(alpha, block.sizes)
+    return prior.to_event(block.batch_dim) if block.batch_dim else prior
 
 
 def block_of(prior: Any) -> Block:

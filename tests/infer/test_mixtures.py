@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram import CFG
-from pyrogram.distributions import Sentence, dirichlet_prior
+from pyrogram.distributions import PackedDirichlet, Sentence, dirichlet_prior
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.mixture import MixtureGrammar
 
@@ -239,6 +239,53 @@ def test_refused() -> None:
 
 ATTACH = torch.full((V, 2, V), 1 / V, dtype=torch.float64)
 STOP = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
+
+
+RULES = CFG.from_string("S -> 'a' A | S 'b' | 'a'\nA -> 'b' S | 'b'")
+
+
+def of_components(in_a_plate: bool) -> Callable[[], None]:
+    """Rules of two components, drawn together or one after the other."""
+    block, words = RULES.blocks["rules"], RULES.encode([["a", "b"], ["a", "b", "b"], ["a", "b", "a"]])
+    alpha = torch.linspace(1.1, 2.0, 2 * block.shape[0]).reshape(2, -1)
+
+    def model() -> None:
+        if in_a_plate:
+            with pyro.plate("components", 2):
+                rules = pyro.sample("rules", PackedDirichlet(alpha, block.sizes))
+        else:
+            rules = torch.stack([pyro.sample(f"rules.{k}", dirichlet_prior(block, a)) for k, a in enumerate(alpha)])
+        shares = pyro.sample("shares", dist.Dirichlet(torch.tensor([2.0, 3.0])))
+        with pyro.plate("sentences", len(words)):
+            z = pyro.sample("z", dist.Categorical(shares), infer={"enumerate": "parallel"})
+            pyro.sample("words", Sentence(RULES, {"rules": rules[z]}), obs=words)
+
+    return model
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB])
+def test_rules_in_a_plate_of_components(loop: Any) -> None:
+    """As with a site for each component, which lists of derivations test."""
+    rules = RULES.blocks["rules"]
+    start = {f"rules[{k}]": rules.softmax(torch.linspace(k, 1, rules.shape[0]).cos()) for k in range(2)}
+    start["z"] = torch.tensor([0.4, 0.6])
+    one, other = (
+        loop(of_components(together), initial_weights=start).run(num_steps=4, progress=False)
+        for together in (True, False)
+    )
+    assert one.history == pytest.approx(other.history, rel=1e-12)
+    for name, w in other.weights().items():
+        torch.testing.assert_close(one.weights()[name], w)
+    if loop is VariationalEM:
+        assert one.posterior()["rules"].event_shape == (2, len(RULES.rules))
+
+
+@pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
+def test_samplers_of_rules_in_a_plate(sampler: Any) -> None:
+    chain = sampler(of_components(True), seed=0).run(num_steps=200, burn_in=20, progress=False)
+    other = sampler(of_components(False), seed=1).run(num_steps=200, burn_in=20, progress=False)
+    assert float(chain._samples()["rules"].sum(-1)[0]) == pytest.approx(2)  # of two multinomials
+    assert np.mean(chain.history) == pytest.approx(np.mean(other.history), abs=0.5)
 
 
 def test_random_numbers_are_left_alone() -> None:

@@ -21,7 +21,7 @@ from torch.distributions import constraints
 
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
 from pyrogram.distributions.ragged import RaggedSimplex, packed
-from pyrogram.grammar import Block
+from pyrogram.grammar import Block, PackedBlock
 
 MULTINOMIALS = (*DIRICHLETS, dist.Beta)
 """Priors of multinomials."""
@@ -87,7 +87,7 @@ def block_of_site(prior: Any, shape: torch.Size) -> Block:
     :param shape: that of the site's value.
     """
     if isinstance(prior, PackedDirichlet):
-        return prior.block
+        return PackedBlock(shape, prior.sizes)
     return Block(torch.Size([*shape, 2]) if isinstance(prior, dist.Beta) else shape)
 
 

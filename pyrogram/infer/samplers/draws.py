@@ -24,5 +24,5 @@ def _greatest(block: Block, values: Tensor) -> Tensor:
     """The greatest value of each multinomial."""
     if not isinstance(block, PackedBlock):
         return values.amax(-1)
-    least = values.new_full((len(block.sizes),), -torch.inf)
-    return least.scatter_reduce(0, block.owner.to(values.device), values, "amax")
+    least = values.new_full((*values.shape[:-1], len(block.sizes)), -torch.inf)
+    return least.scatter_reduce(-1, block.owner.to(values.device).expand(values.shape), values, "amax")
