@@ -241,6 +241,17 @@ def test_two_blocks_of_the_same_weights():
     agree(results[0][1], results[1][1])
 
 
+def test_multinomials_of_entries_of_several_are_in_plain_torch():
+    """Their sums are those of no source."""
+    base = DMV(2)
+    whole = tied(base)
+    entries = {name: index.clone() for name, index in whole.entries.items()}
+    entries["stop"][0, 0, 0, 1] = entries["stop"][1, 1, 1, 1]
+    grammar = TiedGrammar(base, whole.blocks, entries)
+    assert isinstance(whole.collapsed_updates(torch.tensor([[0, 1]])), RecursiveUpdates)
+    assert not isinstance(grammar.collapsed_updates(torch.tensor([[0, 1]])), RecursiveUpdates)
+
+
 def test_sentences_have_the_events_of_their_words():
     words = np.array([[5, 2, 5], [7, -1, -1]])
     shapes = {name: tuple(block.shape) for name, block in DMV(100).blocks.items()}
