@@ -220,7 +220,9 @@ def joint(grammar, counts, alpha):
     return total
 
 
-@pytest.mark.parametrize(("batch_size", "temperature"), [(1, 1.0), (3, 1.0), (2, 2.5)])
+@pytest.mark.parametrize(
+    ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.5)]
+)
 def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
     """All tuples of trees of three sentences, with repeated rules, as often as P(t | x, α)^(1/T) says."""
     grammar = CFG.from_string("S -> S S | 'a' | 'b' | T\nT -> 'a' 'b' | 'a'")

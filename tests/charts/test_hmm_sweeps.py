@@ -209,7 +209,9 @@ def test_a_sentence_that_nothing_emits():
     torch.testing.assert_close(grammar.collapsed_updates(words).total(own), {n: c[0] for n, c in posterior.items()})
 
 
-@pytest.mark.parametrize(("batch_size", "temperature"), [(1, 1.0), (3, 1.0), (2, 2.0)])
+@pytest.mark.parametrize(
+    ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.0)]
+)
 def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
     """All tuples of state sequences of three sentences, as often as P(y | x, α)^(1/T) says."""
     grammar = HMM(2, 2)

@@ -72,6 +72,7 @@ def test_fixed_points_do_not_depend_on_batches_or_order():
 
 
 # Error of the posterior means of the weights, and what is to be explained: the distance from the start to the truth.
+@pytest.mark.slow
 def test_error_of_the_approximation():
     """Against the exact mean field of Figure 2 by enumeration, and both against the exact posterior."""
     lines = []

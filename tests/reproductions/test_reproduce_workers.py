@@ -39,7 +39,7 @@ TASKS = {"a": (), "b": (), "c": ("a", "old"), "d": ("c", "b"), "e": ()}
 EXPECTED = {"a": b"(a)", "b": b"(b)", "c": b"(a)(o)(c)", "d": b"(a)(o)(c)(b)(d)", "e": b"(e)"}
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 9])
+@pytest.mark.parametrize("jobs", [1, 2, pytest.param(9, marks=pytest.mark.slow)])
 def test_results_do_not_depend_on_who_does_them(jobs):
     heard = []
     found = dict(run_tasks(Toy(), TASKS, {"old": b"(o)"}, jobs, lambda key, text: heard.append((key, text))))
