@@ -122,14 +122,25 @@ class PointProblem(Problem):
             return parameters
         self.traced.set_parameters(parameters)
 
+        learnt: set[str] = set()  # sources whose concentrations depend on what moves
+        reached: list[Weights] = []
+
+        def joint(terms: Terms) -> Tensor:
+            priors = (self.prior(name, terms.alpha[name], weights[name]) for name in sorted(learnt))
+            total = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
+            return total + sum(priors, torch.zeros(()))
+
         def objective() -> Tensor:
             terms = self.terms(weights)
-            learnt = (self.prior(name, a, weights[name]) for name, a in terms.alpha.items() if a.requires_grad)
-            joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
-            return joint + sum(learnt, torch.zeros(()))
+            learnt.update(name for name, alpha in terms.alpha.items() if alpha.requires_grad)
+            return joint(terms)
 
-        maximise(self.traced.unconstrained, objective, steps)
-        return self.traced.parameter_values()
+        def value() -> Tensor:
+            reached.append(self.traced.parameter_values())
+            return joint(self.evaluate(weights, reached[0]))  # which the next E-step needs, too
+
+        risen = maximise(self.traced.unconstrained, objective, steps, value)
+        return reached[0] if risen else parameters
 
     def prior(self, name: str, alpha: Tensor, weights: Tensor) -> Tensor:
         """The log density of a source that has a concentration, float64, as often as the model has it."""
@@ -190,7 +201,10 @@ def line(log_weights: Weights, counts: Weights) -> Tensor:
         c = counts[name]
         if c.dim() < w.dim():  # those of all sentences, which have weights of their own
             c = c / len(w)
-        total = total + weighted(c, w).sum().to("cpu", torch.float64)
+        product = (c * w).sum()
+        if math.isnan(float(product.detach())):  # an event of probability zero that is never counted, or a true NaN
+            product = weighted(c, w).sum()
+        total = total + product.to("cpu", torch.float64)
     return total
 
 
