@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""All benchmarks in one run: ``python3 benchmarks/run.py [--quick] [--write] [--seconds S]``; see README.md beside it.
+"""All benchmarks: ``python3 benchmarks/run.py [--quick] [--write] [--only WORD ...]``; see README.md beside it.
 
 It makes its own environment, ``.venv-bench``, with pinned peers from PyPI, and starts itself again in there.
 """
@@ -8,6 +8,7 @@ It makes its own environment, ``.venv-bench``, with pinned peers from PyPI, and 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import platform
 import shlex
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,10 +45,11 @@ def prepare() -> Path:
     return python
 
 
-def measure(quick: bool, seconds: float) -> str:
-    """Everything, as markdown; each comparison takes about so many seconds."""
+def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str, Callable[[], str]]:
+    """By title what makes each section, as markdown; each comparison takes about so many seconds."""
     import before
     import collapsed
+    import compound
     import em
     import logistic_normal
     import memory
@@ -54,75 +57,93 @@ def measure(quick: bool, seconds: float) -> str:
     import pitman_yor
     import sibling
     import sweeps
-    import timing
-    import torch
     import trees
     from peers import ENGINES
 
-    warnings.filterwarnings("ignore", category=UserWarning)
     lengths = (10,) if quick else trees.LENGTHS
-    seconds = 0.5 if quick else seconds
-    start, second = time.time(), timing.second_core()
+    engines = functools.cache(lambda: [make() for make in ENGINES.values()])
+    pairs = functools.cache(lambda: [sibling.Pyrogram(), sibling.Supar()])
+    found: dict[str, Callable[[], str]] = {
+        f"Projective trees, batches of {trees.BATCH}, sentences/s": lambda: (
+            f"{trees.agreement(engines(), lengths)}\n\n"
+            + _table(trees.CHART_HEADER, trees.charts(engines(), lengths, threads, seconds))
+        ),
+        f"Draws and best trees, batches of {trees.BATCH}, float64, threads: {threads[-1]}": lambda: _table(
+            trees.DECODING_HEADER, trees.decoding(engines(), lengths, threads[-1], seconds)
+        ),
+        f"The dependency model with valence, batches of {em.BATCH}, float64": lambda: _table(
+            em.DMV_HEADER, em.dmv(lengths, threads, seconds / 2)
+        ),
+        "One iteration of EM, sentences of at most ten words, float32": lambda: _table(
+            em.EM_HEADER, em.em(threads, seconds / 2)
+        ),
+        "An E-step over the built-in corpus with evidence, one thread, float64": lambda: _table(
+            em.KNOWN_HEADER, em.evidence(seconds / 2)
+        ),
+        "One iteration of variational EM with a logistic normal for every sentence, float64": lambda: _table(
+            logistic_normal.HEADER, logistic_normal.logistic_normals(threads)
+        ),
+        "Context-free grammars, random probabilities, 50 words, sentences/s": lambda: (
+            f"{pcfg.agreement()} A draw is one of every sentence, with its inside pass.\n\n"
+            + _table(pcfg.HEADER, pcfg.charts((1,), seconds / 2, pcfg.TASKS[:1] if quick else pcfg.TASKS))
+        ),
+        f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
+            compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)
+        ),
+        "Collapsed inference of the DMV, sentences of at most ten words, one thread, float64": lambda: _table(
+            collapsed.HEADER, collapsed.collapsed(4 * seconds)
+        ),
+        "Collapsed inference of context-free grammars, sentences of ten words, one thread, float64": lambda: _table(
+            collapsed.CFG_HEADER, collapsed.grammars(seconds)
+        ),
+        "Collapsed inference of hidden Markov models and latent annotations, one thread, float64": lambda: _table(
+            sweeps.HEADER, sweeps.sweeps(seconds / 3)
+        ),
+        f"Second-order trees, batches of {sibling.BATCH}, sentences/s": lambda: (
+            f"{sibling.agreement(pairs(), lengths)}\n\n"
+            + _table(sibling.HEADER, sibling.charts(pairs(), lengths, threads, seconds))
+        ),
+        f"Compiled recursions against the kernels by hand that they replaced ({before.BEFORE}), one thread, "
+        f"batches of {before.BATCH} (of grammars 8 to {before.BATCH}), sentences/s": lambda: _table(
+            before.HEADER, list(before.rows((10,) if quick else (5, *lengths)))
+        ),
+        "Hierarchical Pitman-Yor processes, words in three nested contexts, seconds": lambda: _table(
+            pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)
+        ),
+        f"Growth of peak memory, marginals, batch of {trees.BATCH}, float64": lambda: _table(
+            memory.HEADER, [memory.row()]
+        ),
+    }
+    if em.EWT.exists() and not quick:
+        found["The hierarchical Pitman-Yor dependency model on the English Web Treebank, seconds"] = lambda: _table(
+            pitman_yor.HEADER_TREEBANK, pitman_yor.treebank(em.EWT)
+        )
+    return found
+
+
+def measure(quick: bool, seconds: float, only: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Where and how it was measured, and sections by title.
+
+    :param only: words, of which the titles of these sections have one; none: all sections.
+    """
+    import timing
+    import torch
+
+    warnings.filterwarnings("ignore", category=UserWarning)
+    start, second, default = time.time(), timing.second_core(), torch.get_default_dtype()
     threads = (1, 2) if second > 1.6 else (1,)  # with one core to share, two threads measure the other programs
-    most = threads[-1]
-    engines = [make() for make in ENGINES.values()]
-    agreed = trees.agreement(engines, lengths)
-    print(agreed, flush=True)
-    grammars_agreed = pcfg.agreement()
-    print(grammars_agreed, flush=True)
-    pairs = [sibling.Pyrogram(), sibling.Supar()]
-    siblings_agreed = sibling.agreement(pairs, lengths)
-    print(siblings_agreed, flush=True)
-    parts = [
-        f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}.",
-        agreed,
-        f"### Projective trees, batches of {trees.BATCH}, sentences/s",
-        _table(trees.CHART_HEADER, trees.charts(engines, lengths, threads, seconds)),
-        f"### Draws and best trees, batches of {trees.BATCH}, float64, threads: {most}",
-        _table(trees.DECODING_HEADER, trees.decoding(engines, lengths, most, seconds)),
-        f"### The dependency model with valence, batches of {em.BATCH}, float64",
-        _table(em.DMV_HEADER, em.dmv(lengths, threads, seconds / 2)),
-        "### One iteration of EM, sentences of at most ten words, float32",
-        _table(em.EM_HEADER, em.em(threads, seconds / 2)),
-        "### An E-step over the built-in corpus with evidence, one thread, float64",
-        _table(em.KNOWN_HEADER, em.evidence(seconds / 2)),
-        "### One iteration of variational EM with a logistic normal for every sentence, float64",
-        _table(logistic_normal.HEADER, logistic_normal.logistic_normals(threads)),
-        "### Context-free grammars, random probabilities, 50 words, sentences/s",
-        f"{grammars_agreed} A draw is one of every sentence, with its inside pass.",
-        _table(pcfg.HEADER, pcfg.charts((1,), seconds / 2, pcfg.TASKS[:1] if quick else pcfg.TASKS)),
-        "### Collapsed inference of the DMV, sentences of at most ten words, one thread, float64",
-        _table(collapsed.HEADER, collapsed.collapsed(4 * seconds)),
-        "### Collapsed inference of context-free grammars, sentences of ten words, one thread, float64",
-        _table(collapsed.CFG_HEADER, collapsed.grammars(seconds)),
-        "### Collapsed inference of hidden Markov models and latent annotations, one thread, float64",
-        _table(sweeps.HEADER, sweeps.sweeps(seconds / 3)),
-        f"### Second-order trees, batches of {sibling.BATCH}, sentences/s",
-        siblings_agreed,
-        _table(sibling.HEADER, sibling.charts(pairs, lengths, threads, seconds)),
-        f"### Compiled recursions against the kernels by hand that they replaced ({before.BEFORE}), one thread, "
-        f"batches of {before.BATCH} (of grammars 8 to {before.BATCH}), sentences/s",
-        _table(before.HEADER, list(before.rows((10,) if quick else (5, *lengths)))),
-        "### Hierarchical Pitman-Yor processes, words in three nested contexts, seconds",
-        _table(pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)),
-        *_treebank(em.EWT, quick),
-        f"### Growth of peak memory, marginals, batch of {trees.BATCH}, float64",
-        _table(memory.HEADER, [memory.row()]),
-        f"The run took {(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the "
-        f"work of one when it began and {timing.second_core():.1f} times when it ended; two threads are measured only "
-        "if there is a second core for them (1.6 times or more).",
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _treebank(train: Path, quick: bool) -> list[str]:
-    """The lexicalised dependency model, where the treebank is at hand."""
-    import pitman_yor
-
-    if quick or not train.exists():
-        return []
-    title = "### The hierarchical Pitman-Yor dependency model on the English Web Treebank, seconds"
-    return [title, _table(pitman_yor.HEADER_TREEBANK, pitman_yor.treebank(train))]
+    found = {}
+    for title, make in sections(quick, 0.5 if quick else seconds, threads).items():
+        if not only or any(word.lower() in title.lower() for word in only):
+            found[title] = make()
+            torch.set_default_dtype(default)
+    how = (
+        f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}. The run took "
+        f"{(time.time() - start) / 60:.0f} minutes. Two threads of hashing did {second:.1f} times the work of one when "
+        f"it began and {timing.second_core():.1f} times when it ended; two threads are measured only if there is a "
+        "second core for them (1.6 times or more)."
+    )
+    return how, found
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -147,24 +168,33 @@ def _machine(torch_version: str) -> str:
     )
 
 
-def _write(results: str) -> None:
-    text = README.read_text()
-    before, rest = text.split(BEGIN)
-    README.write_text(f"{before}{BEGIN}\n\n{results}\n{END}{rest.split(END)[1]}")
+def _write(how: str, found: dict[str, str], only: bool) -> None:
+    """Put sections into the page.
+
+    :param only: whether other sections stay, and how they were measured.
+    """
+    before, rest = README.read_text().split(BEGIN)
+    old, after = rest.split(END)
+    head, *parts = old.strip().split("\n### ")
+    kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in parts} if only else {}
+    kept |= {title: f"{how}\n\n{text}" if only else text for title, text in found.items()}
+    text = "\n\n### ".join([head if only else how, *(f"{title}\n\n{part}" for title, part in kept.items())])
+    README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one length, few repeats: whether all works")
     parser.add_argument("--write", action="store_true", help="put the results into benchmarks/README.md")
+    parser.add_argument("--only", nargs="+", default=[], help="words: sections whose title has one of them")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each comparison")
     options = parser.parse_args()
     if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
         raise SystemExit(subprocess.run([prepare(), "-W", "ignore", *sys.argv]).returncode)
-    results = measure(options.quick, options.seconds)
-    print(results)
+    how, found = measure(options.quick, options.seconds, options.only)
+    print("\n\n".join([how, *(f"### {title}\n\n{text}" for title, text in found.items())]))
     if options.write:
-        _write(results)
+        _write(how, found, bool(options.only))
 
 
 if __name__ == "__main__":

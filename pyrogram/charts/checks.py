@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyrogram.recursion.running.on_tensors import fits_compiled as fits_compiled
 from pyrogram.recursion.tensors.tracing import is_traced as is_traced
 
 

@@ -12,17 +12,20 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pyrogram.data.files import read_lines
-from pyrogram.data.heads import check_heads
-from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
+from pyrogram.data.heads import check_heads, check_hints
+from pyrogram.data.records import MISSING, CorpusError, Hints, SentenceRecord
 from pyrogram.printable import quoted
 
 Heads = Literal["required", "optional", "partial", "ignore"]
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, _ = range(len(COLUMNS))
+ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, MISC = range(len(COLUMNS))
+HINT_KEY = "HeadHint"  # in column MISC
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 _RANGE, _EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER}\.([1-9][0-9]{{0,8}})")
 _WORD = re.compile(_NUMBER)
+_HINT = re.compile(r"(0|[1-9][0-9]{0,8}):(-inf|-?[0-9]{1,9}(?:\.[0-9]+)?(?:e-?[0-9]{1,2})?)")
+_MOST_NATS = 1e6
 _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
 # A line of a sentence: its number in the file, and its columns.
 _Row = tuple[int, list[str]]
@@ -32,8 +35,10 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
     """The sentences of a file, with all their tokens; multiword ranges and empty nodes are left out.
 
     :param heads: ``"required"``: a missing head (``_``) is an error; ``"optional"``: a sentence may lack all
-        of its heads; ``"partial"``: any word may lack its head; ``"ignore"``: the column is not read.
-    :raises CorpusError: for anything that is not CoNLL-U, and for heads that are not a tree with one root.
+        of its heads; ``"partial"``: any word may lack its head, and hints are read, see
+        :meth:`pyrogram.data.Corpus.from_conllu`; ``"ignore"``: the column is not read.
+    :raises CorpusError: for anything that is not CoNLL-U, for heads that are not a tree with one root, and for hints
+        that are none.
     """
     lines = read_lines(path)
     empty = True
@@ -78,13 +83,15 @@ def _sentence(path: str, start: int, block: list[str], heads: Heads) -> Sentence
         source=path,
         sent_id=sent_ids[-1] if sent_ids else None,
         known_heads=tree if is_part else None,
+        hints=_hints(path, words) if heads == "partial" else None,
     )
     check_heads(record)
+    check_hints(record)
     return record
 
 
 def _columns(path: str, number: int, line: str) -> list[str]:
-    """The columns of a line that is no comment; blanks in the first seven are checked, the others are not read."""
+    """The columns of a line that is no comment; blanks are checked in the first seven, and nothing in the others."""
     columns = line.split("\t")
     if len(columns) != len(COLUMNS):
         if line.lstrip()[0] == "#":
@@ -178,3 +185,23 @@ def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None
             raise CorpusError(path, number, problem)
         numbers.append(int(h))
     return tuple(numbers)
+
+
+def _hints(path: str, words: list[_Row]) -> tuple[Hints, ...] | None:
+    """The hints at heads in column MISC; None if no word has any."""
+    found = []
+    for number, columns in words:
+        hints: dict[int, float] = {}
+        for item in columns[MISC].split("|"):
+            key, _, value = item.partition("=")
+            for hint in value.split(",") if key.strip(" ") == HINT_KEY else ():
+                match = _HINT.fullmatch(hint)
+                if match is None or (match[2] != "-inf" and abs(float(match[2])) > _MOST_NATS):
+                    problem = f"{quoted(hint)} is no hint; write a head and nats, -inf to forbid it, such as "
+                    raise CorpusError(path, number, f"{problem}{HINT_KEY}=3:1.5,4:-inf")
+                head = int(match[1])
+                if head in hints:
+                    raise CorpusError(path, number, f"there are two hints at head {head} of this word; leave one")
+                hints[head] = float(match[2])
+        found.append(tuple(hints.items()))
+    return tuple(found) if any(found) else None

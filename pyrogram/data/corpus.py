@@ -100,8 +100,8 @@ class Corpus:
         """Read CoNLL-U: one file or several. Multiword ranges and empty nodes are left out.
 
         :param heads: ``"optional"``: if no word has a head (``_``), the corpus has none; ``"required"``: that
-            is an error; ``"partial"``: the heads of any words may be unknown, see :attr:`known_heads`; ``"ignore"``:
-            the column is not read, whatever it holds.
+            is an error; ``"partial"``: the heads of any words may be unknown, see :attr:`known_heads`, and column MISC
+            may have hints, see :attr:`arc_scores`; ``"ignore"``: the column is not read, whatever it holds.
 
         The other arguments are those of all corpora, see :class:`Corpus`.
         """
@@ -267,6 +267,22 @@ class Corpus:
         found[self.words >= 0] = torch.tensor([h for row in rows for h in row], dtype=torch.long)
         return found
 
+    @cached_property
+    def arc_scores(self) -> Tensor:
+        """Hints at heads: the log factors of arcs, shape ``(N, n+1, n+1)`` [head, dependent], 0 where there is none.
+
+        It is what ``known=`` of a sentence takes beside :attr:`known_heads`. A hint is written into column MISC of
+        CoNLL-U and is read with ``heads="partial"``: ``HeadHint=3:1.5,4:-inf`` prefers head 3 by 1.5 nats and forbids
+        head 4. Hints at punctuation are left out along with it.
+        """
+        n = self.words.shape[1]
+        scores = torch.zeros(len(self), n + 1, n + 1)
+        for row, record in zip(scores, self.sentences, strict=True):
+            for dependent, hints in enumerate(record.hints or (), 1):
+                for head, nats in hints:
+                    row[head, dependent] = nats
+        return scores
+
     @property
     def forms(self) -> list[list[str]]:
         """The words of every sentence as they were written."""
@@ -296,7 +312,7 @@ class Corpus:
         return self[self.is_projective]
 
     def to_conllu(self, path_or_file: StrPath | TextIO | None = None, heads: Tensor | None = None) -> str:
-        """Write the sentences as CoNLL-U: ID, FORM, UPOS, XPOS, HEAD and the comment ``sent_id``.
+        """Write the sentences as CoNLL-U: ID, FORM, UPOS, XPOS, HEAD, hints in MISC, and the comment ``sent_id``.
 
         :meth:`from_conllu` reads it back. A file is replaced as a whole or left as it was.
 

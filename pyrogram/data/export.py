@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 import networkx as nx
 
-from pyrogram.data.conllu import DEPREL, HEAD, UPOS, XPOS
+from pyrogram.data.conllu import DEPREL, HEAD, HINT_KEY, UPOS, XPOS
 from pyrogram.data.punctuation import is_punctuation
-from pyrogram.data.records import MISSING, SentenceRecord
+from pyrogram.data.records import MISSING, Hints, SentenceRecord
 
 _LINE_END = re.compile("(\r\n|\r|\n)")
 
@@ -19,7 +19,7 @@ _LINE_END = re.compile("(\r\n|\r|\n)")
 def conllu_text(
     records: Iterable[SentenceRecord], heads: Iterable[Sequence[int] | None], with_relations: bool = False
 ) -> str:
-    """CoNLL-U with ID, FORM, UPOS, XPOS and HEAD; all other columns are ``_``.
+    """CoNLL-U with ID, FORM, UPOS, XPOS, HEAD, and hints in MISC; all other columns are ``_``.
 
     :param heads: of each sentence, -1 for one that is unknown, or None to write none.
     :param with_relations: whether to write DEPREL, too, as :func:`replace_trees` does; with heads.
@@ -30,11 +30,17 @@ def conllu_text(
         n = len(record)
         labels = relations(record, tree) if tree is not None and with_relations else [MISSING] * n
         written = [MISSING] * n if tree is None else [MISSING if head < 0 else str(head) for head in tree]
-        columns = zip(record.forms, record.upos, record.xpos, written, labels, strict=True)
-        for i, (form, upos, xpos, head, label) in enumerate(columns, 1):
-            rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t_")
+        misc = [MISSING] * n if record.hints is None else list(map(_hints, record.hints))
+        columns = zip(record.forms, record.upos, record.xpos, written, labels, misc, strict=True)
+        for i, (form, upos, xpos, head, label, last) in enumerate(columns, 1):
+            rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t{last}")
         blocks.append("\n".join(rows) + "\n\n")
     return "".join(blocks)
+
+
+def _hints(hints: Hints) -> str:
+    """The hints of a word as column MISC has them."""
+    return f"{HINT_KEY}=" + ",".join(f"{head}:{nats!r}" for head, nats in hints) if hints else MISSING
 
 
 def replace_trees(text: str, records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]) -> str:

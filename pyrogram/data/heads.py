@@ -1,8 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Heads of sentences: whether they are trees, whether arcs cross, and rows without padding."""
+"""Heads of sentences: whether they are trees, whether arcs cross, hints at them, and rows without padding."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -44,6 +46,25 @@ def check_heads(record: SentenceRecord) -> None:
             words = ", ".join(str(w) for w in cycle[:10]) + (", ..." if len(cycle) > 10 else "")
             first = min(cycle) - 1
             raise record.error(f"the heads of words {words} form a cycle; one of them needs another head", first)
+
+
+def check_hints(record: SentenceRecord) -> None:
+    """Whether hints are about heads that words may have.
+
+    :raises CorpusError: a head out of range or the word itself, or hints that leave a word no head, or forbid the one
+        that it is known to have.
+    """
+    n, heads = len(record), record.heads or record.known_heads
+    for c, hints in enumerate(record.hints or ()):
+        for head, nats in hints:
+            if head > n or head == c + 1:
+                problem = f"word {c + 1} has a hint at head {head}; heads of this word are 0 to {n}, and not itself"
+                raise record.error(problem, c)
+            if nats == -math.inf and heads is not None and heads[c] == head:
+                problem = f"the hint at head {head} of word {c + 1} forbids what column HEAD says; remove one of them"
+                raise record.error(problem, c)
+        if sum(nats == -math.inf for _, nats in hints) == n:
+            raise record.error(f"the hints of word {c + 1} forbid all heads; leave one", c)
 
 
 def without_crossing_arcs(heads: Tensor, lengths: Tensor) -> Tensor:

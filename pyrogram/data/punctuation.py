@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
-from pyrogram.data.records import MISSING, SentenceRecord
+from pyrogram.data.records import MISSING, Hints, SentenceRecord
 
 #: Universal tags of punctuation. Currency signs are ``SYM`` and stay.
 UNIVERSAL_PUNCTUATION = frozenset({"PUNCT"})
@@ -71,6 +72,22 @@ def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
             new.append(number[h] if h >= 0 else -1)
     root = new.index(0) + 1 if 0 in new else 0
     return tuple(root if h == 0 and c != root else h for c, h in enumerate(new, 1))
+
+
+def kept_hints(record: SentenceRecord, kept: list[bool]) -> tuple[Hints, ...]:
+    """Hints among the kept words, which are numbered anew: those at removed heads are left out.
+
+    So are those of a word whose known head is removed: it goes elsewhere, see :func:`reattach`.
+    """
+    number = [0, *accumulate(map(int, kept))]
+    is_kept = [True, *kept]
+    heads = record.heads or record.known_heads or (0,) * len(record)
+    rows = zip(record.hints or (), heads, kept, strict=True)
+    return tuple(
+        tuple((number[h], nats) for h, nats in hints if is_kept[h] and is_kept[max(head, 0)])
+        for hints, head, keep in rows
+        if keep
+    )
 
 
 def attach_punctuation(heads: Sequence[int], kept: Sequence[bool]) -> tuple[int, ...]:
@@ -133,4 +150,5 @@ def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
         lines=tuple(record.lines[i] for i in where),
         heads=None if record.heads is None else reattach(record.heads, kept),
         known_heads=None if record.known_heads is None else reattach(record.known_heads, kept),
+        hints=None if record.hints is None else kept_hints(record, kept),
     )

@@ -12,6 +12,8 @@ from pyrogram.printable import printable
 Alphabet = Literal["upos", "xpos", "form"]
 Argument = Literal["tags", "heads", "punctuation", "unknown"]
 MISSING = "_"
+#: Heads of one word, each with nats.
+Hints = tuple[tuple[int, float], ...]
 #: The name of standard input where a file's is asked for.
 STANDARD_INPUT = "-"
 
@@ -62,6 +64,8 @@ class SentenceRecord:
     :param tags: the symbols the corpus counts as its words: one of the columns above, before symbols that
         the vocabulary lacks are replaced.
     :param known_heads: heads of which some are unknown, -1; None if all are known, or none.
+    :param hints: of each token heads that are preferred or avoided, each with the log of a factor, in nats; None if
+        there are none.
     """
 
     forms: tuple[str, ...]
@@ -73,6 +77,7 @@ class SentenceRecord:
     sent_id: str | None = None
     tags: tuple[str, ...] = ()
     known_heads: tuple[int, ...] | None = None
+    hints: tuple[Hints, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.forms)

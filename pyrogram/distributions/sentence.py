@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+import numpy as np
 import torch
 from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import get_provenance, track_provenance
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import check_shape, check_size, fits_compiled
 from pyrogram.charts.checks import checked_words as check_words
-from pyrogram.grammar import Grammar, Known, TooLong, Weights, check_blocks, is_cut
+from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_blocks, is_cut
 from pyrogram.grammar import safe_log as safe_log
 
-from .constraints import PaddedWords
+from .constraints import PaddedWords, Scores
 from .partition import unexpanded
 
 _SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
@@ -134,7 +135,9 @@ class Sentence(TorchDistribution):
         self._evidence = None if known is None else grammar.given(known)
         if self._evidence is not None:
             batches.append(self._evidence.batch_shape)
-        super().__init__(torch.broadcast_shapes(*batches), torch.Size([self.max_length]), validate_args=validate_args)
+        # torch.broadcast_shapes takes as long as the checks below
+        batch = torch.broadcast_shapes(*batches) if any(batches) else torch.Size()
+        super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
             if normalized:
@@ -248,6 +251,8 @@ def _value(weights: Tensor) -> Tensor:
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
     for name, w in weights.items():
         w = unexpanded(w, 1)  # a loop that reads a model expands one grammar over all sentences
+        if Scores().holds(w) and (logarithms or bool((w >= 0).all())):
+            continue
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])
@@ -255,13 +260,24 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
 
 
+def _sum_to_one(weights: Tensor, logarithms: bool, tolerance: float) -> bool:
+    """Whether the last dimension does: for few numbers, numpy is quicker."""
+    values = weights.numpy()
+    with np.errstate(over="ignore"):
+        sums = (np.exp(values) if logarithms else values).sum(-1)
+    return bool(np.abs(sums - 1).max(initial=0.0) <= tolerance)
+
+
 def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
     """Refuse, by name, the first multinomial that does not sum to one."""
     for name, block in grammar.blocks.items():
         w = unexpanded(weights[name].detach(), len(block.shape))
         w = w.to(torch.promote_types(w.dtype, torch.float32))
+        tolerance = _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
+        if type(block) is Block and fits_compiled(w) and _sum_to_one(w, logarithms, tolerance):
+            continue
         sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
-        wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
+        wrong = (sums - 1).abs() > tolerance
         if bool(wrong.any()):
             index = tuple(int(i) for i in wrong.nonzero()[0])
             batch = index[: w.dim() - len(block.shape)]

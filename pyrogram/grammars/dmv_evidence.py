@@ -36,8 +36,9 @@ class _Prepared:
 
     @cached_property
     def factors(self) -> Any:
-        """The factors of arcs, an array, for all E-steps."""
-        return self.bonus.detach().exp().numpy()
+        """The factors of arcs, an array, for all E-steps; None if some are too great for a number."""
+        factors = self.bonus.detach().exp()
+        return factors.numpy() if bool(factors.isfinite().all()) else None
 
 
 class DMVEvidence(EvidenceGrammar):
@@ -137,7 +138,8 @@ class DMVEvidence(EvidenceGrammar):
         return program.log_partition(self._given(log_weights, prepared)).to(log_weights["root"].dtype)
 
     def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> tuple[Tensor, Weights]:
-        if not fits_compiled(*(log_weights[name].detach() for name in self.blocks)):
+        fits = fits_compiled(*(log_weights[name].detach() for name in self.blocks))
+        if not fits or prepared.factors is None:
             return super()._expected_counts(log_weights, prepared)
         given = self._given({name: w.detach() for name, w in log_weights.items()}, prepared).arrays()
         given = replace(given, weights={**given.weights, "arc": prepared.factors}, reals=frozenset(["arc"]))

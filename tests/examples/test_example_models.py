@@ -112,6 +112,34 @@ def test_compound_pcfg() -> None:
     assert np.mean(bounds) == pytest.approx(float(exact), abs=5 * np.std(bounds) / math.sqrt(len(bounds)) + 1e-6)
 
 
+def test_tree_classifier() -> None:
+    """Logits are expectations of what arcs are worth, and their derivatives covariances, by listing trees."""
+    example, tags = load("tree_classifier"), torch.tensor([[0, 1, 0, 1], [1, 0, 0, -1]])
+    scores = torch.randn(3, 2, 3, requires_grad=True)
+    weights, bias = torch.randn(3, 2, 3), torch.tensor(0.3)
+    model = poutine.condition(example.classifier, {"scores": scores, "weights": weights, "bias": bias})
+    logits = model(tags, None, 2)
+    for row, logit in zip(tags.tolist(), logits, strict=True):
+        sentence = [2, *(tag for tag in row if tag >= 0)]
+        trees = []  # the worth of each, its probability, and how often it has each pair of tags
+        for heads in all_trees(len(sentence) - 1, False):
+            pairs = np.zeros(scores.shape)
+            for c, h in enumerate(heads, 1):
+                pairs[sentence[h], int(h < c), sentence[c]] += 1
+            trees.append(((pairs * weights.numpy()).sum(), np.exp((pairs * scores.detach().numpy()).sum()), pairs))
+        total = sum(p for _, p, _ in trees)
+        expected = sum(worth * p / total for worth, p, _ in trees)
+        assert float(logit.detach()) == pytest.approx(expected + 0.3, rel=1e-9)
+        (gradient,) = torch.autograd.grad(logit, scores, retain_graph=True)
+        covariance = sum((worth - expected) * p / total * pairs for worth, p, pairs in trees)
+        np.testing.assert_allclose(gradient, covariance, rtol=1e-9, atol=1e-12)
+    arcs = example.arcs_of(torch.tensor([[2, 0, 2, 3], [0, 1, 1, -1]]))
+    chosen = model(tags, None, 2, arcs)
+    expected = weights[1, 0, 0] + weights[2, 1, 1] + weights[1, 1, 0] + weights[0, 1, 1] + bias
+    assert float(chosen[0]) == pytest.approx(float(expected), rel=1e-9)
+    assert arcs[1].sum() == 3
+
+
 def _log_likelihood(grammar: CFG, rules: Tensor, words: Tensor) -> Tensor:
     """log p(words | rules) of each sentence, by the list of derivations; rules of shape ``(R,)`` or ``(N, R)``."""
     found = []

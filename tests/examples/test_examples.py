@@ -72,6 +72,11 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 30 --num-states 3 --num-steps 5 --num-svi-steps 3"],
         r"states summed out: log joint from -\d+",
     ),
+    "tree_classifier": (
+        ["--num-sentences 60 --max-length 6 --num-steps 2 --num-runs 2"],
+        r"\d+ sentences, of which \d+.\d% have the same label\n(.*\n)*trees of the DMV: \d+.\d ± \d+.\d % of "
+        r"other labels are right, -?\d+.\d ± \d+.\d less than the last",
+    ),
     "words_of_heads": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],
         r"tags and words: log joint from .*\ntags and words: heads that are right: \d+.\d%",

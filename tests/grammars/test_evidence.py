@@ -308,6 +308,22 @@ def test_long_sentences_with_weights_that_underflow(scale: float) -> None:
             torch.testing.assert_close(counts[name], c.sum(0), rtol=1e-6, atol=1e-8)
 
 
+def test_factors_that_are_no_numbers() -> None:
+    """e^2000 is none, but counts are: the tree with both preferred arcs has all the weight."""
+    grammar, words = DMV(2), torch.tensor([[0, 1, 0]])
+    weights = grammar.initial_weights(words, "random", seed=0)
+    logs = {name: w.log() for name, w in weights.items()}
+    scores = torch.zeros(1, 4, 4)
+    scores[0, 2, 1] = scores[0, 2, 3] = 2000.0
+    given = grammar.given({"arc_scores": scores})
+    log_z, counts = given.expected_counts(logs, given.numbered(words))
+    only = grammar.given(torch.tensor([[2, 0, 2]]))
+    expected_z, expected = only.expected_counts(logs, only.numbered(words))
+    assert float(log_z) == pytest.approx(float(expected_z) + 4000.0, rel=1e-12)
+    for name in counts:
+        torch.testing.assert_close(counts[name], expected[name])
+
+
 def test_crossing_arcs_of_four_words_have_no_projective_tree() -> None:
     grammar, words = DMV(2), torch.tensor([[0, 1, 0, 1]])
     sentence = Sentence(grammar, grammar.initial_weights(words, "uniform"), known=torch.tensor([[3, 0, 2, 1]]))

@@ -8,7 +8,7 @@ times the collapsed joint P(f | α(z)) of Eq. 4: the model with tangents in plac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ class CollapsedPoints(PointProblem):
         points.traced = replace(points.traced, reference=points.reference(loop))
         return points
 
-    def objective(self, terms: Terms, weights: Weights, counts: Weights) -> Tensor:
+    def objective(self, terms: Terms, weights: Weights, counts: Weights, learnt: Collection[str] = ()) -> Tensor:
         joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
         for name, alpha in terms.alpha.items():
             block = self.traced.weight_sources[name].block

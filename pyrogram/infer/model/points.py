@@ -8,7 +8,7 @@ The log joint of the model, with its sentences replaced by their tangents, is cl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,14 +122,30 @@ class PointProblem(Problem):
         if not parameters:
             return parameters
         self.traced.set_parameters(parameters)
-        maximise(self.traced.unconstrained, lambda: self.objective(self.terms(weights), weights, counts), steps)
-        return self.traced.parameter_values()
+        learnt: set[str] = set()  # sources whose concentrations depend on what moves
+        reached: list[Weights] = []
 
-    def objective(self, terms: Terms, weights: Weights, counts: Weights) -> Tensor:
-        """The log joint with tangents in place of sentences, up to what does not depend on the point."""
-        learnt = (self.prior(name, a, weights[name]) for name, a in terms.alpha.items() if a.requires_grad)
+        def objective() -> Tensor:
+            terms = self.terms(weights)
+            learnt.update(name for name, alpha in terms.alpha.items() if alpha.requires_grad)
+            return self.objective(terms, weights, counts, learnt)
+
+        def value() -> Tensor:
+            reached.append(self.traced.parameter_values())
+            terms = self.evaluate(weights, reached[0])  # which the next E-step needs, too
+            return self.objective(terms, weights, counts, learnt)
+
+        risen = maximise(self.traced.unconstrained, objective, steps, value)
+        return reached[0] if risen else parameters
+
+    def objective(self, terms: Terms, weights: Weights, counts: Weights, learnt: Collection[str]) -> Tensor:
+        """The log joint with tangents in place of sentences, up to what does not depend on the point.
+
+        :param learnt: sources whose concentrations depend on it.
+        """
+        priors = (self.prior(name, terms.alpha[name], weights[name]) for name in sorted(learnt))
         joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
-        return joint + sum(learnt, torch.zeros(()))
+        return joint + sum(priors, torch.zeros(()))
 
     def prior(self, name: str, alpha: Tensor, weights: Tensor) -> Tensor:
         """The log density of a source that has a concentration, float64, as often as the model has it."""
@@ -193,7 +209,10 @@ def line(log_weights: Weights, counts: Weights) -> Tensor:
         c = counts[name]
         if c.dim() < w.dim():  # those of all sentences, which have weights of their own
             c = c / len(w)
-        total = total + weighted(c, w).sum().to("cpu", torch.float64)
+        product = (c * w).sum()
+        if math.isnan(float(product.detach())):  # an event of probability zero that is never counted, or a true NaN
+            product = weighted(c, w).sum()
+        total = total + product.to("cpu", torch.float64)
     return total
 
 

@@ -71,18 +71,29 @@ def expected_log_dirichlet(block: Block, prior: Tensor, expected_logs: Tensor) -
     return (normaliser + ((alpha - 1) * expected_logs).sum()).to("cpu", torch.float64)
 
 
-def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor], steps: int = 10) -> None:
+def maximise(
+    parameters: Mapping[str, Tensor],
+    objective: Callable[[], Tensor],
+    steps: int = 10,
+    value: Callable[[], Tensor] | None = None,
+) -> bool:
     """A few steps of L-BFGS up an objective, kept only if it rises.
 
     :param parameters: unconstrained leaves, changed in place.
+    :param value: the objective where they have come to, without a graph, if there is a better way to it.
+    :returns: whether they were kept.
     """
     leaves = list(parameters.values())
     before = [p.detach().clone() for p in leaves]
     optimiser = torch.optim.LBFGS(leaves, max_iter=steps, line_search_fn="strong_wolfe")
     losses: list[float] = []
 
+    def clear() -> None:  # what optimiser.zero_grad does, which takes as long as some operations
+        for parameter in leaves:
+            parameter.grad = None
+
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        clear()
         loss = -objective()
         if loss.requires_grad:
             loss.backward()
@@ -92,16 +103,17 @@ def maximise(parameters: Mapping[str, Tensor], objective: Callable[[], Tensor], 
     try:
         optimiser.step(closure)
         with torch.no_grad():
-            risen = -float(objective()) <= losses[0]
+            risen = -float((value or objective)()) <= losses[0]
     except (ValueError, LinAlgError):  # a covariance that is no longer positive definite, say
         if not losses:
             raise
         risen = False
-    optimiser.zero_grad()
+    clear()
     if not risen:
         with torch.no_grad():
-            for parameter, value in zip(leaves, before, strict=True):
-                parameter.copy_(value)
+            for parameter, old in zip(leaves, before, strict=True):
+                parameter.copy_(old)
+    return risen
 
 
 class _AllPriorsFound(Exception):
