@@ -10,6 +10,7 @@ from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
+from .loops.conjugate_vb import EStep
 from .loops.em import EM
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
@@ -28,6 +29,7 @@ from .trees.summing_out import collapse_trees
 __all__ = [
     "EM",
     "CollapsedVB",
+    "EStep",
     "GrammarLoop",
     "ModelError",
     "PitmanYorSampler",

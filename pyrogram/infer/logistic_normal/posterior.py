@@ -22,6 +22,7 @@ from pyrogram.charts.gaussians.layout import ranges
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 
+from .draws import ExpertDraws
 from .layout import Family, arrange, parts_of, starts_of
 
 Array = Any
@@ -95,6 +96,22 @@ class ExpertPosterior:
             mu = np.concatenate([means[n].to("cpu", torch.float64).reshape(-1).numpy() for n in self._families])
         coordinates = ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))
         self.mean, self.variance = mu[coordinates], 1 / self._priors.precision_diag[coordinates]
+        self.refresh()
+
+    def start_at_draw(self, generator: np.random.Generator) -> None:
+        """Put the means of q at a draw from the prior, with the variances of :meth:`start`."""
+        self.start()
+        prior = ExpertDraws(self.rows, self._priors, self.mean, np.zeros_like(self.mean))
+        self.mean, _ = prior.draw(generator)
+        self.refresh()
+
+    def put_back(self, mean: Array, variance: Array, groups: Array) -> None:
+        """Give some groups other numbers: flat arrays like ``mean`` and ``variance``.
+
+        :param groups: of each group, whether it is one of them.
+        """
+        chosen = np.repeat(groups[self.rows.expert_group], self.rows.length)
+        self.mean, self.variance = np.where(chosen, mean, self.mean), np.where(chosen, variance, self.variance)
         self.refresh()
 
     def refresh(self) -> None:

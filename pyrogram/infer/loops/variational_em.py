@@ -23,13 +23,16 @@ from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
-from .conjugate_vb import ConjugateProblem, LogisticNormalOptions
+from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
 from .guided_vb import GuidedProblem, GuideOptions
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
 #: The optimiser of guides, unless another is given.
 ADAM = partial(torch.optim.Adam, lr=0.05)
+
+#: Without restarts.
+E_STEP = EStep()
 
 
 class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
@@ -49,8 +52,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     **Logistic normals** (:func:`~pyrogram.distributions.logistic_normal`, and shared ones), drawn for each sentence
     (the papers' model) or once for the corpus. q is a Gaussian for every coordinate of every expert (2008, appendix A;
     2009, Figure 3). Given the counts of a sentence, its Gaussians are moved to their optimum by Newton's method, then
-    its trees are weighted anew, until the sentence's bound gains less than ``e_step_tolerance``: at the end of the
-    E-step the bound is below that of the sentences' own optimum by about that much, and it never falls.
+    its trees are weighted anew, until the sentence's bound gains less than ``e_step.tolerance``: at the end of the
+    E-step the bound is below that of a local optimum by about that much, and it never falls. Other optima of a sentence
+    may be better: see ``e_step.restarts``, and docs/logistic-normals.md for how often they are.
 
     If a prior depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound (empirical
     Bayes): means and covariances in closed form where they *are* ``pyro.param``s, all else by a few steps of L-BFGS on
@@ -92,9 +96,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         never falls in either if covariances are diagonal; with full covariances only ``"all"`` guarantees it.
     :param point_estimate: ``"softmax"``, or ``"exp"`` for logistic normals: the exponentiated mean, a weighted and not
         a probabilistic grammar (the papers' wording leaves it open). Held-out likelihood is that of this estimate.
-    :param e_step_tolerance: nats per sentence, see above.
-    :param e_step_rounds: most rounds of Newton's method and trees in an E-step; a sentence that has not settled by then
-        goes on in the next iteration.
+    :param e_step: how long the E-step of a logistic normal of each sentence goes on, and whether it is restarted.
     """
 
     def __init__(
@@ -108,11 +110,10 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         initial_weights: Mapping[str, Tensor] | str | None = None,
         averaging: Literal["all", "present"] = "all",
         point_estimate: Literal["softmax", "exp"] = "softmax",
-        e_step_tolerance: float = 1e-3,
-        e_step_rounds: int = 10,
+        e_step: EStep = E_STEP,
     ):
         super().__init__(model, initial_weights=initial_weights)
-        self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step_tolerance, e_step_rounds)
+        self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step)
         self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
     def posterior(self) -> dict[str, dist.TorchDistribution]:
