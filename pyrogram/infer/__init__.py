@@ -6,6 +6,7 @@ from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 
 from .elbo import TraceGrammar_ELBO
+from .importance import ImportanceWeightedBound
 from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
@@ -31,6 +32,7 @@ __all__ = [
     "CollapsedVB",
     "EStep",
     "GrammarLoop",
+    "ImportanceWeightedBound",
     "ModelError",
     "PitmanYorSampler",
     "SiblingHastings",

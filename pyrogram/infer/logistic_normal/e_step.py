@@ -200,12 +200,8 @@ class LogisticNormalPosterior:
         rows = self.sentence_multinomials[site.name]
         own = {block: name for block, name in site.source_of_block.items() if name not in tables}
         keys = self._keys_of(site)
-        log_weights: Weights = {}
+        log_weights = self._shared_rows(site, tables)
         counts: Weights | None = None
-        for block, name in site.source_of_block.items():
-            if block not in own:
-                table = tables[name].to(torch.float64)
-                log_weights[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
         log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
         active = np.arange(len(rows.words))
         for turn in range(rounds):
@@ -228,6 +224,15 @@ class LogisticNormalPosterior:
         assert counts is not None
         return SentenceCounts(log_z, bound, counts)
 
+    def _shared_rows(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Weights:
+        """Rows of log weights of the blocks that all sentences share."""
+        rows, found = self.sentence_multinomials[site.name], {}
+        for block, name in site.source_of_block.items():
+            if name in tables:
+                table = tables[name].to(torch.float64)
+                found[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
+        return found
+
     def _shared_counts(self, site: SentenceSite, tables: Mapping[str, Tensor], counts: Weights) -> Weights:
         """The counts of blocks that all sentences share, summed over sentences."""
         rows, shared = self.sentence_multinomials[site.name], {}
@@ -237,6 +242,48 @@ class LogisticNormalPosterior:
                 table.index_add_(0, rows.multinomial[block], counts[block])
                 shared[block] = table.reshape(site.grammar.blocks[block].shape).to(tables[name].dtype)
         return shared
+
+    def log_importance_weights(
+        self,
+        site: SentenceSite,
+        tables: Mapping[str, Tensor],
+        num_draws: int,
+        generator: np.random.Generator,
+        of_q: bool,
+    ) -> Tensor:
+        """log p(sentence, experts) - log r(experts) of draws from r: by draw and sentence, ``(num_draws, N)``.
+
+        Derivations are summed out. Experts that are not stored are drawn from their prior, that is, left out.
+
+        :param tables: log weights by source, of all that sentences share.
+        :param of_q: whether r is q, or N(m, Σ), about the means of q with the covariances of the prior.
+        """
+        if site.name not in self.sentence_multinomials:
+            return site_counts(site, tables)[0].to("cpu", torch.float64).expand(num_draws, -1)
+        rows, log_weights = self.sentence_multinomials[site.name], self._shared_rows(site, tables)
+        draws = {key: self.posteriors[key].draws(of_q) for key in self._keys_of(site)}
+        counts: Weights | None = None
+        found = torch.zeros(num_draws, len(rows.words), dtype=torch.float64)
+        for weights in found:
+            for key, own in draws.items():
+                value, log_ratio = own.draw(generator)
+                weights += torch.from_numpy(log_ratio)
+                by_block = self.posteriors[key].log_weights_of(value)
+                for block, name in site.source_of_block.items():
+                    if self._keys.get(name) == key:
+                        log_weights[block] = by_block[self._blocks[name]].to(self._like[name].device)
+            log_z, counts = rows.expected_counts(log_weights, None, counts)
+            weights += log_z.to("cpu", torch.float64)
+        return found
+
+    def sentence_bounds(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Tensor:
+        """The bound of each sentence at the present q, in nats, shape ``(N,)``; all experts are counted."""
+        if site.name not in self.sentence_multinomials:
+            return site_counts(site, tables)[0].to("cpu", torch.float64)
+        log_z, bounds = self._climb(site, tables, rounds=1).log_z, np.zeros(len(site.words))
+        for q in (self.posteriors[key] for key in self._keys_of(site)):
+            bounds += q.negative_kl() + q.absent_negative_kl_by_group()
+        return log_z + torch.from_numpy(bounds)
 
     def update_corpus(self, counts: Weights) -> None:
         """Move q of what is drawn once to its optimum, given the expected counts by source."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyro.distributions as dist
 import torch
 from torch import Tensor
@@ -106,6 +107,11 @@ class ConjugateProblem(Problem):
             self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
 
+    @property
+    def is_by_sentence(self) -> bool:
+        """Whether there are logistic normals that each sentence has of its own."""
+        return any(source.per_sentence for source in self.traced.weight_sources.values())
+
     def start(self, weights: Weights) -> VariationalState:
         """The first q of Dirichlets is that of an E-step under the initial weights.
 
@@ -160,6 +166,28 @@ class ConjugateProblem(Problem):
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence
         return prior, bound, counts
+
+    def importance_weights(
+        self, state: VariationalState, num_draws: int, seed: int, *, of_q: bool
+    ) -> tuple[Tensor, Tensor]:
+        """log p(sentence, experts) - log r(experts) by draw and sentence; the bound of each sentence; after an E-step.
+
+        :param of_q: whether r is q, or N(m, Σ), about the means of q with the covariances of the prior.
+        :raises ModelError: if there is a latent site that sentences share.
+        """
+        normals = self.normals
+        for name, source in self.traced.weight_sources.items():
+            if name in self.dirichlets.blocks or (source.logistic_normal is not None and not source.per_sentence):
+                raise ModelError(
+                    f"importance weights of sentences need weights that are each sentence's own, but {name!r} is drawn "
+                    "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
+                )
+        assert normals is not None
+        self.e_step(state)
+        tables = {name: safe_log(w) for name, w in state.weights.items()}
+        generator, sites = np.random.default_rng(seed), self.traced.sentences
+        weights = [normals.q.log_importance_weights(s, tables, num_draws, generator, of_q) for s in sites]
+        return torch.cat(weights, 1), torch.cat([normals.q.sentence_bounds(s, tables) for s in sites])
 
     def estimate(self, state: VariationalState) -> Weights:
         """The point estimate of weights by source."""
