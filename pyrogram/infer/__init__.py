@@ -6,13 +6,13 @@ from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 
 from .elbo import TraceGrammar_ELBO
-from .importance import ImportanceWeightedBound
 from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
 from .loops.conjugate_vb import EStep
 from .loops.em import EM
+from .loops.importance import ImportanceWeightedBound
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError

@@ -80,7 +80,8 @@ class LogisticNormalFactors:
             q.start_at_draw(np.random.default_rng([iteration, place]))
 
         starts: list[Start] = [ExpertPosterior.start]
-        return [*starts, *(partial(draw, place) for place in range(1, number))][:number]
+        starts += [partial(draw, place) for place in range(1, number)]
+        return starts[:number]
 
     def e_step(
         self, prior: Priors, numbers: Weights, log_weights: Weights, rounds: int, starts: Sequence[Start] = ()

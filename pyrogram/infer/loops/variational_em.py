@@ -17,7 +17,6 @@ from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.importance import ImportanceWeightedBound
 from pyrogram.infer.model.sites import random_state_kept
 from pyrogram.infer.model.structure import ModelError, WeightSource
 from pyrogram.infer.model.tracing import trace_model
@@ -26,6 +25,7 @@ from pyrogram.infer.running.state import Info
 from .base import GrammarLoop
 from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
 from .guided_vb import GuidedProblem, GuideOptions
+from .importance import ImportanceWeightedBound
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
@@ -57,9 +57,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     E-step the bound is below that of a local optimum by about that much, and it never falls. Other optima of a sentence
     may be better: see ``e_step.restarts``, and docs/logistic-normals.md for how often they are.
 
-    With full covariances the bound is lower by a constant for what does not occur: (log |Σ| + Σ_i log (Σ⁻¹)_ii) / 2 nats
-    for each sentence and each Gaussian that it does not use, for the best independent coordinates are not the prior. The
-    evidence has no such term. :meth:`importance_weighted_bound` estimates how far below it the bound is.
+    With full covariances the bound is lower by a constant for what does not occur: (log |Σ| + Σ_i log (Σ⁻¹)_ii) / 2
+    nats for each sentence and each Gaussian that it does not use, for the best independent coordinates are not the
+    prior. The evidence has no such term. :meth:`importance_weighted_bound` estimates how far below it the bound is.
 
     If a prior depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound (empirical
     Bayes): means and covariances in closed form where they *are* ``pyro.param``s, all else by a few steps of L-BFGS on
