@@ -16,6 +16,10 @@ The corpus is used to learn mu and Sigma (empirical Bayes), and softmax(mu) is t
 :func:`corpus_logistic_normal` draws one theta for the whole corpus in place of one for each sentence. mu and Sigma
 start as :mod:`.normal_experts` says.
 
+The bound is below the evidence by some nats a sentence, and with full covariances by (log |Sigma| + sum_i log
+(Sigma^-1)_ii) / 2 more for each Gaussian that a sentence does not use: compare bounds of one kind of covariance alone,
+or ``loop.importance_weighted_bound()``. See docs/logistic-normals.md.
+
 **Reference:** Cohen, Gimpel and Smith (2008), "Logistic normal priors for unsupervised probabilistic grammar
 induction", Advances in Neural Information Processing Systems 21.
 """

@@ -10,7 +10,9 @@ from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
+from .loops.conjugate_vb import EStep
 from .loops.em import EM
+from .loops.importance import ImportanceWeightedBound
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
@@ -28,7 +30,9 @@ from .trees.summing_out import collapse_trees
 __all__ = [
     "EM",
     "CollapsedVB",
+    "EStep",
     "GrammarLoop",
+    "ImportanceWeightedBound",
     "ModelError",
     "PitmanYorSampler",
     "SiblingHastings",

@@ -49,6 +49,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"neural: log-likelihood -\d+.\d, heads that are right: \d+.\d%",
     ),
+    "optima_of_logistic_normals": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2 --restarts 2 --num-draws 10"],
+        r"in \d+.\d% of sentences, there by \d+.\d{3} nats\nbound -\d+.\d, log evidence -\d+.\d ± \d+.\d",
+    ),
     "own_grammar": (
         ["--num-sentences 30 --max-length 4 --num-classes 2 --num-steps 2"],
         r"NUTS +Dirichlet +-\d+.\d{3}",

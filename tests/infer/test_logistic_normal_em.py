@@ -27,7 +27,7 @@ from pyrogram import DMV
 from pyrogram.distributions import Gaussian, Sentence, logistic_normal, shared_logistic_normal
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammars.tying import tie
-from pyrogram.infer import CollapsedVB, ModelError, TraceGrammar_ELBO, VariationalEM
+from pyrogram.infer import CollapsedVB, EStep, ModelError, TraceGrammar_ELBO, VariationalEM
 
 TWO: Corpus = [[0], [1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]]
 THREE: Corpus = [[0, 2], [2, 0, 2], [0, 2, 2, 0], [1]]
@@ -92,7 +92,7 @@ def by_family(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def tight(model: Callable[..., None], **options: Any) -> VariationalEM:
     """With an E-step that goes on until nothing is gained."""
-    return VariationalEM(model, e_step_tolerance=1e-13, e_step_rounds=500, **options)
+    return VariationalEM(model, e_step=EStep(1e-13, 500), **options)
 
 
 @pytest.mark.parametrize("per_sentence", [True, False])

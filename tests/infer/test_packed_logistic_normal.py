@@ -26,7 +26,7 @@ from torch.distributions import MultivariateNormal, Normal, constraints, kl_dive
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Experts, Gaussian, Link, PartitionStructure, Sentence, logistic_normal
 from pyrogram.grammar import Block, PackedBlock
-from pyrogram.infer import CollapsedVB, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
+from pyrogram.infer import CollapsedVB, EStep, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
 from pyrogram.infer.logistic_normal.layout import parts_of
 
 GRAMMAR = CFG.from_string("""
@@ -171,7 +171,7 @@ def test_the_objective_is_the_bound(diagonal: bool, per_sentence: bool) -> None:
 @CASES
 def test_both_steps_end_where_the_bound_is_flat(diagonal: bool, per_sentence: bool) -> None:
     model = model_of(diagonal, per_sentence)
-    loop = VariationalEM(model, e_step_tolerance=1e-13, e_step_rounds=500)
+    loop = VariationalEM(model, e_step=EStep(1e-13, 500))
     for _ in range(1 if per_sentence else 2):
         prior = present() if pyro.get_param_store() else (start()[0], start()[1 if diagonal else 2])
         loop.step(WORDS)
@@ -288,7 +288,7 @@ def test_two_experts_for_every_multinomial(diagonal: bool) -> None:
     loc, variance, covariance = start()
     spread: dict[str, Tensor] = {"variance": variance} if diagonal else {"covariance": covariance}
     doubled = {name: Gaussian(loc, **{kind: 2 * s for kind, s in spread.items()}) for name in twice.experts}
-    tight: Any = {"e_step_tolerance": 1e-13, "e_step_rounds": 500}
+    tight: Any = {"e_step": EStep(1e-13, 500)}
     model = partial(shared_model, grammar=GRAMMAR, structure=twice, prior=doubled)
     loop = VariationalEM(model, **tight)
     objective = loop.step(WORDS)
@@ -327,7 +327,7 @@ def test_the_exact_loss_is_minus_the_bound(per_sentence: bool) -> None:
 
 def test_svi_reaches_the_bound(one_thread: None) -> None:
     model = model_of(diagonal=True, per_sentence=True, learn=False)
-    best = VariationalEM(model, e_step_tolerance=1e-13, e_step_rounds=500).step(WORDS)
+    best = VariationalEM(model, e_step=EStep(1e-13, 500)).step(WORDS)
     svi = SVI(model, MeanFieldGaussian(model), ClippedAdam({"lr": 0.05, "lrd": 0.99}), TraceGrammar_ELBO())
     for _ in range(300):
         svi.step(WORDS)

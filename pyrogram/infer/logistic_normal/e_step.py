@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,33 @@ from .posterior import ExpertPosterior, Moments
 
 # What initial weights of zero, of which there are no logarithms, are mixed with.
 _UNIFORM_SHARE = 1e-4
+
+
+#: Moves a q to where an E-step is to begin.
+Start = Callable[[ExpertPosterior], None]
+
+
+@dataclass(frozen=True)
+class SentenceCounts:
+    """Where an E-step has come to.
+
+    :param log_z: of each sentence, under exp ψ̃.
+    :param bound: of each sentence, in nats, without the experts that are not stored.
+    :param counts: expected counts of the rows of weights, by block.
+    """
+
+    log_z: Tensor
+    bound: Any
+    counts: Weights
+
+    def where(self, chosen: Any, other: SentenceCounts, rows: SentenceMultinomials) -> SentenceCounts:
+        """These for the chosen sentences, those of another for the rest."""
+        log_z = torch.from_numpy(np.where(chosen, self.log_z.numpy(), other.log_z.numpy()))
+        counts = {}
+        for block, own in self.counts.items():
+            of_row = torch.from_numpy(chosen).to(own.device)[rows.sentence[block]]
+            counts[block] = torch.where(of_row[:, None], own, other.counts[block])
+        return SentenceCounts(log_z, np.where(chosen, self.bound, other.bound), counts)
 
 
 class LogisticNormalPosterior:
@@ -138,27 +166,42 @@ class LogisticNormalPosterior:
                 found[name] = table.reshape(self._shapes[name]).to(self._like[name])
         return found
 
-    def site_counts(self, site: SentenceSite, log_weights: Mapping[str, Tensor], rounds: int) -> tuple[Tensor, Weights]:
+    def site_counts(
+        self, site: SentenceSite, log_weights: Mapping[str, Tensor], rounds: int, starts: Sequence[Start] = ()
+    ) -> tuple[Tensor, Weights]:
         """Improve q of the experts of each sentence of a site; log Z at the end, and the counts of shared blocks.
 
         :param log_weights: by source, of all that sentences share.
         :param rounds: most rounds of trees and experts.
+        :param starts: where to begin besides where q is; each sentence keeps the end that is best for it.
         """
         if site.name not in self.sentence_multinomials:
             return site_counts(site, log_weights)
-        return self._by_sentence(site, log_weights, rounds)
+        found = self._climb(site, log_weights, rounds)
+        posteriors = [self.posteriors[key] for key in self._keys_of(site)]
+        for start in starts:
+            before = [(q.mean.copy(), q.variance.copy()) for q in posteriors]
+            for q in posteriors:
+                start(q)
+            other = self._climb(site, log_weights, rounds)
+            worse = other.bound <= found.bound
+            for q, (mean, variance) in zip(posteriors, before, strict=True):
+                q.put_back(mean, variance, worse)
+            found = found.where(worse, other, self.sentence_multinomials[site.name])
+        return found.log_z, self._shared_counts(site, log_weights, found.counts)
 
-    def _by_sentence(self, site: SentenceSite, tables: Mapping[str, Tensor], rounds: int) -> tuple[Tensor, Weights]:
-        """log Z of each sentence at the end, and the counts of its shared blocks."""
-        rows, grammar = self.sentence_multinomials[site.name], site.grammar
+    def _keys_of(self, site: SentenceSite) -> list[str]:
+        """The keys of the experts that each sentence of a site has of its own."""
+        keys = (self._keys.get(name) for name in site.source_of_block.values())
+        return [key for key in dict.fromkeys(keys) if key is not None and key not in self.corpus]
+
+    def _climb(self, site: SentenceSite, tables: Mapping[str, Tensor], rounds: int) -> SentenceCounts:
+        """Trees and experts in turn, from where q is."""
+        rows = self.sentence_multinomials[site.name]
         own = {block: name for block, name in site.source_of_block.items() if name not in tables}
-        keys = list(dict.fromkeys(self._keys[name] for name in own.values()))
-        log_weights: Weights = {}
+        keys = self._keys_of(site)
+        log_weights = self._shared_rows(site, tables)
         counts: Weights | None = None
-        for block, name in site.source_of_block.items():
-            if block not in own:
-                table = tables[name].to(torch.float64)
-                log_weights[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
         log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
         active = np.arange(len(rows.words))
         for turn in range(rounds):
@@ -179,13 +222,68 @@ class LogisticNormalPosterior:
                 by_block = {self._blocks[n]: counts[b] for b, n in own.items() if self._keys[n] == key}
                 self.posteriors[key].update(by_block, active)
         assert counts is not None
-        shared = {}
+        return SentenceCounts(log_z, bound, counts)
+
+    def _shared_rows(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Weights:
+        """Rows of log weights of the blocks that all sentences share."""
+        rows, found = self.sentence_multinomials[site.name], {}
         for block, name in site.source_of_block.items():
-            if block not in own:
+            if name in tables:
+                table = tables[name].to(torch.float64)
+                found[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
+        return found
+
+    def _shared_counts(self, site: SentenceSite, tables: Mapping[str, Tensor], counts: Weights) -> Weights:
+        """The counts of blocks that all sentences share, summed over sentences."""
+        rows, shared = self.sentence_multinomials[site.name], {}
+        for block, name in site.source_of_block.items():
+            if name in tables:
                 table = torch.zeros_like(tables[name], dtype=torch.float64).reshape(-1, tables[name].shape[-1])
                 table.index_add_(0, rows.multinomial[block], counts[block])
-                shared[block] = table.reshape(grammar.blocks[block].shape).to(tables[name].dtype)
-        return log_z, shared
+                shared[block] = table.reshape(site.grammar.blocks[block].shape).to(tables[name].dtype)
+        return shared
+
+    def log_importance_weights(
+        self,
+        site: SentenceSite,
+        tables: Mapping[str, Tensor],
+        num_draws: int,
+        generator: np.random.Generator,
+        of_q: bool,
+    ) -> Tensor:
+        """log p(sentence, experts) - log r(experts) of draws from r: by draw and sentence, ``(num_draws, N)``.
+
+        Derivations are summed out. Experts that are not stored are drawn from their prior, that is, left out.
+
+        :param tables: log weights by source, of all that sentences share.
+        :param of_q: whether r is q, or N(m, Σ), about the means of q with the covariances of the prior.
+        """
+        if site.name not in self.sentence_multinomials:
+            return site_counts(site, tables)[0].to("cpu", torch.float64).expand(num_draws, -1)
+        rows, log_weights = self.sentence_multinomials[site.name], self._shared_rows(site, tables)
+        draws = {key: self.posteriors[key].draws(of_q) for key in self._keys_of(site)}
+        counts: Weights | None = None
+        found = torch.zeros(num_draws, len(rows.words), dtype=torch.float64)
+        for weights in found:
+            for key, own in draws.items():
+                value, log_ratio = own.draw(generator)
+                weights += torch.from_numpy(log_ratio)
+                by_block = self.posteriors[key].log_weights_of(value)
+                for block, name in site.source_of_block.items():
+                    if self._keys.get(name) == key:
+                        log_weights[block] = by_block[self._blocks[name]].to(self._like[name].device)
+            log_z, counts = rows.expected_counts(log_weights, None, counts)
+            weights += log_z.to("cpu", torch.float64)
+        return found
+
+    def sentence_bounds(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Tensor:
+        """The bound of each sentence at the present q, in nats, shape ``(N,)``; all experts are counted."""
+        if site.name not in self.sentence_multinomials:
+            return site_counts(site, tables)[0].to("cpu", torch.float64)
+        log_z, bounds = self._climb(site, tables, rounds=1).log_z, np.zeros(len(site.words))
+        for q in (self.posteriors[key] for key in self._keys_of(site)):
+            bounds += q.negative_kl() + q.absent_negative_kl_by_group()
+        return log_z + torch.from_numpy(bounds)
 
     def update_corpus(self, counts: Weights) -> None:
         """Move q of what is drawn once to its optimum, given the expected counts by source."""

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyro.distributions as dist
 from torch import Tensor
 
@@ -17,8 +18,9 @@ from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import TracedModel
 
-from .e_step import LogisticNormalPosterior
+from .e_step import LogisticNormalPosterior, Start
 from .empirical_bayes import current_priors, learn_priors, plan_m_step
+from .posterior import ExpertPosterior
 
 
 class LogisticNormalFactors:
@@ -70,12 +72,28 @@ class LogisticNormalFactors:
             self._held = numbers
         return self.q
 
-    def e_step(self, prior: Priors, numbers: Weights, log_weights: Weights, rounds: int) -> tuple[float, Weights]:
-        """Trees and the experts of each sentence in turn: the trees' share of the bound, and counts by source."""
+    @staticmethod
+    def other_starts(number: int, iteration: int) -> list[Start]:
+        """Where E-steps begin besides at q: the priors' optimum, then draws that the iteration decides on."""
+
+        def draw(place: int, q: ExpertPosterior) -> None:
+            q.start_at_draw(np.random.default_rng([iteration, place]))
+
+        starts: list[Start] = [ExpertPosterior.start]
+        starts += [partial(draw, place) for place in range(1, number)]
+        return starts[:number]
+
+    def e_step(
+        self, prior: Priors, numbers: Weights, log_weights: Weights, rounds: int, starts: Sequence[Start] = ()
+    ) -> tuple[float, Weights]:
+        """Trees and the experts of each sentence in turn: the trees' share of the bound, and counts by source.
+
+        :param starts: where else to begin, see :meth:`.LogisticNormalPosterior.site_counts`.
+        """
         q = self.at(prior, numbers)
         self._held = None
         shared = {**log_weights, **q.log_weights()}
-        return expected_counts(self.traced, shared, partial(q.site_counts, rounds=rounds))
+        return expected_counts(self.traced, shared, partial(q.site_counts, rounds=rounds, starts=starts))
 
     def learn(self, prior: Priors, expected_logs: Weights) -> None:
         """Empirical Bayes for all parameters that priors depend on, in place."""

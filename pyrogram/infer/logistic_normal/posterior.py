@@ -22,6 +22,7 @@ from pyrogram.charts.gaussians.layout import ranges
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 
+from .draws import ExpertDraws
 from .layout import Family, arrange, parts_of, starts_of
 
 Array = Any
@@ -97,6 +98,21 @@ class ExpertPosterior:
         self.mean, self.variance = mu[coordinates], 1 / self._priors.precision_diag[coordinates]
         self.refresh()
 
+    def start_at_draw(self, generator: np.random.Generator) -> None:
+        """Put the means of q at a draw from the prior, with the variances of :meth:`start`."""
+        self.start()
+        self.mean, _ = self.draws(of_q=False).draw(generator)
+        self.refresh()
+
+    def put_back(self, mean: Array, variance: Array, groups: Array) -> None:
+        """Give some groups other numbers: flat arrays like ``mean`` and ``variance``.
+
+        :param groups: of each group, whether it is one of them.
+        """
+        chosen = np.repeat(groups[self.rows.expert_group], self.rows.length)
+        self.mean, self.variance = np.where(chosen, mean, self.mean), np.where(chosen, variance, self.variance)
+        self.refresh()
+
     def refresh(self) -> None:
         """Recompute the mixtures from ``mean`` and ``variance``."""
         self._u, self._w = experts.averages(self.rows, self.mean, self.variance)
@@ -124,9 +140,29 @@ class ExpertPosterior:
 
     def absent_negative_kl(self) -> float:
         """-KL(q || prior) of all experts that are not stored: what mean field loses to their covariance."""
+        return float(((self.num_groups - self.present) * self._negative_kl_of_absent()).sum())
+
+    def absent_negative_kl_by_group(self) -> Array:
+        """The same of each group, shape ``(num_groups,)``."""
+        each = self._negative_kl_of_absent()
+        return each.sum() - np.bincount(self.rows.expert_group, each[self.rows.expert], self.num_groups)
+
+    def _negative_kl_of_absent(self) -> Array:
+        """By expert, -(log |Σ| + Σ_i log Λ_ii) / 2: zero if Σ is diagonal, negative if not (Hadamard's inequality)."""
         p = self._priors
         log_precision = np.add.reduceat(np.log(p.precision_diag), p.start[:-1])
-        return float(((self.num_groups - self.present) * -0.5 * (p.log_det + log_precision)).sum())
+        return -0.5 * (p.log_det + log_precision)
+
+    def draws(self, of_q: bool) -> ExpertDraws:
+        """Draws from q; or from N(m, Σ), about the means of q with the covariances of the prior."""
+        return ExpertDraws(self.rows, self._priors, self.mean, self.variance if of_q else None)
+
+    def log_weights_of(self, value: Array) -> dict[str, Tensor]:
+        """log softmax of the mixtures of given experts, flat, by block: one row for each row of weights."""
+        u, w = experts.averages(self.rows, value, np.zeros_like(value))
+        psi = np.zeros_like(self._psi)
+        experts.log_weights(self.rows, u, w, np.arange(self.num_groups), psi)
+        return {block: torch.from_numpy(self._block(psi, block)) for block in self._index}
 
     def moments(self, absent: bool = True) -> dict[str, Moments]:
         """By family; :param absent: count the groups in which an expert is not stored, too."""

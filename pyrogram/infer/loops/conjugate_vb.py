@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyro.distributions as dist
+import torch
+from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
@@ -24,24 +27,47 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class EStep:
+    """How the E-step of logistic normals goes that each sentence has of its own; see :class:`.VariationalEM`.
+
+    Trees and Gaussians take turns, so that its end is a local optimum. With ``restarts``, every ``restart_every``-th
+    E-step also begins at the prior's mean, and at ``restarts - 1`` draws from the prior, which the number of the
+    iteration decides on. Each sentence keeps the best of its ends, the one from its present q among them: the bound
+    does not fall. Such an E-step takes about ``1 + restarts`` times as long as the first one.
+
+    :param tolerance: nats per sentence: a sentence is done when a round gains less.
+    :param rounds: most rounds of Newton's method and trees; a sentence that has not settled by then goes on in the next
+        iteration.
+    :param restarts: how many starts there are besides the present q.
+    :param restart_every: iterations from one E-step with restarts to the next; the first iteration has them.
+    :raises ValueError: if there is no round, or if a number is negative.
+    """
+
+    tolerance: float = 1e-3
+    rounds: int = 10
+    restarts: int = 0
+    restart_every: int = 10
+
+    def __post_init__(self) -> None:
+        if self.tolerance < 0 or self.rounds < 1 or self.restarts < 0 or self.restart_every < 1:
+            raise ValueError(
+                f"an E-step needs tolerance >= 0, rounds >= 1, restarts >= 0 and restart_every >= 1, not {self}"
+            )
+
+
+@dataclass(frozen=True)
 class LogisticNormalOptions:
     """How logistic normals are treated; see :class:`.VariationalEM`."""
 
     averaging: Literal["all", "present"]
     point_estimate: Literal["softmax", "exp"]
-    e_step_tolerance: float
-    e_step_rounds: int
+    e_step: EStep
 
     def __post_init__(self) -> None:
         if self.averaging not in ("all", "present") or self.point_estimate not in ("softmax", "exp"):
             raise ValueError(
                 f"averaging must be 'all' or 'present' and point_estimate 'softmax' or 'exp', not {self.averaging!r} "
                 f"and {self.point_estimate!r}"
-            )
-        if self.e_step_tolerance < 0 or self.e_step_rounds < 1:
-            raise ValueError(
-                f"need e_step_tolerance >= 0 and e_step_rounds >= 1, not {self.e_step_tolerance} and "
-                f"{self.e_step_rounds}"
             )
 
 
@@ -53,12 +79,14 @@ class VariationalState:
     :param posterior: q's concentrations by Dirichlet site.
     :param experts: q's means and variances of logistic normals, by name.
     :param parameters: unconstrained, those that priors depend on.
+    :param iteration: how many there were before, on which restarts depend.
     """
 
     weights: Weights
     posterior: Weights
     experts: Weights
     parameters: Weights
+    iteration: Tensor
 
 
 class ConjugateProblem(Problem):
@@ -76,8 +104,13 @@ class ConjugateProblem(Problem):
         if traced.gaussians:
             from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
-            self.normals = LogisticNormalFactors(traced, model, options.e_step_tolerance, options.averaging)
+            self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
+
+    @property
+    def is_by_sentence(self) -> bool:
+        """Whether there are logistic normals that each sentence has of its own."""
+        return any(source.per_sentence for source in self.traced.weight_sources.values())
 
     def start(self, weights: Weights) -> VariationalState:
         """The first q of Dirichlets is that of an E-step under the initial weights.
@@ -98,29 +131,63 @@ class ConjugateProblem(Problem):
             if normals is None:
                 parameters = self.learn(prior, posterior, parameters)
         points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
-        return VariationalState(points, posterior, experts, parameters)
+        return VariationalState(points, posterior, experts, parameters, torch.tensor(0))
 
     def update(self, state: VariationalState) -> tuple[VariationalState, Info]:
         """An iteration."""
-        traced, dirichlets, normals = self.traced, self.dirichlets, self.normals
-        prior = self.prior(state.parameters)
-        # E-step: derivations under E_q[log w], in turn with the experts of their sentences.
-        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= dirichlets.expected_logs(state.posterior)
-        if normals is None:
-            bound, counts = expected_counts(traced, log_weights)
-        else:
-            bound, counts = normals.e_step(prior, state.experts, log_weights, self.options.e_step_rounds)
-            bound += normals.q.negative_kl()
-        for divergence in dirichlets.divergences(state.posterior, prior):
-            bound -= divergence
+        dirichlets, normals = self.dirichlets, self.normals
+        prior, bound, counts = self.e_step(state)
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
         if normals is not None:
             normals.q.update_corpus(counts)
         parameters = self.learn(prior, posterior, state.parameters)
         experts = {} if normals is None else normals.numbers()
-        return VariationalState(most_likely(traced, counts, state.weights), posterior, experts, parameters), Info(bound)
+        weights = most_likely(self.traced, counts, state.weights)
+        return VariationalState(weights, posterior, experts, parameters, state.iteration + 1), Info(bound)
+
+    def e_step(self, state: VariationalState) -> tuple[Priors, float, Weights]:
+        """Derivations under E_q[log w], in turn with the experts of their sentences: priors, bound, counts by source.
+
+        The experts are moved in the memory of ``normals``; the numbers of the state stay.
+        """
+        traced, normals = self.traced, self.normals
+        prior = self.prior(state.parameters)
+        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
+        log_weights |= self.dirichlets.expected_logs(state.posterior)
+        if normals is None:
+            bound, counts = expected_counts(traced, log_weights)
+        else:
+            options, iteration = self.options.e_step, int(state.iteration)
+            restarts = options.restarts if iteration % options.restart_every == 0 else 0
+            starts = normals.other_starts(restarts, iteration)
+            bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
+            bound += normals.q.negative_kl()
+        for divergence in self.dirichlets.divergences(state.posterior, prior):
+            bound -= divergence
+        return prior, bound, counts
+
+    def importance_weights(
+        self, state: VariationalState, num_draws: int, seed: int, *, of_q: bool
+    ) -> tuple[Tensor, Tensor]:
+        """log p(sentence, experts) - log r(experts) by draw and sentence; the bound of each sentence; after an E-step.
+
+        :param of_q: whether r is q, or N(m, Σ), about the means of q with the covariances of the prior.
+        :raises ModelError: if there is a latent site that sentences share.
+        """
+        normals = self.normals
+        for name, source in self.traced.weight_sources.items():
+            if name in self.dirichlets.blocks or (source.logistic_normal is not None and not source.per_sentence):
+                raise ModelError(
+                    f"importance weights of sentences need weights that are each sentence's own, but {name!r} is drawn "
+                    "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
+                )
+        assert normals is not None
+        self.e_step(state)
+        tables = {name: safe_log(w) for name, w in state.weights.items()}
+        generator, sites = np.random.default_rng(seed), self.traced.sentences
+        weights = [normals.q.log_importance_weights(s, tables, num_draws, generator, of_q) for s in sites]
+        return torch.cat(weights, 1), torch.cat([normals.q.sentence_bounds(s, tables) for s in sites])
 
     def estimate(self, state: VariationalState) -> Weights:
         """The point estimate of weights by source."""
@@ -147,6 +214,7 @@ class ConjugateProblem(Problem):
             posterior={name: sources[name].value for name in self.dirichlets.blocks},
             experts={} if normals is None else normals.q.state(),
             parameters=self.traced.unconstrained,
+            iteration=torch.tensor(0),
         )
 
     def prior(self, parameters: Weights) -> Priors:

@@ -23,13 +23,17 @@ from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
-from .conjugate_vb import ConjugateProblem, LogisticNormalOptions
+from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
 from .guided_vb import GuidedProblem, GuideOptions
+from .importance import ImportanceWeightedBound
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
 #: The optimiser of guides, unless another is given.
 ADAM = partial(torch.optim.Adam, lr=0.05)
+
+#: Without restarts.
+E_STEP = EStep()
 
 
 class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
@@ -49,8 +53,13 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     **Logistic normals** (:func:`~pyrogram.distributions.logistic_normal`, and shared ones), drawn for each sentence
     (the papers' model) or once for the corpus. q is a Gaussian for every coordinate of every expert (2008, appendix A;
     2009, Figure 3). Given the counts of a sentence, its Gaussians are moved to their optimum by Newton's method, then
-    its trees are weighted anew, until the sentence's bound gains less than ``e_step_tolerance``: at the end of the
-    E-step the bound is below that of the sentences' own optimum by about that much, and it never falls.
+    its trees are weighted anew, until the sentence's bound gains less than ``e_step.tolerance``: at the end of the
+    E-step the bound is below that of a local optimum by about that much, and it never falls. Other optima of a sentence
+    may be better: see ``e_step.restarts``, and docs/logistic-normals.md for how often they are.
+
+    With full covariances the bound is lower by a constant for what does not occur: (log |Σ| + Σ_i log (Σ⁻¹)_ii) / 2
+    nats for each sentence and each Gaussian that it does not use, for the best independent coordinates are not the
+    prior. The evidence has no such term. :meth:`importance_weighted_bound` estimates how far below it the bound is.
 
     If a prior depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound (empirical
     Bayes): means and covariances in closed form where they *are* ``pyro.param``s, all else by a few steps of L-BFGS on
@@ -92,9 +101,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         never falls in either if covariances are diagonal; with full covariances only ``"all"`` guarantees it.
     :param point_estimate: ``"softmax"``, or ``"exp"`` for logistic normals: the exponentiated mean, a weighted and not
         a probabilistic grammar (the papers' wording leaves it open). Held-out likelihood is that of this estimate.
-    :param e_step_tolerance: nats per sentence, see above.
-    :param e_step_rounds: most rounds of Newton's method and trees in an E-step; a sentence that has not settled by then
-        goes on in the next iteration.
+    :param e_step: how long the E-step of a logistic normal of each sentence goes on, and whether it is restarted.
     """
 
     def __init__(
@@ -108,11 +115,10 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         initial_weights: Mapping[str, Tensor] | str | None = None,
         averaging: Literal["all", "present"] = "all",
         point_estimate: Literal["softmax", "exp"] = "softmax",
-        e_step_tolerance: float = 1e-3,
-        e_step_rounds: int = 10,
+        e_step: EStep = E_STEP,
     ):
         super().__init__(model, initial_weights=initial_weights)
-        self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step_tolerance, e_step_rounds)
+        self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step)
         self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
     def posterior(self) -> dict[str, dist.TorchDistribution]:
@@ -137,12 +143,50 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         """E_q[log p(sentences, latent values) - log q(latent values)], derivations summed out; and its standard error.
 
         It is the objective of Pyro's ``SVI`` with q for a guide, in nats, by draws from q. It is no less than the bound
-        of this loop, in which q has the derivations, too, where that is exact. A chart is filled for every draw.
+        of this loop, in which q has the derivations, too, where that is exact. A chart is filled for every draw. Of
+        logistic normals that each sentence has of its own, q is that of the next iteration's E-step.
 
         :raises ValueError: for fewer than two draws.
         """
         if num_samples < 2:
             raise ValueError(f"num_samples must be at least 2, not {num_samples}")
+        problem, state = self._present()
+        if isinstance(problem, ConjugateProblem) and problem.is_by_sentence:
+            weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
+            assert problem.normals is not None
+            absent = sum(q.absent_negative_kl() for q in problem.normals.q.posteriors.values())
+            each = weights.sum(1) + absent
+        else:
+            each = self._log_weights(num_samples, seed)
+        return float(each.mean()), float(each.std()) / math.sqrt(num_samples)
+
+    def importance_weighted_bound(self, num_draws: int = 100, *, seed: int = 0) -> ImportanceWeightedBound:
+        """The log evidence of the sentences from below, by importance sampling; for logistic normals of each sentence.
+
+        Trees are summed out exactly; only Gaussians are drawn, those that occur in a sentence, from N(m, Σ): about the
+        means of q, with the covariances of the prior. Variances of q are too small for that; with those of the prior,
+        all moments of the weights are finite, for they are exp(linear in η) times a probability. q is that of the next
+        iteration's E-step. As the number of draws grows, the bound rises to the log evidence, in expectation. A warning
+        says of how many sentences the draws are too few; see :class:`.ImportanceWeightedBound`.
+
+        :param num_draws: for each sentence; a chart is filled for every draw.
+        :raises ModelError: for models in which sentences share latent weights.
+        :raises ValueError: for fewer than two draws.
+        """
+        if num_draws < 2:
+            raise ValueError(f"num_draws must be at least 2, not {num_draws}")
+        problem, state = self._present()
+        if not isinstance(problem, ConjugateProblem) or not problem.is_by_sentence:
+            raise ModelError(
+                "importance_weighted_bound needs logistic normals that each sentence has of its own; marginal_bound() "
+                "serves weights that sentences share"
+            )
+        found = ImportanceWeightedBound(*problem.importance_weights(state, num_draws, seed, of_q=False))
+        found.warn()
+        return found
+
+    def _log_weights(self, num_samples: int, seed: int) -> Tensor:
+        """log p(sentences, latent values) - log q(latent values) of draws from q."""
         problem, _ = self._guided_state()
         found = []
         with torch.no_grad(), random_state_kept(seed):
@@ -150,15 +194,12 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
                 drawn = poutine.trace(self.guide).get_trace()
                 trace = poutine.trace(poutine.replay(problem.model, drawn)).get_trace()
                 found.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
-        each = torch.tensor(found, dtype=torch.float64)
-        return float(each.mean()), float(each.std()) / math.sqrt(num_samples)
+        return torch.tensor(found, dtype=torch.float64)
 
     def _guided_state(self) -> tuple[ConjugateProblem | GuidedProblem, Any]:
         """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
         problem, state = self._present()
-        if isinstance(problem, ConjugateProblem) and any(
-            s.per_sentence for s in problem.traced.weight_sources.values()
-        ):
+        if isinstance(problem, ConjugateProblem) and problem.is_by_sentence:
             raise ModelError("VariationalEM keeps no q of logistic normals that each sentence has of its own")
         problem.traced.set_parameters(state.parameters)
         self._write_parameters()
