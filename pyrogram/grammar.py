@@ -10,7 +10,7 @@ Multinomials of one kind (all stop decisions, say) form a *block*, one tensor of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -162,6 +162,14 @@ class Grammar(ABC):
     def identity(self) -> str:
         """What tells this grammar from others with blocks of the same shapes; a checkpoint of theirs is not resumed."""
         return ""
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """Names of the dimensions of each block's weights, in their order, and of what lies along each.
+
+        By block and by dimension; blocks whose dimensions have no names are left out.
+        """
+        return {}
 
     @abstractmethod
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:

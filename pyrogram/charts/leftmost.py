@@ -62,6 +62,20 @@ def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: Fla
     return torch.from_numpy(valid).to(ids.device)
 
 
+def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
+    """Nonterminals from the root to the one that is farthest from it, both counted, of leftmost derivations.
+
+    :param ids: derivations, padded with -1 on the right.
+    :raises ValueError: for numbers that are no rules.
+    """
+    if len(ids) and ids.shape[1] and int(ids.max()) >= len(rules):
+        raise ValueError(f"derivations must have rules 0..{len(rules) - 1}, not {int(ids.max())}")
+    children = np.add.reduceat((rules.symbols >= 0).astype(np.int64), rules.offsets[:-1])
+    found = np.zeros(len(ids), np.int64)
+    _depths(_array(ids), children, found)
+    return torch.from_numpy(found).to(ids.device)
+
+
 def ancestral(
     weights: Float[Tensor, "G R"],
     grammar: Int[Tensor, "S"],
@@ -161,6 +175,23 @@ def _check(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, sym
         if ids[t] != -1:
             return False
     return word == n or words[word] == -1
+
+
+@kernel
+def _depths(ids: Array, children: Array, depths: Array) -> None:
+    to_come = np.empty(ids.shape[1] + 1, np.int64)  # children of each nonterminal above the next one
+    for row in range(len(ids)):
+        above = 0
+        for event in ids[row]:
+            if event < 0:
+                break
+            if above > 0:
+                to_come[above - 1] -= 1
+            to_come[above] = children[event]
+            above += 1
+            depths[row] = max(depths[row], above)
+            while above > 0 and to_come[above - 1] == 0:
+                above -= 1
 
 
 @kernel

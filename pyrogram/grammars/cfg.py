@@ -123,6 +123,10 @@ class CFG(Grammar):
         return self._blocks
 
     @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        return {BLOCK: {"rule": [show(rule) for rule in self.rules]}}
+
+    @property
     def num_words(self) -> int:
         return len(self.words)
 

@@ -79,6 +79,16 @@ class DMV(Grammar):
     def num_words(self) -> int:
         return self.num_tags
 
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        tags = [str(tag) for tag in range(self.num_tags)]
+        direction, valence = {"direction": ("left", "right")}, {"valence": ("first", "later")}
+        return {
+            "root": {"child": tags},
+            "attach": {"head": tags, **direction, **(valence if self.valence_attach else {}), "child": tags},
+            "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
+        }
+
     def with_tags(self, num_tags: int) -> DMV:
         """The same model of other tags: of some of these only, say."""
         return DMV(num_tags, valence_attach=self.valence_attach)

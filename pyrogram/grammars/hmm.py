@@ -73,6 +73,15 @@ class HMM(Grammar):
     def num_words(self) -> int:
         return self._num_words
 
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        states, words = ([str(i) for i in range(size)] for size in (self.num_states, self.num_words))
+        return {
+            "initial": {"state": states},
+            "transition": {"state": states, "next_state": [*states, "end"]},
+            "emission": {"state": states, "word": words},
+        }
+
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words, validate_args=False).log_partition

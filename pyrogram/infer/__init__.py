@@ -5,8 +5,11 @@
 from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 
+from pyrogram.tree_statistics import tree_statistics
+
+from .diagnostics.convergence import Convergence, convergence
+from .diagnostics.inference_data import to_inference_data
 from .elbo import TraceGrammar_ELBO
-from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
@@ -28,6 +31,7 @@ from .trees.summing_out import collapse_trees
 __all__ = [
     "EM",
     "CollapsedVB",
+    "Convergence",
     "GrammarLoop",
     "ModelError",
     "PitmanYorSampler",
@@ -42,11 +46,13 @@ __all__ = [
     "VariationalEM",
     "align_states",
     "collapse_trees",
+    "convergence",
     "infer_trees",
     "posterior_predictive",
     "tangent",
     "to_inference_data",
     "topic_tokens",
+    "tree_statistics",
 ]
 
 
