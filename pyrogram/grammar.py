@@ -40,7 +40,7 @@ __all__ = [
 
 Weights = dict[str, Tensor]
 Known = Tensor | Mapping[str, Tensor]
-TooLong = Literal["redraw", "truncate"]
+TooLong = Literal["redraw", "truncate", "raise"]
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class Grammar(ABC):
         """Ancestral draws of sentences of at most ``max_length`` words.
 
         :param weights: normalised; their batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one: it is drawn again, or its growth is cut off.
+        :param too_long: what becomes of a longer one: it is drawn again, its growth is cut off, or it is an error.
         :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
@@ -443,8 +443,13 @@ def is_cut(too_long: TooLong) -> bool:
     :raises ValueError: if it is none of the choices.
     """
     if too_long not in get_args(TooLong):
-        raise ValueError(f"too_long must be 'redraw' or 'truncate', not {too_long!r}")
+        raise ValueError(f"too_long must be 'redraw', 'truncate' or 'raise', not {too_long!r}")
     return too_long == "truncate"
+
+
+def num_tries(too_long: TooLong) -> int:
+    """How often a sentence that is too long is drawn."""
+    return 1 if too_long == "raise" else 10_000
 
 
 def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:

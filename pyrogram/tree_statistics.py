@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that say what a derivation looks like: depth, branching, dependency length, rules, changes of state.
 
-Parameters of an unsupervised grammar can be exchanged (states that swap their names) and there are many; such numbers can
-not, and are few. So they are what chains are watched by, and what replicated trees are compared in.
+Weights of an unsupervised grammar are many, and states that swap their names are other weights and the same trees.
+These numbers are few, and know no names. So chains are watched by them, and replicated trees are compared in them.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from pyrogram.grammar import (
     checked_inputs,
     is_cut,
     logarithms,
+    num_tries,
 )
 
 from .hmm_collapsed import HMMUpdates
@@ -166,5 +167,5 @@ class HMM(Grammar):
             w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
         ]
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut)
+        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut, num_tries(too_long))
         return words.reshape(*full, max_length), states.reshape(*full, max_length)

@@ -4,11 +4,12 @@
 
 from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
-
 from pyrogram.tree_statistics import tree_statistics
 
+from .diagnostics.calibration import Calibration, calibrate, draws_by_chain, draws_by_guide
 from .diagnostics.convergence import Convergence, convergence
 from .diagnostics.inference_data import to_inference_data
+from .diagnostics.predictive import PredictiveCheck, predictive_check
 from .elbo import TraceGrammar_ELBO
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
@@ -30,11 +31,13 @@ from .trees.summing_out import collapse_trees
 
 __all__ = [
     "EM",
+    "Calibration",
     "CollapsedVB",
     "Convergence",
     "GrammarLoop",
     "ModelError",
     "PitmanYorSampler",
+    "PredictiveCheck",
     "SiblingHastings",
     "SyntacticTopics",
     "TopicGibbs",
@@ -45,10 +48,14 @@ __all__ = [
     "VariableCVB",
     "VariationalEM",
     "align_states",
+    "calibrate",
     "collapse_trees",
     "convergence",
+    "draws_by_chain",
+    "draws_by_guide",
     "infer_trees",
     "posterior_predictive",
+    "predictive_check",
     "tangent",
     "to_inference_data",
     "topic_tokens",

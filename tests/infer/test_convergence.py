@@ -25,7 +25,9 @@ NAMES = ["depth", "dependency_length", "left_heads", "mean_children", "most_chil
 def by_hand(trees: Tensor) -> dict[str, float]:
     law = GRAMMAR.derivation(GRAMMAR.initial_weights(WORDS, "uniform"), WORDS)
     values = tree_statistics(law, WORDS, trees)
-    return {f"words.{n}": sum(v for v in x.tolist() if v == v) / sum(v == v for v in x.tolist()) for n, x in values.items()}
+    return {
+        f"words.{n}": sum(v for v in x.tolist() if v == v) / sum(v == v for v in x.tolist()) for n, x in values.items()
+    }
 
 
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
