@@ -69,7 +69,9 @@ def test_the_same_seed_gives_the_same_ranks_and_leaves_the_random_state() -> Non
 
 
 def test_ranks_are_how_many_draws_are_less() -> None:
-    found = calibrate(chain, lambda m, *a: {"rules": torch.tensor([[0.0, 1.0]]).expand(7, 2)}, WORDS, num_simulations=3)
+    found = calibrate(
+        chain, lambda m, *a: {"rules": torch.tensor([[1e-6, 1 - 1e-6]]).expand(7, 2)}, WORDS, num_simulations=3
+    )
     assert found.num_draws == 7
     assert found.ranks["rules"].tolist() == [[7, 0]] * 3
     assert all(0 <= int(r) <= 7 for r in found.ranks["words.depth"])  # all are as deep: ties are broken at random
