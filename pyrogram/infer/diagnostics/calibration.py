@@ -181,7 +181,7 @@ def _simulate(model: Callable[..., Any], args: Any, kwargs: Any) -> _Simulation:
                 nodes = poutine.trace(poutine.uncondition(model)).get_trace(*args, **kwargs).nodes
         except TooLongError:
             continue
-        sites = {name: s for name, s in nodes.items() if s["type"] == "sample"}
+        sites: dict[str, Any] = {name: s for name, s in nodes.items() if s["type"] == "sample"}
         observed = {name: s["value"] for name, s in sites.items() if s["infer"].get("was_observed")}
         latent = {
             name: s["value"]
@@ -245,7 +245,7 @@ def _quantities(
 
         def joint(values: Mapping[str, Tensor]) -> Tensor:
             at = poutine.condition(conditioned, data=dict(values))
-            return poutine.trace(at).get_trace(*args, **kwargs).log_prob_sum().double()
+            return torch.as_tensor(poutine.trace(at).get_trace(*args, **kwargs).log_prob_sum()).double()
 
         rows = [joint({n: x[i] for n, x in latent.items()}) for i in range(len(next(iter(latent.values()))))]
         found["log joint"] = joint(simulation.latent), torch.stack(rows)
@@ -269,4 +269,5 @@ def _chi_square(ranks: Tensor, num_draws: int, num_bins: int | None) -> Tensor:
     seen = torch.nn.functional.one_hot(bin_of[flat], B).sum(0).T.double()
     statistic = ((seen - expected) ** 2 / expected).sum(0)
     degrees = torch.full_like(statistic, (B - 1) / 2)
-    return torch.special.gammaincc(degrees, statistic / 2).min() * flat.shape[1]
+    each: Tensor = torch.special.gammaincc(degrees, statistic / 2)
+    return each.min() * flat.shape[1]

@@ -111,8 +111,8 @@ def _sentences(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, t
     :raises ValueError: if there are none.
     """
     with random_state_kept(), torch.no_grad():
-        nodes = poutine.trace(model).get_trace(*args, **kwargs).nodes
-    sites = {n: (base_distribution(s["fn"]), s) for n, s in nodes.items() if s["type"] == "sample"}
+        traced: Any = poutine.trace(model).get_trace(*args, **kwargs)
+    sites = {n: (base_distribution(s["fn"]), s) for n, s in traced.nodes.items() if s["type"] == "sample"}
     found = {n: (d, s["value"]) for n, (d, s) in sites.items() if isinstance(d, Sentence) and s["is_observed"]}
     if not found:
         raise ValueError("the model must observe sentences: it has no observed Sentence site")
