@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -185,6 +185,10 @@ class EvidenceGrammar(Grammar):
     @property
     def blocks(self) -> Mapping[str, Block]:
         return self.base.blocks
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        return self.base.axes
 
     @property
     def num_words(self) -> int:

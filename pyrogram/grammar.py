@@ -10,7 +10,7 @@ Multinomials of one kind (all stop decisions, say) form a *block*, one tensor of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -40,7 +40,7 @@ __all__ = [
 
 Weights = dict[str, Tensor]
 Known = Tensor | Mapping[str, Tensor]
-TooLong = Literal["redraw", "truncate"]
+TooLong = Literal["redraw", "truncate", "raise"]
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,14 @@ class Grammar(ABC):
         """What tells this grammar from others with blocks of the same shapes; a checkpoint of theirs is not resumed."""
         return ""
 
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """Names of the dimensions of each block's weights, in their order, and of what lies along each.
+
+        By block and by dimension; blocks whose dimensions have no names are left out.
+        """
+        return {}
+
     @abstractmethod
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable.
@@ -233,7 +241,7 @@ class Grammar(ABC):
         """Ancestral draws of sentences of at most ``max_length`` words.
 
         :param weights: normalised; their batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one: it is drawn again, or its growth is cut off.
+        :param too_long: what becomes of a longer one: it is drawn again, its growth is cut off, or it is an error.
         :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
@@ -439,8 +447,13 @@ def is_cut(too_long: TooLong) -> bool:
     :raises ValueError: if it is none of the choices.
     """
     if too_long not in get_args(TooLong):
-        raise ValueError(f"too_long must be 'redraw' or 'truncate', not {too_long!r}")
+        raise ValueError(f"too_long must be 'redraw', 'truncate' or 'raise', not {too_long!r}")
     return too_long == "truncate"
+
+
+def num_tries(too_long: TooLong) -> int:
+    """How often a sentence that is too long is drawn."""
+    return 1 if too_long == "raise" else 10_000
 
 
 def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:

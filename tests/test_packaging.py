@@ -30,7 +30,8 @@ BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable"}
-BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic"}
+BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
+BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "tree_statistics"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics", "priors"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
@@ -50,6 +51,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
         ("loops",),
         ("samplers",),
         ("pitman_yor", "lexical", "topics", ""),
+        ("diagnostics",),
     ],
     "cli": [("io",), ("runs",), ("commands",), ("",)],
     "reproductions": [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
@@ -17,20 +18,23 @@ from .annotation_rules import AnnotationRules
 TRIES = 10_000
 
 
-def ancestral(weights: Any, rules: AnnotationRules, own: Any, max_length: int, seed: int) -> tuple[Any, Any]:
+def ancestral(
+    weights: Any, rules: AnnotationRules, own: Any, max_length: int, seed: int, tries: int = TRIES
+) -> tuple[Any, Any]:
     """Base rules and subtypes of trees of at most ``max_length`` nodes, shape ``(S, max_length)``, padded with -1.
 
     :param weights: normalised, shape ``(W, R)``.
     :param own: the grammar of each draw, shape ``(S,)``.
-    :raises ValueError: if 10,000 trees in a row were too large.
+    :param tries: how often a tree is drawn again.
+    :raises TooLongError: if so many in a row were too large.
     """
     trees, subtypes = (np.full((len(own), max_length), -1, np.int64) for _ in range(2))
     first = np.searchsorted(rules.parent, np.arange(len(rules.subtypes) + 1))
     weights = np.ascontiguousarray(weights, np.float64)
-    good = _grow_all(weights, own, first, rules.start, seed, rules.tables, trees, subtypes, TRIES)
+    good = _grow_all(weights, own, first, rules.start, seed, rules.tables, trees, subtypes, tries)
     if not good:
-        raise ValueError(
-            f"{TRIES} sampled trees in a row had more than {max_length} nodes; "
+        raise TooLongError(
+            f"{tries} sampled trees in a row had more than {max_length} nodes; "
             "raise max_length, make rules that end a tree likelier, or say too_long='truncate'"
         )
     return trees, subtypes

@@ -32,6 +32,10 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     return size
 
 
+class TooLongError(ValueError):
+    """A sentence that was drawn has more words than it may have."""
+
+
 def check_shape(name: str, value: Any) -> torch.Size:
     """A shape, such as the ``sample_shape`` of draws.
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
@@ -22,20 +23,22 @@ def ancestral(
     num_samples: int,
     max_length: int,
     cut: bool = False,
+    tries: int = TRIES,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and heads of sentences of at most ``max_length`` words, both padded with -1, n = max_length.
 
     :param root: probabilities, like the other tables; ``attach`` is [head, direction, valence, child].
     :param cut: let a sentence of ``max_length`` words grow no further, rather than draw it again.
-    :raises ValueError: if 10,000 sentences in a row were too long.
+    :param tries: how often a sentence is drawn again.
+    :raises TooLongError: if so many in a row were too long.
     """
     words = np.full((num_samples, max_length), -1, np.int64)
     heads = np.full((num_samples, max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
     tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (root, attach, stop)]
-    if not _grow_all(tables[0], tables[1], tables[2], seed, words, heads, TRIES, cut):
-        raise ValueError(
-            f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+    if not _grow_all(tables[0], tables[1], tables[2], seed, words, heads, tries, cut):
+        raise TooLongError(
+            f"{tries} sampled sentences in a row had more than {max_length} words; "
             "raise max_length, stop more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(heads)

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
 
@@ -22,20 +23,22 @@ def ancestral(
     model: Int[Tensor, "S"],
     max_length: int,
     cut: bool = False,
+    tries: int = TRIES,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and states of one sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
     :param initial: probabilities, like the other tables.
     :param cut: end a sentence at ``max_length`` words, rather than draw it again.
-    :raises ValueError: if 10,000 sentences in a row were too long.
+    :param tries: how often a sentence is drawn again.
+    :raises TooLongError: if so many in a row were too long.
     """
     words = np.full((len(model), max_length), -1, np.int64)
     states = np.full((len(model), max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
     tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (initial, transition, emission)]
-    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, TRIES, cut):
-        raise ValueError(
-            f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, tries, cut):
+        raise TooLongError(
+            f"{tries} sampled sentences in a row had more than {max_length} words; "
             "raise max_length, end more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(states)

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
@@ -62,19 +63,36 @@ def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: Fla
     return torch.from_numpy(valid).to(ids.device)
 
 
+def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
+    """Nonterminals from the root to the one that is farthest from it, both counted, of leftmost derivations.
+
+    :param ids: derivations, padded with -1 on the right.
+    :raises ValueError: for numbers that are no rules.
+    """
+    if len(ids) and ids.shape[1] and int(ids.max()) >= len(rules):
+        raise ValueError(f"derivations must have rules 0..{len(rules) - 1}, not {int(ids.max())}")
+    children = np.add.reduceat((rules.symbols >= 0).astype(np.int64), rules.offsets[:-1])
+    found = np.zeros(len(ids), np.int64)
+    _depths(_array(ids), children, found)
+    return torch.from_numpy(found).to(ids.device)
+
+
 def ancestral(
     weights: Float[Tensor, "G R"],
     grammar: Int[Tensor, "S"],
     rules: FlatRules,
     max_length: int,
     cut: bool = False,
+    tries: int = TRIES,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S L"]]:
     """Words and derivations of sentences of at most ``max_length`` words, padded with -1, n = max_length.
 
     :param weights: of G grammars, normalised by left side.
     :param grammar: which one each sentence is drawn from.
     :param cut: where the rule that was drawn would make a sentence too long, take the one that ends it soonest.
-    :raises ValueError: if 10,000 sentences in a row were too long, or if there is none that is short enough.
+    :param tries: how often a sentence is drawn again.
+    :raises TooLongError: if so many in a row were too long.
+    :raises ValueError: if there is none that is short enough.
     """
     cumulative = weights.detach().to("cpu", torch.float64).numpy().copy()
     sizes_left, soonest = shortest(cumulative, rules) if cut else (np.zeros((1, len(rules) + 1), np.int64),) * 2
@@ -88,10 +106,10 @@ def ancestral(
     which = _array(grammar)
     tables = _Tables(cumulative, rules.first, rules.offsets, rules.symbols, rules.start, cut, sizes_left, soonest)
     while done < len(grammar):
-        done, failed = _sample_all(tables, which, seed, words, events, ends, done)
+        done, failed = _sample_all(tables, which, seed, tries, words, events, ends, done)
         if failed:
-            raise ValueError(
-                f"{TRIES} sampled sentences in a row had more than {max_length} words; "
+            raise TooLongError(
+                f"{tries} sampled sentences in a row had more than {max_length} words; "
                 "raise max_length, make rules that end a sentence likelier, or say too_long='truncate'"
             )
         if done < len(grammar):
@@ -164,6 +182,23 @@ def _check(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, sym
 
 
 @kernel
+def _depths(ids: Array, children: Array, depths: Array) -> None:
+    to_come = np.empty(ids.shape[1] + 1, np.int64)  # children of each nonterminal above the next one
+    for row in range(len(ids)):
+        above = 0
+        for event in ids[row]:
+            if event < 0:
+                break
+            if above > 0:
+                to_come[above - 1] -= 1
+            to_come[above] = children[event]
+            above += 1
+            depths[row] = max(depths[row], above)
+            while above > 0 and to_come[above - 1] == 0:
+                above -= 1
+
+
+@kernel
 def _accumulate(weights: Array, first: Array) -> None:
     for g in range(len(weights)):
         for a in range(len(first) - 1):
@@ -190,7 +225,7 @@ class _Tables(NamedTuple):
 
 @kernel
 def _sample_all(
-    tables: _Tables, which: Array, seed: int, words: Array, events: Array, ends: Array, done: int
+    tables: _Tables, which: Array, seed: int, tries: int, words: Array, events: Array, ends: Array, done: int
 ) -> tuple[int, bool]:
     """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed.
 
@@ -202,7 +237,7 @@ def _sample_all(
     for sample in range(done, len(words)):
         seed_stream(state, seed, sample)
         size = -1
-        for _ in range(TRIES):
+        for _ in range(tries):
             size = _sample_one(tables, which[sample], state, words[sample], events, ends[sample], rest)
             if size != -1:
                 break

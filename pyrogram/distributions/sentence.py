@@ -55,7 +55,9 @@ class Sentence(TorchDistribution):
       chain of an :class:`.HMM` ends, and in a :class:`.CFG` (or the trees of :class:`.LatentAnnotations`, whose words
       are nodes) a nonterminal for which the rule that was drawn leaves no room takes the one that comes to the fewest
       words. So the distribution of draws is p(x) only for sentences that are not cut; use it for prior predictive
-      checks.
+      checks;
+    * ``"raise"``: it is an error, a ``TooLongError``, for callers that throw away more than one sentence: the weights
+      that it came from, say. A grammar of one's own does what its ``sample`` does.
 
     **Evidence.** What is known of the derivations of some sentences, or of some words, goes into ``known``. Then
     ``log_prob(words)`` is the joint with it, log p(x, known | w): derivations that agree with the evidence are summed
@@ -218,7 +220,7 @@ class Sentence(TorchDistribution):
         with torch.no_grad():
             weights = self.weights or {name: w.exp() for name, w in self.log_weights.items()}
             shape = check_shape("sample_shape", sample_shape) + self.batch_shape
-            if not is_cut(self.too_long):  # which a grammar need not know
+            if self.too_long == "redraw":  # which a grammar need not know
                 return self.grammar.sample(weights, shape, self.max_length)
             return self.grammar.sample(weights, shape, self.max_length, too_long=self.too_long)
 

@@ -28,6 +28,7 @@ from pyrogram.grammar import (
     checked_inputs,
     is_cut,
     logarithms,
+    num_tries,
 )
 
 from .annotations_collapsed import AnnotationUpdates
@@ -211,7 +212,8 @@ class LatentAnnotations(Grammar):
         if cut:
             drawn = truncated(flat, self.rules, own, max_length)
         else:
-            drawn = ancestral(flat, self.rules, own, max_length, int(torch.randint(2**63 - 1, ())))
+            seed = int(torch.randint(2**63 - 1, ()))
+            drawn = ancestral(flat, self.rules, own, max_length, seed, num_tries(too_long))
         words, subtypes = (torch.from_numpy(d).to(w.device).reshape(*shape, max_length) for d in drawn)
         return words, subtypes
 

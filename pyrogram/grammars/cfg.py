@@ -23,7 +23,7 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut, num_tries
 from pyrogram.printable import quoted
 
 from . import cfg_sources
@@ -121,6 +121,10 @@ class CFG(Grammar):
     @property
     def blocks(self) -> Mapping[str, PackedBlock]:
         return self._blocks
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        return {BLOCK: {"rule": [show(rule) for rule in self.rules]}}
 
     @property
     def num_words(self) -> int:
@@ -336,7 +340,7 @@ class CFG(Grammar):
         shape = torch.broadcast_shapes(sample_shape, w.shape[:-1])
         tables = w.reshape(-1, w.shape[-1])
         own = torch.arange(len(tables)).reshape(w.shape[:-1]).expand(shape).reshape(-1)
-        words, ids = leftmost.ancestral(tables, own, self.flat, max_length, cut)
+        words, ids = leftmost.ancestral(tables, own, self.flat, max_length, cut, num_tries(too_long))
         return words.reshape(*shape, max_length).to(w.device), ids.reshape(*shape, ids.shape[-1]).to(w.device)
 
     @property

@@ -27,6 +27,7 @@ from pyrogram.grammar import (
     checked_inputs,
     is_cut,
     logarithms,
+    num_tries,
 )
 from pyrogram.recursion.running.on_tensors import Given, fits_compiled
 
@@ -78,6 +79,16 @@ class DMV(Grammar):
     @property
     def num_words(self) -> int:
         return self.num_tags
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        tags = [str(tag) for tag in range(self.num_tags)]
+        direction, valence = {"direction": ("left", "right")}, {"valence": ("first", "later")}
+        return {
+            "root": {"child": tags},
+            "attach": {"head": tags, **direction, **(valence if self.valence_attach else {}), "child": tags},
+            "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
+        }
 
     def with_tags(self, num_tags: int) -> DMV:
         """The same model of other tags: of some of these only, say."""
@@ -178,14 +189,14 @@ class DMV(Grammar):
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
         sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
+        max_length, cut, tries = check_size("max_length", max_length), is_cut(too_long), num_tries(too_long)
         check_normalized(self, weights)
         root, attach, stop = (weights[name] for name in self.blocks)
         if not self.valence_attach:
             attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], 2, self.num_tags)
         batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-4], stop.shape[:-4])
         if len(batch) == 0:
-            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length, cut)
+            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length, cut, tries)
             return words.reshape(*sample_shape, max_length), heads.reshape(*sample_shape, max_length)
         tables = [
             t.expand(*batch, *t.shape[t.dim() - k :]).flatten(0, len(batch) - 1)
@@ -193,7 +204,7 @@ class DMV(Grammar):
         ]
         full = torch.broadcast_shapes(sample_shape, batch)
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length, cut) for b in own]
+        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length, cut, tries) for b in own]
         words, heads = (torch.cat(parts).reshape(*full, max_length) for parts in zip(*drawn, strict=True))
         return words, heads
 

@@ -24,6 +24,7 @@ from pyrogram.grammar import (
     checked_inputs,
     is_cut,
     logarithms,
+    num_tries,
 )
 
 from .hmm_collapsed import HMMUpdates
@@ -72,6 +73,15 @@ class HMM(Grammar):
     @property
     def num_words(self) -> int:
         return self._num_words
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        states, words = ([str(i) for i in range(size)] for size in (self.num_states, self.num_words))
+        return {
+            "initial": {"state": states},
+            "transition": {"state": states, "next_state": [*states, "end"]},
+            "emission": {"state": states, "word": words},
+        }
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
@@ -157,5 +167,5 @@ class HMM(Grammar):
             w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
         ]
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut)
+        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut, num_tries(too_long))
         return words.reshape(*full, max_length), states.reshape(*full, max_length)

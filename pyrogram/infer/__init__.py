@@ -4,9 +4,13 @@
 
 from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
+from pyrogram.tree_statistics import tree_statistics
 
+from .diagnostics.calibration import Calibration, calibrate, draws_by_chain, draws_by_guide
+from .diagnostics.convergence import Convergence, convergence
+from .diagnostics.inference_data import to_inference_data
+from .diagnostics.predictive import PredictiveCheck, predictive_check
 from .elbo import TraceGrammar_ELBO
-from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
@@ -29,12 +33,15 @@ from .trees.summing_out import collapse_trees
 
 __all__ = [
     "EM",
+    "Calibration",
     "CollapsedVB",
+    "Convergence",
     "EStep",
     "GrammarLoop",
     "ImportanceWeightedBound",
     "ModelError",
     "PitmanYorSampler",
+    "PredictiveCheck",
     "SiblingHastings",
     "SyntacticTopics",
     "TopicGibbs",
@@ -45,12 +52,18 @@ __all__ = [
     "VariableCVB",
     "VariationalEM",
     "align_states",
+    "calibrate",
     "collapse_trees",
+    "convergence",
+    "draws_by_chain",
+    "draws_by_guide",
     "infer_trees",
     "posterior_predictive",
+    "predictive_check",
     "tangent",
     "to_inference_data",
     "topic_tokens",
+    "tree_statistics",
 ]
 
 

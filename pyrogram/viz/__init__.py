@@ -5,6 +5,7 @@
 from pyrogram.viz.bounds import plot_bound
 from pyrogram.viz.derivations import draw_derivation
 from pyrogram.viz.gaussians import plot_covariance, plot_experts
+from pyrogram.viz.ranks import plot_ranks
 from pyrogram.viz.restaurants import expected_draws, plot_contexts, plot_draws, plot_trace
 from pyrogram.viz.topics import TopicDrawing, draw_topics
 from pyrogram.viz.trees import TreeDrawing, draw_tree
@@ -21,6 +22,7 @@ __all__ = [
     "plot_covariance",
     "plot_draws",
     "plot_experts",
+    "plot_ranks",
     "plot_trace",
 ]
 

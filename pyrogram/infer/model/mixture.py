@@ -8,7 +8,7 @@ derivations say the component, too. Its blocks are the shares and those of every
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Block, Grammar, Weights, logarithms
+from pyrogram.tree_statistics import Statistic, ready_made
 
 from .sites import base_distribution, is_left_out
 
@@ -37,6 +38,10 @@ class MixtureGrammar(Grammar):
     @property
     def blocks(self) -> Mapping[str, Block]:
         return self._blocks
+
+    @property
+    def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        return {f"{name}[{k}]": axes for k in range(self.num_components) for name, axes in self.base.axes.items()}
 
     @property
     def num_words(self) -> int:
@@ -126,6 +131,17 @@ class _MixtureDerivation:
                 block = self.grammar.base.blocks[name]
                 found[f"{name}[{k}]"] = c * shares[k].reshape(*shares.shape[1:], *(1 for _ in block.shape))
         return found
+
+
+@ready_made.register
+def _(support: _MixtureDerivation) -> dict[str, Statistic]:
+    """Those of the derivations, whichever component they are of."""
+
+    def without_component(statistic: Statistic) -> Statistic:
+        return lambda words, rows: statistic(words, rows[..., 1:])
+
+    own: Any = support.components[0]
+    return {name: without_component(statistic) for name, statistic in ready_made(own.support).items()}
 
 
 class _MixtureUpdates(CollapsedUpdates):

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Gaussian, LogisticNormalWeights
+from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, Weights
 
+from .mixture import MixtureGrammar
 from .tied import TiedGrammar
 
 
@@ -42,6 +44,19 @@ class SentenceSite:
         if isinstance(self.grammar, TiedGrammar):
             return self.grammar.sources_of_blocks()
         return {block: [source] for block, source in self.source_of_block.items()}
+
+    def derivation(self) -> Any:
+        """The distribution over derivations in which all derivations of a sentence have one weight."""
+        zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.grammar.blocks.items()}
+        return self.grammar.derivation(None, self.words, log_weights=zeros)
+
+    @property
+    def plain_words(self) -> Tensor:
+        """The words as the model has them: they do not say which evidence is theirs."""
+        grammar: Any = self.grammar
+        while isinstance(grammar, TiedGrammar | MixtureGrammar):
+            grammar = grammar.base
+        return grammar.split(self.words)[0] if isinstance(grammar, EvidenceGrammar) else self.words
 
     def weights(self, by_source: Mapping[str, Tensor]) -> Weights:
         """Weights by block of the grammar that the model has."""

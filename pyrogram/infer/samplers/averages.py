@@ -16,6 +16,8 @@ from pyrogram.infer.running.state import ragged
 
 from .chain import averages_restart
 
+_FIRST_ROWS = 64
+
 
 @dataclass(frozen=True)
 class TreeAverages:
@@ -26,6 +28,8 @@ class TreeAverages:
     :param accepted: proposals that were accepted, by site, of every sentence.
     :param best_joint: the greatest log joint of any sweep, in nats.
     :param joints: log joint after each of the sweeps that are kept, in nats.
+    :param traces: by name, what is followed from sweep to sweep: values after each of the sweeps that are kept, in the
+        first ``kept`` rows; they are written in place.
     :param parts: sums of the parts of derivations, by site, which are added to in place: they are large.
     :param best: the derivations of the greatest log joint, by site.
     """
@@ -35,6 +39,7 @@ class TreeAverages:
     accepted: Weights
     best_joint: Tensor
     joints: Tensor = ragged()
+    traces: Weights = ragged()
     parts: Weights = ragged()
     best: Weights = ragged()
 
@@ -47,6 +52,7 @@ class TreeAverages:
             accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in traced.sentences},
             best_joint=torch.tensor(-torch.inf, dtype=torch.float64),
             joints=torch.empty(0, dtype=torch.float64),
+            traces={},
             parts={},
             best={},
         )
@@ -61,14 +67,21 @@ class TreeAverages:
         """With derivations that may be the best."""
         return replace(self, best=derivations, best_joint=joint) if bool(joint > self.best_joint) else self
 
-    def add(self, means: Weights, accepted: Mapping[str, Tensor], joint: Tensor) -> TreeAverages:
-        """With one more sweep, but for the parts of its derivations."""
+    def add(
+        self, means: Weights, accepted: Mapping[str, Tensor], joint: Tensor, followed: Mapping[str, Tensor]
+    ) -> TreeAverages:
+        """With one more sweep, but for the parts of its derivations.
+
+        :param followed: what traces are of, by name.
+        """
+        kept = int(self.kept)
         return replace(
             self,
             kept=self.kept + 1,
             sums={name: total + means[name].double() for name, total in self.sums.items()},
             accepted={site: total + accepted[site].to(total) for site, total in self.accepted.items()},
             joints=torch.cat([self.joints, joint.reshape(1)]),
+            traces={name: _with_row(self.traces.get(name), kept, x) for name, x in followed.items()},
         )
 
     @property
@@ -76,3 +89,13 @@ class TreeAverages:
         """The share of proposals that were accepted; NaN before."""
         proposals = int(self.kept) * sum(len(a) for a in self.accepted.values())
         return sum(int(a.sum()) for a in self.accepted.values()) / proposals if proposals else float("nan")
+
+
+def _with_row(rows: Tensor | None, number: int, row: Tensor) -> Tensor:
+    """Rows with another one, in place; where there is no room left, they become twice as many."""
+    if rows is None:
+        rows = row.new_zeros(_FIRST_ROWS, *row.shape)
+    elif number == len(rows):
+        rows = torch.cat([rows, torch.zeros_like(rows)])
+    rows[number] = row.detach()
+    return rows

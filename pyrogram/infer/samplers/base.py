@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
+from pyrogram.tree_statistics import Statistics
 
 from .averages import TreeAverages
 from .draws import log_dirichlet
@@ -54,6 +55,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         the limit exact: Roberts and Rosenthal 2007) or ``"nuts"``; by default HMC if weights are computed from them,
         and slice sampling otherwise.
     :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`.
+    :param keep_statistics: whether to keep means over the sentences of :func:`.tree_statistics`, of the present
+        derivations after every sweep, for :meth:`trace`; or such statistics of one's own, by name. In Pyro's ``MCMC``
+        they are among the samples, so that its ``summary`` has them.
+    :param keep_weights: whether to keep the weights' means given the derivations, and other latent values, for
+        :meth:`trace`: 8 bytes a number and sweep.
     """
 
     def __init__(
@@ -66,6 +72,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         seed: int | None = None,
         kernel: Literal["slice", "hmc", "nuts"] | None = None,
         keep_parts: bool = True,
+        keep_statistics: bool | Statistics = False,
+        keep_weights: bool = False,
     ):
         super().__init__(model, initial_weights=initial_weights)
         if batch_size < 1 or order not in ("fixed", "shuffled") or kernel not in (None, "slice", "hmc", "nuts"):
@@ -75,13 +83,14 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             )
         self.batch_size, self.order, self.seed = batch_size, order, seed
         self.kernel, self.keep_parts = kernel, keep_parts
+        self.keep_statistics, self.keep_weights = keep_statistics, keep_weights
         self._given_params: Weights = {}
         self._end()
 
     _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
     _options: ClassVar[tuple[str, ...]] = (
-        *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "burn_in"),
-        *("_given_params", "save_params"),
+        *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "keep_statistics"),
+        *("keep_weights", "burn_in", "_given_params", "save_params"),
     )
 
     # ------------------------------------------------------------------ what a sampler must say
@@ -134,6 +143,23 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         problem, state = self._present()
         return state.derivations[problem.traced.site(site).name].clone()
 
+    @property
+    def statistics_names(self) -> list[str]:
+        """The names of the statistics of trees that are kept, ``<site>.<statistic>``."""
+        return list(self._statistics(self._present()[1]))
+
+    def axes_of_sites(self) -> dict[str, dict[str, Sequence[str]]]:
+        """Names of the dimensions of latent sites, and of what lies along them, where a site is a block's weights."""
+        traced, found = self._need_problem().traced, dict[str, dict[str, Sequence[str]]]()
+        for site in traced.sentences:
+            for block, axes in site.grammar.axes.items():
+                source = traced.weight_sources[site.source_of_block[block]]
+                own = dict(axes)
+                if source.probability is not None:  # of pairs [p, 1 - p] the site has p
+                    own.popitem()
+                found.setdefault(source.name, own)
+        return found
+
     def best(self, site: str | None = None) -> tuple[Tensor, float]:
         """The derivations of the sweep with the greatest log joint so far, and this log joint, in nats."""
         problem, state = self._present()
@@ -150,6 +176,17 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         if name not in averages.parts:
             raise RuntimeError("no parts were kept: run with keep_parts=True for more sweeps than burn_in")
         return averages.parts[name].to(torch.get_default_dtype()) / int(averages.kept)
+
+    def trace(self) -> dict[str, Tensor]:
+        """What was kept of each of the T sweeps after the burn-in, by name, shape ``(T, *shape)``, float64.
+
+        ``"log joint"``, in nats; with ``keep_statistics`` means over the sentences of a site, ``"<site>.<statistic>"``;
+        with ``keep_weights`` the weights' means given the derivations, and other latent values, by site. See
+        :func:`.convergence`.
+        """
+        averages = self._kept(self._need_problem())
+        kept = int(averages.kept)
+        return {"log joint": averages.joints.clone(), **{n: t[:kept].clone() for n, t in averages.traces.items()}}
 
     @property
     def acceptance(self) -> float:
@@ -183,6 +220,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
+        self._found: tuple[Weights, Weights] | None = None  # statistics of derivations
         self._latent_kernel: LatentKernel | None = None  # that of NUTS adapts itself
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
@@ -209,7 +247,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
         found = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
-        return {**found, **{n: v.clone() for n, v in self.hyperparameters().items()}}
+        return {**found, **{n: v.clone() for n, v in self.hyperparameters().items()}, **self._statistics(state)}
 
     def logging(self) -> dict[str, Any]:
         _, state = self._present()
@@ -220,6 +258,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         bad = 0 if self._latent_kernel is None else self._latent_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
         found = {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
+        if self.keep_statistics and self._state is not None:
+            found["tree statistics"] = self.statistics_names
         if self._state is not None and "steps" in self._state.tuning:
             tuning = self._state.tuning
             found["acceptance rate of latent values"] = float(tuning["accepted"] / tuning["steps"])
@@ -319,10 +359,37 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             averages = averages.seen(seen.derivations, seen.log_joint)
         if len(self.history) > self.burn_in:
             means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
-            averages = averages.add(means, info.accepted, state.log_joint)
+            followed = self._followed(problem, state, means)
+            averages = averages.add(means, info.accepted, state.log_joint, followed)
             for site, trees in state.derivations.items() if self.keep_parts else ():
                 averages.parts[site] = problem.updates[site].add_parts(averages.parts.get(site), trees)
         self._averages = averages
+
+    def _statistics(self, state: TreeState) -> Weights:
+        """Of the derivations of a state, if they are wanted, by ``<site>.<statistic>``; computed once for each."""
+        if not self.keep_statistics:
+            return {}
+        if self._found is None or self._found[0] is not state.derivations:
+            self._found = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
+        return dict(self._found[1])
+
+    def _statistics_of(self, problem: TreeProblem, derivations: Weights) -> Weights:
+        return problem.statistics(derivations, None if self.keep_statistics is True else self.keep_statistics or {})
+
+    def _followed(self, problem: TreeProblem, state: TreeState, means: Weights) -> Weights:
+        """What traces are of, by name."""
+        return {**self._statistics(state), **(self._at_sites(problem, means, state.point) if self.keep_weights else {})}
+
+    def _followed_by(self, problem: TreeProblem, derivations: Weights) -> Weights:
+        """The same of other derivations, with any weights."""
+        weights = {name: s.value.new_zeros(s.shape) for name, s in problem.traced.weight_sources.items()}
+        own = self._at_sites(problem, weights, problem.start) if self.keep_weights else {}
+        return {**self._statistics_of(problem, derivations), **own}
+
+    def _at_sites(self, problem: TreeProblem, weights: Weights, point: Weights) -> Weights:
+        """Weights by source and latent values as sites have them."""
+        sources, values = problem.traced.weight_sources, problem.values(point)
+        return {n: x.double() for n, x in [*((n, sources[n].at_site(w)) for n, w in weights.items()), *values.items()]}
 
     def _estimate(self, problem: TreeProblem, state: TreeState) -> Weights:
         averages = self._kept(problem)
@@ -342,7 +409,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         kept = {n.removeprefix("averages."): given.pop(n) for n in list(given) if n.startswith("averages.")}
         self._pending = given
         averages = unflatten(TreeAverages.none(problem.traced), kept, owner)
-        if not averages_fit(problem, averages, self.keep_parts):
+        if not averages_fit(problem, averages, self.keep_parts, partial(self._followed_by, problem)):
             raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")
         super()._take_pending(problem)
         self._averages = averages

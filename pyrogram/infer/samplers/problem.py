@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from pyrogram.infer.model.collapsed import (
 )
 from pyrogram.infer.model.structure import SentenceSite, TracedModel
 from pyrogram.infer.model.tracing import trace_model
+from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
 from .hyperparameters import HyperparameterPrior
 
@@ -31,6 +32,7 @@ class TreeProblem(CollapsedProblem):
 
     hyperparameter_prior: HyperparameterPrior | None = None
     _alpha: tuple[Weights, Weights] | None = None
+    _supports: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(model: Callable[[], Any], loop: str, batch_size: int) -> TreeProblem:
@@ -80,12 +82,20 @@ class TreeProblem(CollapsedProblem):
         if set(derivations) != set(self.updates):
             return False
         for site in self.traced.sentences:
-            zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in site.grammar.blocks.items()}
-            law: Any = site.grammar.derivation(None, site.words, log_weights=zeros)
-            trees = derivations[site.name]
+            law, trees = site.derivation(), derivations[site.name]
             if trees.shape != law.batch_shape + law.event_shape or not bool(law.support.check(trees).all()):
                 return False
         return True
+
+    def statistics(self, derivations: Mapping[str, Tensor], chosen: Statistics | None) -> Weights:
+        """Means over the sentences of a site of :func:`.tree_statistics`, by ``<site>.<statistic>``, shape ()."""
+        found = {}
+        for site in self.traced.sentences:
+            if site.name not in self._supports:
+                self._supports[site.name] = site.derivation().support
+            values = tree_statistics(self._supports[site.name], site.plain_words, derivations[site.name], chosen)
+            found.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
+        return found
 
     def alpha(self, state: Any) -> Weights:
         """Concentrations by source at the hyperparameters of a state."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -72,11 +72,21 @@ def fits(problem: TreeProblem, state: TreeState) -> bool:
     return all(torch.allclose(f, counts[name]) for name, f in state.counts.items())
 
 
-def averages_fit(problem: TreeProblem, averages: TreeAverages, keep_parts: bool) -> bool:
-    """Whether averages can be those of the sentences."""
+def averages_fit(
+    problem: TreeProblem, averages: TreeAverages, keep_parts: bool, followed: Callable[[Weights], Weights]
+) -> bool:
+    """Whether averages can be those of the sentences.
+
+    :param followed: from derivations by site to numbers of the names and shapes that traces have.
+    """
     if len(averages.joints) != averages.kept or (not averages.best and bool(averages.best_joint > -torch.inf)):
         return False
     if averages.best and not problem.are_derivations(averages.best):
+        return False
+    expected = {name: x.shape for name, x in followed(averages.best).items()} if averages.best and averages.kept else {}
+    if {name: trace.shape[1:] for name, trace in averages.traces.items()} != expected:
+        return False
+    if any(len(trace) < averages.kept for trace in averages.traces.values()):
         return False
     if not averages.kept or not keep_parts:
         return not averages.parts

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
+from pyrogram.tree_statistics import Statistics
 
 from .base import TreeSampler
 from .problem import TreeProblem
@@ -54,6 +55,8 @@ class TreeHastings(TreeSampler):
         seed: int | None = None,
         kernel: Literal["slice", "hmc", "nuts"] | None = None,
         keep_parts: bool = True,
+        keep_statistics: bool | Statistics = False,
+        keep_weights: bool = False,
     ):
         super().__init__(
             model,
@@ -63,6 +66,8 @@ class TreeHastings(TreeSampler):
             seed=seed,
             kernel=kernel,
             keep_parts=keep_parts,
+            keep_statistics=keep_statistics,
+            keep_weights=keep_weights,
         )
         pair = isinstance(annealing, tuple) and len(annealing) == 2
         if annealing is not None and not callable(annealing):

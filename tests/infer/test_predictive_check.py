@@ -1,0 +1,84 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Posterior predictive checks against sums over all sentences, and of models that do not fit."""
+
+from typing import Any
+
+import pyro
+import pytest
+import torch
+from pyro.infer.autoguide import AutoNormal
+from torch import Tensor
+
+from pyrogram.distributions import Sentence, dirichlet_prior
+from pyrogram.grammars import CFG, DMV
+from pyrogram.infer import TreeGibbs, VariationalEM, predictive_check
+
+GRAMMAR = DMV(2)
+WORDS = torch.tensor([[0, 1, 1], [1, 0, -1], [0, -1, -1]])
+CHAINS = CFG.from_string("S -> 'a' S | 'a'")
+
+
+def chain(words: Tensor) -> None:
+    w = pyro.sample("rules", dirichlet_prior(CHAINS.blocks["rules"], 1.0))
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(CHAINS, {"rules": w}, max_length=400), obs=words)
+
+
+def dmv(words: Tensor) -> None:
+    w = {name: pyro.sample(name, dirichlet_prior(block, 2.0)) for name, block in GRAMMAR.blocks.items()}
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(GRAMMAR, w, max_length=6, too_long="truncate"), obs=words)
+
+
+def test_p_values_are_those_of_the_geometric_distribution() -> None:
+    """Two sentences of k words: with stop probability p, the mean length is negative binomial."""
+    words = CHAINS.encode([["a"] * 3, ["a"] * 2])
+    rows = torch.tensor([[0.5, 0.5]]).expand(400, 2)
+    found = predictive_check(chain, {"rules": rows}, words)
+    total = torch.arange(2, 200).double()
+    probability = (total - 1) * 0.5**total  # of so many words in two sentences
+    expected = float(probability[total > 5].sum() + probability[total == 5].sum() / 2)
+    for name in ("words.words", "words.rules", "words.depth"):  # one rule a word
+        assert found.p_values[name] == pytest.approx(expected, abs=4 * (0.25 / 400) ** 0.5)
+        assert set(found.realised[name].tolist()) == {2.5}
+    assert str(found).splitlines()[1].split()[:2] == ["words.words", "2.500"]
+
+
+def test_a_model_that_does_not_fit_is_seen() -> None:
+    words = CHAINS.encode([["a"] * 9] * 30)  # a geometric distribution has no such lengths
+    w = torch.distributions.Dirichlet(torch.tensor([241.0, 31.0])).sample((60,))
+    own = {"shortest": lambda words, trees: (words >= 0).sum(-1).amin(-1, keepdim=True).expand(trees.shape[:-1])}
+    found = predictive_check(chain, {"rules": w}, words, statistics=own)
+    assert found.p_values["words.shortest"] < 0.02
+    assert 0.1 < predictive_check(chain, {"rules": w}, words).p_values["words.words"] < 0.9
+
+
+def test_observed_trees_are_realised() -> None:
+    heads = torch.tensor([[0, 1, 2], [0, 1, -1], [0, -1, -1]])
+    loop = VariationalEM(dmv).run(WORDS, num_steps=2, progress=False)
+    found = predictive_check(dmv, loop, WORDS, trees=heads, num_samples=20)
+    assert set(found.realised["words.depth"].tolist()) == {2.0} and len(found.realised["words.depth"]) == 20
+    latent = predictive_check(dmv, loop, WORDS, num_samples=20).realised["words.depth"]
+    assert float(latent.std()) > 0
+
+
+@pytest.mark.parametrize("kind", ["samples", "guide", "own guide"])
+def test_of_whatever_was_fitted(kind: str) -> None:
+    fitted: Any
+    if kind == "samples":
+        mcmc = pyro.infer.MCMC(TreeGibbs(dmv, keep_statistics=True), 30, warmup_steps=1, disable_progbar=True)
+        mcmc.run(WORDS)
+        fitted = mcmc  # whose samples have more than the model's sites
+    else:
+        loop = VariationalEM(dmv).run(WORDS, num_steps=2, progress=False)
+        fitted = loop.guide if kind == "own guide" else AutoNormal(dmv)
+    options = {} if kind == "samples" else {"num_samples": 30}
+    found = predictive_check(dmv, fitted, WORDS, **options)
+    assert {len(x) for x in [*found.realised.values(), *found.replicated.values()]} == {30}
+    assert all(0 <= p <= 1 for p in found.p_values.values())
+
+
+def test_a_model_without_sentences_is_refused() -> None:
+    with pytest.raises(ValueError, match="it has no observed Sentence site"):
+        predictive_check(lambda: pyro.sample("x", pyro.distributions.Normal(0.0, 1.0)), {})
