@@ -5,6 +5,7 @@
 from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 
+from .comparison import Comparison, Difference, compare
 from .elbo import TraceGrammar_ELBO
 from .inference_data import to_inference_data
 from .lexical.hastings import SiblingHastings
@@ -28,6 +29,8 @@ from .trees.summing_out import collapse_trees
 __all__ = [
     "EM",
     "CollapsedVB",
+    "Comparison",
+    "Difference",
     "GrammarLoop",
     "ModelError",
     "PitmanYorSampler",
@@ -42,6 +45,7 @@ __all__ = [
     "VariationalEM",
     "align_states",
     "collapse_trees",
+    "compare",
     "infer_trees",
     "posterior_predictive",
     "tangent",
