@@ -1,10 +1,13 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one parser is better than another, or had luck with the test sentences: the paired bootstrap.
+"""Whether one parser is better than another, or had luck with the test sentences: paired bootstrap and sign test.
 
-Sentences are drawn with replacement, as many as there are, and both parsers are scored on each such sample; a sentence
-is drawn with both of its parses. What the difference of accuracies does from sample to sample is what it would do from
-one test part to another.
+In the bootstrap, sentences are drawn with replacement, as many as there are, and both parsers are scored on each such
+sample; a sentence is drawn with both of its parses. What the difference of accuracies does from sample to sample is
+what it would do from one test part to another.
+
+The sign test counts the words (or the sentences) on which either parser is the better one. If neither were better in
+general, each of these would be a fair coin's.
 
 **References:**
 
@@ -12,6 +15,7 @@ one test part to another.
 [2] Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation", https://aclanthology.org/W04-3250
 [3] Berg-Kirkpatrick, Burkett and Klein (2012), "An Empirical Investigation of Statistical Significance in NLP",
     Figure 1, https://aclanthology.org/D12-1091
+[4] Dixon and Mood (1946), "The Statistical Sign Test", Journal of the American Statistical Association 41
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Bootstrap", "bootstrap_difference"]
+__all__ = ["Bootstrap", "SignTest", "binomial_sign_test", "bootstrap_difference"]
 
 _DRAWS = 1 << 22  # sentences drawn at a time
 
@@ -93,3 +97,41 @@ def _differences(gain: np.ndarray, sizes: np.ndarray, samples: int, seed: int) -
         chosen = random.integers(n, size=(min(step, samples - start), n))
         parts.append(gain[chosen].sum(1) / sizes[chosen].sum(1))
     return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class SignTest:
+    """On how many words (or sentences) either of two parsers is better, and how sure it is which one is.
+
+    :param better: on how many the first is better.
+    :param worse: on how many the second is.
+    :param p_value: two-sided: how probable it is that ``better + worse`` throws of a fair coin differ as much. Ties
+        do not count.
+    """
+
+    better: int
+    worse: int
+    p_value: float
+
+
+def binomial_sign_test(first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray) -> SignTest:
+    """The exact binomial test of the signs of ``first - second`` [4].
+
+    >>> binomial_sign_test([3, 2, 5, 4], [1, 2, 4, 3])  # three coins of one side: 2 / 2**3
+    SignTest(better=3, worse=0, p_value=0.25)
+
+    :param first: a score of the first parser for each word or sentence; more is better.
+    :param second: the same of the second.
+    :raises ValueError: for numbers of scores that differ.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"first and second must hold scores of the same words, got {len(first)} and {len(second)}.")
+    gain = np.asarray(first) - np.asarray(second)
+    better, worse = int((gain > 0).sum()), int((gain < 0).sum())
+    if abs(better - worse) <= 1:  # all throws differ as much
+        return SignTest(better, worse, 1.0)
+    n = better + worse
+    k = np.arange(1, min(better, worse) + 1)
+    # log2 of C(n, 0), C(n, 1), ...: binomial coefficients themselves exceed all floating-point numbers.
+    log_ways = np.concatenate([[0.0], np.cumsum(np.log2((n - k + 1) / k))])
+    return SignTest(better, worse, 2 * float(np.exp2(log_ways - n).sum()))

@@ -7,14 +7,18 @@ import torch
 
 from pyrogram.metrics import (
     LengthBin,
+    ParentErrors,
+    SignTest,
     accuracy_by_length,
     accuracy_by_tag,
     attach_left,
     attach_right,
     directed_accuracy,
+    errors_by_parent,
     exact_match,
     paired_bootstrap,
     root_accuracy,
+    sign_test,
     undirected_accuracy,
 )
 from pyrogram.significance import bootstrap_difference
@@ -222,3 +226,72 @@ def test_paired_bootstrap_of_trees():
     scored = gold == 0  # the root alone: right, wrong, right against wrong, right, right
     found = paired_bootstrap(first, second, gold, scored, samples=500)
     assert found == bootstrap_difference([1, 0, 1], [0, 1, 1], [1, 1, 1], samples=500)
+
+
+# Three sentences; right words of the first parser: 4, 0, 2; of the second: 2, 2, 3.
+THREE = torch.tensor([[2, 3, 0, 3], [2, 0, -1, -1], [0, 1, 1, -1]])
+FIRST = torch.tensor([[2, 3, 0, 3], [0, 1, -1, -1], [0, 1, 2, -1]])
+SECOND = torch.tensor([[2, 0, 2, 3], [2, 0, -1, -1], [0, 1, 1, -1]])
+
+
+def test_signs_of_words_and_of_sentences():
+    # better in words 2 and 3 of the first sentence, worse in both of the second and in the last: 26 of 32 throws
+    assert sign_test(FIRST, SECOND, THREE) == SignTest(2, 3, 1.0)
+    assert sign_test(FIRST, THREE, THREE) == SignTest(0, 3, pytest.approx(2 / 8))
+    assert sign_test(FIRST, SECOND, THREE, unit="sentences") == SignTest(1, 2, 1.0)
+    assert sign_test(FIRST, THREE, THREE, unit="sentences") == SignTest(0, 2, pytest.approx(2 / 4))
+    assert sign_test(FIRST, SECOND, THREE, THREE == 0) == SignTest(1, 1, 1.0)
+    with pytest.raises(ValueError, match="'words' or 'sentences', not 'trees'"):
+        sign_test(FIRST, SECOND, THREE, unit="trees")
+
+
+def test_several_starts():
+    """The mean accuracy; the sign of how many starts have a word right; one start stands for as many as there are."""
+    wide = torch.cat([SECOND, torch.full((3, 1), -1)], 1)
+    starts = torch.stack([torch.cat([FIRST, torch.full((3, 1), -1)], 1), wide])
+    found = paired_bootstrap(starts, SECOND, THREE, samples=300, seed=2)
+    assert found == bootstrap_difference([6, 2, 5], [4, 4, 6], [8, 4, 6], samples=300, seed=2)
+    assert found.difference == pytest.approx(
+        (directed_accuracy(FIRST, THREE) + directed_accuracy(SECOND, THREE)) / 2 - directed_accuracy(SECOND, THREE)
+    )
+    assert sign_test(starts, SECOND, THREE) == sign_test(FIRST, SECOND, THREE)  # the other start is SECOND itself
+    assert sign_test(starts, starts.flip(0), THREE) == SignTest(0, 0, 1.0)
+    # gold has right what one of both starts has wrong: 2 words of SECOND, 3 of FIRST; 1, 1 and 1 sentences
+    assert sign_test(THREE, starts, THREE).better == 5
+    assert sign_test(THREE, starts, THREE, unit="sentences").better == 3
+    three = torch.stack([FIRST, FIRST, SECOND])
+    with pytest.raises(ValueError, match="one start or as many, got 3 and 2 starts"):
+        sign_test(three, torch.stack([FIRST, SECOND]), THREE)
+
+
+def test_errors_by_parent():
+    tags = [["noun", "noun", "verb", "adverb"], ["noun", "verb"], ["verb", "noun", "noun"]]
+    found = errors_by_parent(FIRST, THREE, tags)
+    # lost: a noun under a verb and a verb under ROOT in the second sentence, a noun under a verb in the third
+    assert found == (
+        ParentErrors("verb", 5, 2, 2 / 3),
+        ParentErrors("ROOT", 3, 1, 1 / 3),
+        ParentErrors("noun", 1, 0, 0.0),
+    )
+    assert [e.share for e in errors_by_parent(THREE, THREE, tags)] == [0, 0, 0]
+    found = errors_by_parent(FIRST, THREE, tags, THREE == 0)
+    assert found == (ParentErrors("ROOT", 3, 1, 1.0),)
+    with pytest.raises(ValueError, match="a tag for each word"):
+        errors_by_parent(FIRST, THREE, tags[:2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_by_parent_of_random_trees(seed):
+    p, g = random_corpus(torch.Generator().manual_seed(seed))
+    tags = [[f"t{(7 * i + len(heads)) % 4}" for i in range(len(heads))] for heads in g]
+    wrong = [
+        "ROOT" if head == 0 else own[head - 1]
+        for ours, gold, own in zip(p, g, tags, strict=True)
+        for guess, head in zip(ours, gold, strict=True)
+        if guess != head
+    ]
+    found = errors_by_parent(pad(p, 45), pad(g, 50), tags)
+    assert {e.tag: e.errors for e in found} == {tag: wrong.count(tag) for tag in {e.tag for e in found}}
+    assert sum(e.share for e in found) == pytest.approx(1)
+    assert sum(e.words for e in found) == sum(map(len, g))
+    assert [e.errors for e in found] == sorted((e.errors for e in found), reverse=True)

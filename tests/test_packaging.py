@@ -31,9 +31,9 @@ BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
-BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "tree_statistics"}
-BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "metrics", "priors"}) - {"charts"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
+BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "tree_statistics"}
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"charts"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The paired bootstrap, against all samples that there are."""
+"""The paired bootstrap, against all samples that there are; the sign test, against all throws of a coin."""
 
 from itertools import product
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from pyrogram.significance import bootstrap_difference
+from pyrogram.significance import SignTest, binomial_sign_test, bootstrap_difference
 
 FIRST, SECOND, WORDS = [4, 1, 2, 6], [2, 3, 1, 3], [5, 4, 2, 9]
 
@@ -77,3 +77,26 @@ def test_seed_and_edges() -> None:
 def test_refused(first: list[int], second: list[int], words: list[int], options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bootstrap_difference(first, second, words, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("better, worse, ties", [(1, 0, 2), (4, 1, 0), (3, 3, 1), (2, 5, 1), (0, 6, 3), (0, 0, 2)])
+def test_signs_are_throws_of_a_coin(better: int, worse: int, ties: int) -> None:
+    """Of all throws of as many coins as there are differences, those that differ as much."""
+    first, second = [3] * better + [1] * worse + [2] * ties, [2] * (better + worse + ties)
+    throws = list(product((-1, 1), repeat=better + worse))
+    far = sum(abs(sum(throw)) >= abs(better - worse) for throw in throws) / len(throws)
+    found = binomial_sign_test(first, second)
+    assert (found.better, found.worse, found.p_value) == (better, worse, pytest.approx(far, rel=1e-12))
+    assert binomial_sign_test(second, first) == SignTest(worse, better, found.p_value)
+
+
+@pytest.mark.parametrize("better, worse", [(40, 61), (5000, 5000), (5100, 4900), (60_000, 40_000), (200_000, 200_900)])
+def test_the_sign_test_is_scipys(better: int, worse: int) -> None:
+    expected = scipy.stats.binomtest(better, better + worse).pvalue
+    found = binomial_sign_test([1] * better + [0] * worse, [0] * better + [1] * worse)
+    assert found.p_value == pytest.approx(expected, rel=1e-7, abs=1e-300)
+
+
+def test_scores_of_other_words() -> None:
+    with pytest.raises(ValueError, match="scores of the same words, got 2 and 1"):
+        binomial_sign_test([1, 0], [1])

@@ -7,6 +7,7 @@ from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 from pyrogram.tree_statistics import tree_statistics
 
 from .diagnostics.calibration import Calibration, calibrate, draws_by_chain, draws_by_guide
+from .diagnostics.comparison import Comparison, Difference, compare
 from .diagnostics.convergence import Convergence, convergence
 from .diagnostics.inference_data import to_inference_data
 from .diagnostics.predictive import PredictiveCheck, predictive_check
@@ -35,7 +36,9 @@ __all__ = [
     "EM",
     "Calibration",
     "CollapsedVB",
+    "Comparison",
     "Convergence",
+    "Difference",
     "EStep",
     "GrammarLoop",
     "ImportanceWeightedBound",
@@ -54,6 +57,7 @@ __all__ = [
     "align_states",
     "calibrate",
     "collapse_trees",
+    "compare",
     "convergence",
     "draws_by_chain",
     "draws_by_guide",

@@ -143,14 +143,15 @@ class Setup:
         return self.learnt(best, alpha=chosen)
 
 
-def scores_of(
+def parses_of(
     languages: Sequence[Language], numbers: Sequence[int], weights: Sequence[Weights], smoothing: float
-) -> list[Score]:
+) -> tuple[list[Score], dict[str, Tensor]]:
     """Parse all parts of all languages and count; without weights, as attach-right does.
 
-    :param numbers: by which the scores name the languages.
+    :param numbers: by which scores and heads name the languages.
+    :returns: scores, and the heads of :class:`~reproductions.shared.store.Result` by minimum Bayes risk.
     """
-    found = []
+    found, kept = [], {}
     for i, language in enumerate(languages):
         for part, corpus in language.parts.items():
             if weights:
@@ -163,7 +164,8 @@ def scores_of(
                 for b in accuracy_by_length(heads[decoder], corpus.heads, BINS):
                     size = b.max_length, b.sentences, b.words
                     found.append(Score(numbers[i], part, decoder, *size, b.directed, b.undirected, b.root))
-    return found
+            kept[f"{numbers[i]}.{part}"] = heads["mbr"][heads["mbr"] >= 0]
+    return found, kept
 
 
 def default_families(tags: str, symbols: Sequence[str]) -> tuple[str, ...] | None:

@@ -29,6 +29,7 @@ def notes(study: Study, results: Mapping[Key, Result]) -> tuple[str, ...]:
         *_about_ties(study),
         *_about_samplers(study, results),
         *_about_ends(study, results),
+        *_about_parses(results),
     )
 
 
@@ -126,3 +127,14 @@ def _about_ends(study: Study, results: Mapping[Key, Result]) -> list[str]:
         return []
     told = ", ".join(f"{times} of {row}" for row, times in cut.items())
     return [f"not yet at their end after {study.settings.common.steps} iterations: {told}; raise --steps."]
+
+
+def _about_parses(results: Mapping[Key, Result]) -> list[str]:
+    """Starts of earlier versions have no parses, and so their rows no sign tests."""
+    lacking = sum(not result.heads for result in results.values())
+    if not lacking:
+        return []
+    return [
+        f"{lacking} starts were kept by an earlier version without their parses, so their rows have no sign tests; "
+        "delete their files in starts/ to compute them anew."
+    ]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import RenderableType
@@ -14,10 +14,17 @@ from rich.text import Text
 from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs.evaluation import DECODERS
 from pyrogram.cli.runs.report import HEADS
-from reproductions.induction.published import BINS
-from reproductions.induction.tables import COMPARED, Cell, Line, Ordering, Report, Table, length_name
+from pyrogram.metrics import SignTest
+from reproductions.induction.parses import COLUMNS, LEVEL, ErrorShare, Signs
+from reproductions.induction.published import BINS, COMPARED
+from reproductions.induction.tables import Cell, Ordering, Report, Table, length_name
 
 ORDERINGS = "Differences between rows in points of MBR accuracy, and in how many starts they are positive"
+SIGNS = (
+    f"Sign tests of these differences: in how many starts a row is better (+) or worse (−) with p < {LEVEL:g}; of one "
+    "start, p"
+)
+ERRORS = "Errors of LN by the family of the gold parent, in %"
 
 
 def terminal(report: Report) -> Iterator[RenderableType]:
@@ -29,6 +36,12 @@ def terminal(report: Report) -> Iterator[RenderableType]:
         if table.orderings:
             yield Text(ORDERINGS)
             yield _orderings(table.orderings)
+        if table.signs:
+            yield Text(SIGNS)
+            yield _signs(table.signs)
+        if table.errors:
+            yield Text(ERRORS)
+            yield _errors(table.errors)
     yield footnotes(report.notes)
 
 
@@ -68,26 +81,67 @@ def _ordering_cells(o: Ordering) -> list[str]:
     return cells
 
 
+def _signs(signs: Sequence[Signs]) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    grid.add_column("", no_wrap=True)
+    for b, unit in COLUMNS:
+        grid.add_column(Text(f"{length_name(BINS[b])}\n{unit}"), justify="right", no_wrap=True, min_width=12)
+    for s in signs:
+        grid.add_row(Text(f"{s.better} − {s.worse}"), *map(_sign, s.tests))
+    return grid
+
+
+def _sign(tests: Sequence[SignTest] | None) -> str:
+    if tests is None:
+        return ""
+    if len(tests) == 1:
+        (test,) = tests
+        return f"{'+' if test.better >= test.worse else '−'} {test.p_value:.2g}"
+    sure = [test for test in tests if test.p_value < LEVEL]
+    return f"+{sum(t.better > t.worse for t in sure)} −{sum(t.better < t.worse for t in sure)}"
+
+
+def _errors(errors: Sequence[ErrorShare]) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    grid.add_column("", no_wrap=True)
+    for name in _ERRORS:
+        grid.add_column(name, justify="right", no_wrap=True, min_width=14)
+    for e in errors:
+        grid.add_row(Text(e.family), *_error_cells(e))
+    return grid
+
+
+_ERRORS = ("words", "errors", "paper")
+
+
+def _error_cells(e: ErrorShare) -> list[str]:
+    return [_number(e.words), _number(e.errors) + ("" if e.spread is None else f" ± {e.spread:.1f}"), _number(e.paper)]
+
+
 def markdown(report: Report) -> str:
     """The tables and footnotes as Markdown: mean ± standard deviation (the paper's figure)."""
     lines = [f"# {report.title}", ""]
     for table in report.tables:
         headings = [f"{HEADS[decoder]} {length_name(bound)}" for decoder in DECODERS for bound in BINS]
-        lines += [f"## {table.title}", "", f"| | {' | '.join(headings)} |", "|---" + "|---:" * len(headings) + "|"]
-        lines += [f"| {line.row.label} | {' | '.join(_markdown_cells(line))} |" for line in table.lines]
-        lines.append("")
+        cells = [(line.row.label, map(_with_paper, line.cells.values())) for line in table.lines]
+        lines += [f"## {table.title}", "", *_markdown_grid(headings, cells), ""]
         if table.orderings:
             names = [f"{length_name(BINS[i])}, {what}" for i in COMPARED for what in ("paper", "here", "starts")]
-            lines += [f"{ORDERINGS}:", "", f"| | {' | '.join(names)} |", "|---" + "|---:" * len(names) + "|"]
-            for o in table.orderings:
-                cells = " | ".join(cell.strip() for cell in _ordering_cells(o))
-                lines.append(f"| {o.better} − {o.worse} | {cells} |")
-            lines.append("")
+            rows = [(f"{o.better} − {o.worse}", _ordering_cells(o)) for o in table.orderings]
+            lines += [f"{ORDERINGS}:", "", *_markdown_grid(names, rows), ""]
+        if table.signs:
+            names = [f"{length_name(BINS[b])}, {unit}" for b, unit in COLUMNS]
+            rows = [(f"{s.better} − {s.worse}", [_sign(t) for t in s.tests]) for s in table.signs]
+            lines += [f"{SIGNS}:", "", *_markdown_grid(names, rows), ""]
+        if table.errors:
+            rows = [(e.family, _error_cells(e)) for e in table.errors]
+            lines += [f"{ERRORS}:", "", *_markdown_grid(_ERRORS, rows), ""]
     return "\n".join([*lines, *(f"- {note}" for note in report.notes)]) + "\n"
 
 
-def _markdown_cells(line: Line) -> list[str]:
-    return [_with_paper(cell) for cell in line.cells.values()]
+def _markdown_grid(names: Sequence[str], rows: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
+    head = [f"| | {' | '.join(names)} |", "|---" + "|---:" * len(names) + "|"]
+    return head + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows]
 
 
 def _with_paper(cell: Cell) -> str:

@@ -12,7 +12,7 @@ from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.runs.starts import double_precision
 from pyrogram.cli.runs.workers import one_thread
 from pyrogram.grammars import tie
-from reproductions.induction.learning import Language, Setup, scores_of
+from reproductions.induction.learning import Language, Setup, parses_of
 from reproductions.induction.systems import TABLES, Row
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.settings import StudySettings
@@ -90,5 +90,5 @@ class Study:
                 options = self.settings.normal, self.settings.sweeps or 0
                 learnt = row.learn(Setup(self.settings.common, languages, key.start, before, row.ties, say, *options))
             say("parsing")
-            scores = scores_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
-        return pack(learnt, scores, self.settings.fingerprint(key.row))
+            scores, heads = parses_of(languages, key.languages, learnt.weights, self.settings.common.smoothing)
+        return pack(learnt, scores, self.settings.fingerprint(key.row), heads)

@@ -15,12 +15,11 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.runs.evaluation import DECODERS
 from reproductions.induction.learning import PARTS
 from reproductions.induction.notes import notes
-from reproductions.induction.published import BINS, PUBLISHED, Published
+from reproductions.induction.parses import ErrorShare, Signs, errors_of, signs_of
+from reproductions.induction.published import BINS, COMPARED, PUBLISHED, Published
 from reproductions.induction.study import Study
 from reproductions.induction.systems import Row
 from reproductions.shared.store import Key, Result
-
-COMPARED = (0, len(BINS) - 1)  # of BINS: what orderings are looked at on
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,8 @@ class Table:
     title: str
     lines: tuple[Line, ...]
     orderings: tuple[Ordering, ...]
+    signs: tuple[Signs, ...]
+    errors: tuple[ErrorShare, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def make_report(study: Study, results: Mapping[Key, Result]) -> Report:
             bounds = [f"{len(corpus.filter(b)):,} of at most {b}" for b in BINS if b is not None]
             size = f"{len(corpus):,} sentences, {', '.join(bounds)} words"
             title = f"{language.name}, {PARTS[part]} ({size})"
-            tables.append(Table(i, part, title, lines, _orderings(study.rows, known, published, i)))
+            orderings = _orderings(study.rows, known, published, i)
+            told = signs_of(study, results, i, part), errors_of(study, results, i, part)
+            tables.append(Table(i, part, title, lines, orderings, *told))
     title = f"Directed accuracy in %{', beside' if published.figures else ':'} {published.source}"
     return Report(title, tuple(tables), notes(study, results))
 

@@ -3,7 +3,7 @@
 """The folder of a reproduction, and the one file that each finished start of a row is.
 
     config.json                   the settings that all numbers depend on
-    starts/ROW-NNN.safetensors    what a row learnt from a start, with its scores; CORPUS.ROW-NNN of several corpora
+    starts/ROW-NNN.safetensors    what a row learnt from a start, its parses and scores; CORPUS.ROW-NNN of several
     curves.csv, curves.svg        objectives and held-out log-likelihoods of all starts, iteration by iteration
     covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
     subtypes.svg                  F1 against the number of subtypes
@@ -21,9 +21,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -74,6 +75,8 @@ class Result:
     """What a start of a row came to.
 
     :param metrics: other scores by name.
+    :param heads: by corpus and part (``"0.test"``), the heads of all words, one sentence after the other. Starts of
+        earlier versions have none.
     """
 
     scores: tuple[Score, ...]
@@ -82,15 +85,19 @@ class Result:
     stopped: str
     alpha: float | None
     metrics: dict[str, float] = field(default_factory=dict)
+    heads: dict[str, Tensor] = field(default_factory=dict)
 
 
-def pack(learnt: Learnt, scores: Sequence[Score], fingerprint: str) -> bytes:
-    """The bytes of a file: weights and parameters as tensors, all else in the metadata."""
+def pack(
+    learnt: Learnt, scores: Sequence[Score], fingerprint: str, heads: Mapping[str, Tensor] = MappingProxyType({})
+) -> bytes:
+    """The bytes of a file: weights, parameters and heads as tensors, all else in the metadata."""
     tensors: dict[str, Tensor] = {}
     for i, weights in enumerate(learnt.weights):
         tensors |= {f"weights.{i}.{name}": w.detach().clone().contiguous() for name, w in weights.items()}
     tensors |= {f"parameter.{name}": p.detach().clone().contiguous() for name, p in learnt.parameters.items()}
     tensors |= {f"curve.{name}": torch.tensor(curve, dtype=torch.float64) for name, curve in learnt.curves.items()}
+    tensors |= {f"heads.{name}": h.to(torch.int16) for name, h in heads.items()}
     result = {
         "scores": [asdict(score) for score in scores],
         "iterations": learnt.iterations,
@@ -111,7 +118,8 @@ def unpack_result(data: bytes) -> Result:
     scores = tuple(Score(**score) for score in found.pop("scores"))
     held_out = math.nan if found["held_out"] is None else found["held_out"]
     metrics = {name: math.nan if value is None else value for name, value in found.get("metrics", {}).items()}
-    return Result(scores, **(found | {"held_out": held_out, "metrics": metrics}))
+    heads = {name.removeprefix("heads."): h.long() for name, h in load(data).items() if name.startswith("heads.")}
+    return Result(scores, **(found | {"held_out": held_out, "metrics": metrics}), heads=heads)
 
 
 def unpack_learnt(data: bytes) -> Learnt:
@@ -127,7 +135,7 @@ def unpack_learnt(data: bytes) -> Learnt:
             weights.setdefault(int(number), {})[block] = tensor
         elif kind == "curve":
             curves[rest] = tuple(tensor.tolist())
-        else:
+        elif kind == "parameter":
             parameters[rest] = tensor
     return Learnt(
         tuple(weights[i] for i in sorted(weights)),

@@ -120,12 +120,18 @@ def test_two_predicted_files(call, refused, file):
         assert (found["low"], found["high"]) == (min(samples), max(samples))
         far = sum(abs(d - found["difference"]) >= abs(found["difference"]) - 1e-12 for d in samples) / 27
         assert found["p_value"] == pytest.approx(far, abs=0.015)
+    # words that either file alone has right, and sentences of which it has more; with two or three to one, p is 1
+    signs = ["words_better", "words_worse", "words_p_value", "sentences_better", "sentences_worse", "sentences_p_value"]
+    assert [bare[name] for name in signs] == [2, 3, 1.0, 1, 2, 1.0]
+    assert [full[name] for name in signs] == [2, 4, pytest.approx(44 / 64), 1, 2, 1.0]
     text = call("evaluate", gold, first, *options).out
     assert text == call("evaluate", gold, first, *options).out != call("evaluate", gold, first, *options[:-1], 5).out
     assert f"{first} minus {second}, without punctuation: -6.67 points" in text and "20,000 samples" in text
+    assert "better in 2 words and worse in 3, p = 1; better in 1 sentences and worse in 2, p = 1 (sign test)" in text
     assert text.count("with punctuation\nlength") == 2
     rows = list(csv.DictReader(io.StringIO(call("evaluate", gold, first, *options, "--csv").out)))
     assert [float(row["difference"]) for row in rows if row["group"] == "difference"] == [-1 / 15, -2 / 17]
+    assert [row["words_worse"] for row in rows if row["group"] == "difference"] == ["3", "4"]
     assert {row["file"] for row in rows} == {str(first), str(second), ""}
     other = file(conllu(*GOLD), "other.conllu")
     assert "sentence 3 is missing" in refused("evaluate", gold, first, "--against", other)

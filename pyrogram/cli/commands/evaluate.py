@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -45,7 +45,8 @@ def evaluate(
     Heads are scored twice: without punctuation, whose dependents count as those of its nearest kept ancestor, and with
     it, if all files have the same; directed accuracy with punctuation is the unlabelled attachment score (UAS) of the
     CoNLL shared tasks. A second table has directed accuracy by the dependent's tag in GOLD. With --against, sentences
-    are drawn with replacement (paired bootstrap) to say how sure the difference is; its p-value is two-sided.
+    are drawn with replacement (paired bootstrap) to say how sure the difference is, and the words and sentences in
+    which either file is better are counted (sign test); p-values are two-sided.
 
     Phrases are scored by the conventions of EVALB, with punctuation by the gold tags; () in PREDICTED stands for no
     parse.
@@ -59,7 +60,7 @@ def evaluate(
         return
     from pyrogram.cli.io.output import console, write_text
     from pyrogram.cli.io.scores import Difference, csv_text, json_text, sentence_of, text_of
-    from pyrogram.metrics import paired_bootstrap
+    from pyrogram.metrics import paired_bootstrap, sign_test
 
     files = [gold, predicted] + ([] if against is None else [against])
     found: list[list[TreeScores]] = [[] for _ in files[1:]]
@@ -73,9 +74,10 @@ def evaluate(
             scores.append(_scores(path, corpus, corpora[0], punctuation))
             below += [] if punctuation else _below(scores[0], corpora[0])
         if against is not None:
-            heads = [corpus.heads for corpus in (*corpora[1:], corpora[0])]
-            bootstrap = paired_bootstrap(*heads, samples=samples, seed=seed)  # type: ignore[arg-type]
-            differences.append(Difference(punctuation, bootstrap, seed))
+            heads: list[Any] = [corpus.heads for corpus in (*corpora[1:], corpora[0])]
+            bootstrap = paired_bootstrap(*heads, samples=samples, seed=seed)
+            signs = {"words": sign_test(*heads), "sentences": sign_test(*heads, unit="sentences")}
+            differences.append(Difference(punctuation, bootstrap, seed, signs))
     rows = [row for scores in found for one in scores for row in one.rows()]
     if as_json:
         write_text(json_text(name_of(gold), rows, differences))

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyrogram.metrics import AttachmentScores, Bootstrap, TagScore
+from pyrogram.metrics import AttachmentScores, Bootstrap, SignTest, TagScore
 
-_DIFFERENCE = ("difference", "low", "high", "p_value", "samples")
+_NOT_IN_CSV = ("confidence", "seed")  # of a difference
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,20 @@ class TreeScores:
 
 @dataclass(frozen=True)
 class Difference:
-    """How two predicted files compare, with or without punctuation."""
+    """How two predicted files compare, with or without punctuation.
+
+    :param signs: the sign test over ``"words"`` and over ``"sentences"``.
+    """
 
     punctuation: bool
     bootstrap: Bootstrap
     seed: int
+    signs: Mapping[str, SignTest]
 
     def row(self) -> dict[str, Any]:
         """The numbers."""
-        return {"punctuation": self.punctuation, **asdict(self.bootstrap), "seed": self.seed}
+        signs = {f"{unit}_{name}": x for unit, test in self.signs.items() for name, x in asdict(test).items()}
+        return {"punctuation": self.punctuation, **asdict(self.bootstrap), "seed": self.seed, **signs}
 
 
 def json_text(gold: str, scores: Iterable[Mapping[str, Any]], differences: Iterable[Difference] = ()) -> str:
@@ -69,7 +74,8 @@ def csv_text(rows: Iterable[Mapping[str, Any]], differences: Iterable[Difference
     """A row for each bin and tag; those of differences of directed accuracy come last, in columns of their own."""
     body = [dict(row) for row in rows]
     for d in differences:
-        body.append({"punctuation": d.punctuation, "group": "difference", **{k: d.row()[k] for k in _DIFFERENCE}})
+        numbers = {name: x for name, x in d.row().items() if name not in _NOT_IN_CSV}
+        body.append({**numbers, "group": "difference"})
     names = list(dict.fromkeys(name for row in body for name in row))
     file = io.StringIO()
     out = csv.DictWriter(file, names, restval="", lineterminator="\n")
@@ -105,8 +111,13 @@ def sentence_of(difference: Difference, first: str, second: str) -> str:
     """A difference in words."""
     b = difference.bootstrap
     how = "with" if difference.punctuation else "without"
+    signs = [
+        f"better in {test.better:,} {unit} and worse in {test.worse:,}, p = {test.p_value:.2g}"
+        for unit, test in difference.signs.items()
+    ]
     return (
         f"{first} minus {second}, {how} punctuation: {100 * b.difference:+.2f} points of directed accuracy, "
         f"{100 * b.confidence:g}% interval {100 * b.low:+.2f} to {100 * b.high:+.2f}, p = {b.p_value:.2g} "
-        f"(paired bootstrap of {b.samples:,} samples of sentences, seed {difference.seed})"
+        f"(paired bootstrap of {b.samples:,} samples of sentences, seed {difference.seed}); "
+        f"{'; '.join(signs)} (sign test)"
     )
