@@ -9,6 +9,7 @@ from pyrogram.viz import plot_ranks
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.patches import StepPatch
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +22,11 @@ def test_heights_and_band():
     ranks = {"a": torch.tensor([0, 1, 2, 3, 3, 7] * 10), "b": torch.arange(60).reshape(30, 2) % 8}
     figure = plot_ranks(ranks, 7, num_bins=4)
     first, second = figure.axes[:2]
-    band, expected, line = first.patches
+    band, expected, line = (patch.get_data() for patch in first.patches if isinstance(patch, StepPatch))
     low, high = binom.ppf([0.005, 0.995], 60, 0.25)
-    assert band.get_data().values.tolist() == [high] * 4 and band.get_data().baseline.tolist() == [low] * 4
-    assert expected.get_data().values.tolist() == [15.0] * 4
-    assert line.get_data().values.tolist() == [20, 30, 0, 10]
+    assert band.values.tolist() == [high] * 4 and band.baseline.tolist() == [low] * 4
+    assert expected.values.tolist() == [15.0] * 4
+    assert line.values.tolist() == [20, 30, 0, 10]
     assert len(second.patches) == 4  # two numbers
     assert [first.get_title(), second.get_title()] == ["a", "b"]
     figure.canvas.draw()
