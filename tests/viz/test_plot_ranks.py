@@ -1,5 +1,7 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import matplotlib
 import pytest
 import torch
@@ -22,7 +24,8 @@ def test_heights_and_band():
     ranks = {"a": torch.tensor([0, 1, 2, 3, 3, 7] * 10), "b": torch.arange(60).reshape(30, 2) % 8}
     figure = plot_ranks(ranks, 7, num_bins=4)
     first, second = figure.axes[:2]
-    band, expected, line = (patch.get_data() for patch in first.patches if isinstance(patch, StepPatch))
+    stairs: list[Any] = [patch.get_data() for patch in first.patches if isinstance(patch, StepPatch)]
+    band, expected, line = stairs
     low, high = binom.ppf([0.005, 0.995], 60, 0.25)
     assert band.values.tolist() == [high] * 4 and band.baseline.tolist() == [low] * 4
     assert expected.values.tolist() == [15.0] * 4
