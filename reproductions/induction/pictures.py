@@ -19,6 +19,7 @@ import torch
 
 from pyrogram.cli.io.files import write_file
 from pyrogram.grammars.tying import TIES
+from reproductions.induction import covariances
 from reproductions.induction.learning import Language
 from reproductions.induction.study import Study
 from reproductions.shared.learnt import Learnt
@@ -32,12 +33,14 @@ _WITH_CHILDREN = frozenset({"noun", "verb"})
 
 
 def write_pictures(out: Path, study: Study) -> None:
-    """Write ``curves.csv`` and, with matplotlib, the pictures for which there is something to show."""
+    """Write curves and learnt correlations and, with matplotlib, the pictures for which there is something to show."""
     learnt = {
         key: unpack_learnt(data) for key in study.tasks() if (data := read_start(out, key, study.settings)) is not None
     }
     learnt = {key: found for key, found in learnt.items() if found.curves.get("objective")}
     write_file(out / "curves.csv", curves_csv(study, learnt).encode())
+    if text := covariances.markdown(study, learnt):
+        write_file(out / "covariances.md", text.encode())
     if find_spec("matplotlib") is None:
         return
     from matplotlib import rc_context

@@ -5,7 +5,8 @@
     config.json                   the settings that all numbers depend on
     starts/ROW-NNN.safetensors    what a row learnt from a start, its parses and scores; CORPUS.ROW-NNN of several
     curves.csv, curves.svg        objectives and held-out log-likelihoods of all starts, iteration by iteration
-    covariance.svg, experts.svg   correlations that the logistic normal has learnt, and what shared experts contribute
+    covariances.md                correlations that the logistic normals have learnt, and the tags that they tie
+    covariance.svg, experts.svg   those of some heads as a picture, and what shared experts contribute
     subtypes.svg                  F1 against the number of subtypes
     topics.md, topics.svg         words of the latent states of syntactic topics
     traces.svg                    hyperparameters of Pitman-Yor processes, step by step
@@ -45,7 +46,7 @@ CONFIG, STARTS = "config.json", "starts"
 _PICTURES = tuple(
     f"{name}.svg" for name in ("curves", "covariance", "experts", "subtypes", "topics", "traces", "draws", "contexts")
 )
-OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "topics.md", *_PICTURES)
+OUTPUTS = (CONFIG, "results.csv", "table.csv", "table.md", "curves.csv", "covariances.md", "topics.md", *_PICTURES)
 
 
 @dataclass(frozen=True)

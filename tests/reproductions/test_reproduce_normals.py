@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.cli import main
+from pyrogram.data import tag_families
 from pyrogram.infer import VariationalEM
 
 STEPS = 4
@@ -106,6 +107,38 @@ def test_curves_are_those_of_the_starts(plain):
         assert [int(line["iteration"]) for line in own] == list(range(1, STEPS + 1))
         assert [float(line["objective"]) for line in own] == learnt["curve.objective"].tolist()
         assert [float(line["held_out"]) for line in own] == learnt["curve.held_out"].tolist()
+
+
+def test_correlations_are_those_of_the_covariances(plain, files):
+    """Pair by pair, of the start whose held-out sentences are the likeliest."""
+    with open(plain / "curves.csv", newline="") as file:
+        curves = [line for line in csv.DictReader(file) if line["row"] == "ln-families"]
+    best = max(curves, key=lambda line: float(line["held_out"]))["start"]
+    learnt = load_file(plain / "starts" / f"ln-families-{best:0>3}.safetensors")
+    tags = Corpus.from_conllu(files[0], tags="xpos").vocab.symbols
+    families = [tag_families("penn")[tag] for tag in tags]
+    text = (plain / "covariances.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    greatest = (0.0, "", set())
+    for block in ("root", "attach", "stop"):
+        matrices = learnt[f"parameter.covariance.{block}"]
+        size, pairs, strong, before = matrices.shape[-1], 0, 0, 0
+        for number, c in enumerate(matrices.reshape(-1, size, size)):
+            for i in range(size):
+                for j in range(i + 1, size):
+                    r = float(c[i, j] / (c[i, i] * c[j, j]).sqrt())
+                    pairs, strong = pairs + 1, strong + (abs(r) >= 0.01)
+                    before += block != "stop" and families[i] == families[j]
+                    if abs(r) > abs(greatest[0]):
+                        names = tags if block != "stop" else ["continue", "stop"]
+                        heads = number // (2 if block == "attach" else 4)
+                        name = "root" if block == "root" else f"{block}[{tags[heads]}, "
+                        greatest = (r, name, {names[i], names[j]})
+        (found,) = [row for row in rows if row[0] == block]
+        assert found[1:4] == [f"{pairs:,}", f"{before:,}", f"{strong:,}"]
+    first = next(row for row in rows if len(row) == 4 and row[2][1:].replace(".", "").isdigit())
+    assert float(first[2]) == pytest.approx(greatest[0], abs=0.006)
+    assert first[0].startswith(greatest[1]) and set(first[1].split(" and ")) == greatest[2]
 
 
 def test_pictures(plain):

@@ -1,0 +1,116 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which covariances a logistic normal has learnt, and what they tie together (2008, section 5.2, last paragraph)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pyrogram.distributions import PartitionStructure
+from pyrogram.grammars import start_covariances
+from reproductions.induction.learning import Language
+from reproductions.induction.study import Study
+from reproductions.shared.learnt import Learnt
+from reproductions.shared.store import Key
+
+LEAST = 0.01  # correlations below it count as none
+SHOWN = 12  # correlations of a row
+ROWS = {"ln": False, "ln-families": True}  # whether families of tags are correlated at the start
+
+
+@dataclass(frozen=True)
+class BlockCorrelations:
+    """The correlations of all multinomials of a block.
+
+    :param pairs: numbers i < j of the events that each is about, shape ``(2, P)``.
+    :param before: at the start, shape ``(P,)``.
+    :param after: what was learnt, shape ``(*multinomials, P)``.
+    :param deviations: learnt standard deviations, shape ``(*multinomials, R)``.
+    """
+
+    pairs: Tensor
+    before: Tensor
+    after: Tensor
+    deviations: Tensor
+
+
+def correlations(language: Language, families: bool, parameters: Mapping[str, Tensor]) -> dict[str, BlockCorrelations]:
+    """By block; those without a full covariance are left out."""
+    blocks, found = language.grammar.blocks, {}
+    start: dict[str, Tensor] = {}
+    if families and language.families is not None:
+        start = start_covariances(PartitionStructure.untied(blocks), language.families)
+    for name, block in blocks.items():
+        covariance = parameters.get(f"covariance.{name}")
+        if covariance is None:
+            continue
+        i, j = torch.triu_indices(block.shape[-1], block.shape[-1], 1)
+        deviations = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+        after = covariance[..., i, j] / (deviations[..., i] * deviations[..., j])
+        before = start[name].to(after)[i, j] if name in start else torch.zeros_like(i, dtype=after.dtype)
+        found[name] = BlockCorrelations(torch.stack([i, j]), before, after, deviations)
+    return found
+
+
+def markdown(study: Study, learnt: Mapping[Key, Learnt]) -> str:
+    """For each row of logistic normals and each language, of the start whose held-out sentences are the likeliest."""
+    parts = []
+    for row, families in ROWS.items():
+        for number, language in enumerate(study.languages):
+            starts = [found for key, found in learnt.items() if key.row == row and key.languages == (number,)]
+            if starts:
+                best = max(starts, key=lambda found: found.held_out)
+                found = correlations(language, families, best.parameters)
+                parts += [f"## {row}, {language.name}\n", *_table(found), *_greatest(language, found)] if found else []
+    return "\n".join(["# Learnt correlations\n", *parts]) if parts else ""
+
+
+def _table(found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
+    yield (
+        f"| block | pairs of events | correlated at the start | at the end by {LEAST:g} or more | greatest | "
+        "multinomials with such a pair | standard deviations |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for name, c in found.items():
+        strong = c.after.abs() >= LEAST
+        multinomials = c.after.shape[:-1].numel()
+        before = int((c.before != 0).sum()) * multinomials
+        some = int(strong.any(-1).sum())
+        low, high = float(c.deviations.min()), float(c.deviations.max())
+        yield (
+            f"| {name} | {c.after.numel():,} | {before:,} | {int(strong.sum()):,} | {float(c.after.abs().max()):.2f} | "
+            f"{some} of {multinomials} | {low:.2f} to {high:.2f} |"
+        )
+    yield ""
+
+
+def _greatest(language: Language, found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
+    """The greatest correlations, with the events that they tie together."""
+    entries = [
+        (float(c.after[(*multinomial, p)]), float(c.before[p]), name, multinomial, c.pairs[:, p].tolist())
+        for name, c in found.items()
+        for *multinomial, p in (c.after.abs() >= LEAST).nonzero().tolist()
+    ]
+    entries.sort(key=lambda entry: -abs(entry[0]))
+    if not entries:
+        yield f"No two events are correlated by {LEAST:g} or more.\n"
+        return
+    yield "| multinomial | events | correlation | at the start |"
+    yield "|---|---|---:|---:|"
+    for after, before, name, multinomial, events in entries[:SHOWN]:
+        *outer, last = _axes(language, name)
+        given = ", ".join(axis[x] for axis, x in zip(outer, multinomial, strict=True))
+        tied = " and ".join(last[e] for e in events)
+        yield f"| {name}{f'[{given}]' if given else ''} | {tied} | {after:+.2f} | {before:+.2f} |"
+    yield ""
+
+
+def _axes(language: Language, block: str) -> list[Sequence[str]]:
+    """What lies along the dimensions of a block, with tags by their names."""
+    symbols = language.short.vocab.symbols
+    axes = language.grammar.axes[block]
+    return [symbols if dimension in ("head", "child") else names for dimension, names in axes.items()]
