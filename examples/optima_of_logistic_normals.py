@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How good the optima of logistic normals are, and how loose their bound is.
 
-    python examples/optima_of_logistic_normals.py                       # on the built-in corpus
-    python examples/optima_of_logistic_normals.py --conllu train.conllu --diagonal --num-steps 60
+    python examples/optima_of_logistic_normals.py --diagonal --num-steps 1      # on the built-in corpus
+    python examples/optima_of_logistic_normals.py --conllu train.conllu --tags xpos --num-steps 60
 
 Prints in how many sentences a restarted E-step finds a better optimum, and the evidence by importance sampling.
 
@@ -24,7 +24,7 @@ from pyrogram.infer import EStep, VariationalEM
 def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(argv)
     pyro.clear_param_store()
-    whole = Corpus.from_conllu(args.conllu) if args.conllu else Corpus.builtin(args.num_sentences)
+    whole = Corpus.from_conllu(args.conllu, tags=args.tags) if args.conllu else Corpus.builtin(args.num_sentences)
     corpus = whole.filter(max_length=args.max_length)
     grammar = DMV(num_tags=len(corpus.vocab))
     start = initial_experts(corpus.words, grammar, diagonal=args.diagonal)
@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conllu", help="a CoNLL-U file; a built-in corpus by default")
+    parser.add_argument("--tags", choices=["upos", "xpos"], default="upos", help="which tags of the file")
     parser.add_argument("--num-sentences", type=int, default=400, help="of the built-in corpus")
     parser.add_argument("--max-length", type=int, default=10, help="of sentences, in words")
     parser.add_argument("--diagonal", action="store_true", help="learn variances alone")
