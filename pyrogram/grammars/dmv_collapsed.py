@@ -27,9 +27,9 @@ class DMVUpdates(RecursiveUpdates):
     @staticmethod
     def plan(grammar: DMV, words: Tensor, arcs: Tensor | None = None) -> Plan:
         """
-        :param arcs: factors of arcs [head, dependent], shape ``(N, n+1, n+1)``.
+        :param arcs: factors of arcs [head, dependent], shape ``(N, n+1, n+1)``, float64.
         """
-        given = {} if arcs is None else {"arc": arcs.detach().double().numpy()}
+        given = {} if arcs is None else {"arc": arcs.numpy()}
         program = dmv.program(grammar.valence_attach, evidence=bool(given)).program
         return Plan(grammar, words, program, {"V": grammar.num_tags}, given=given)
 

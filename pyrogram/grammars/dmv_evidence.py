@@ -148,10 +148,11 @@ class DMVEvidence(EvidenceGrammar):
         return torch.from_numpy(log_z).to(log_weights["root"].dtype), found
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
-        if words.is_cuda:
-            return super().partly_updates(words)
         own, rows = self.split(words)
-        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, self._bonus(rows).exp()))
+        factors = self._bonus(rows).detach().double().exp()
+        if words.is_cuda or not bool(factors.isfinite().all()):
+            return super().partly_updates(words)
+        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

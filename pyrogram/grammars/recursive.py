@@ -261,9 +261,11 @@ class RecursiveGrammar(Grammar):
         program, fitted = self._sums.program, self._sums.fitted
         if evidence:
             program = tensor_program(with_bonus(self.recursion, sorted(evidence)))
-        if not fits_sweeps(program.program, self.blocks, words):
+        factors = {bonus_name(name): scores.detach().double().exp() for name, scores in evidence.items()}
+        too_great = any(not bool(table.isfinite().all()) for table in factors.values())
+        if too_great or not fits_sweeps(program.program, self.blocks, words):
             return None
-        given = {bonus_name(name): scores.detach().double().exp().numpy() for name, scores in evidence.items()}
+        given = {name: table.numpy() for name, table in factors.items()}
         return Plan(self, words, program.program, fitted.sizes, fitted.lists, given)
 
     def derivation(

@@ -90,11 +90,11 @@ def _table(found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
 
 def _greatest(language: Language, found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
     """The greatest correlations, with the events that they tie together."""
-    entries = [
-        (float(c.after[(*multinomial, p)]), float(c.before[p]), name, multinomial, c.pairs[:, p].tolist())
-        for name, c in found.items()
-        for *multinomial, p in (c.after.abs() >= LEAST).nonzero().tolist()
-    ]
+    entries = []
+    for name, c in found.items():
+        for place in map(tuple, (c.after.abs() >= LEAST).nonzero().tolist()):
+            pair = place[-1]
+            entries.append((float(c.after[place]), float(c.before[pair]), name, place[:-1], c.pairs[:, pair].tolist()))
     entries.sort(key=lambda entry: -abs(entry[0]))
     if not entries:
         yield f"No two events are correlated by {LEAST:g} or more.\n"

@@ -116,6 +116,18 @@ def test_great_factors() -> None:
         agree(a, b)
 
 
+@pytest.mark.parametrize("case", ["forbidden arcs", "states"])
+def test_factors_that_are_no_numbers(case: str) -> None:
+    """Their logarithms are: plain torch takes these."""
+    words = random_words(6, 4)
+    base, known = CASES[case](words)
+    grammar: Any = base.given({name: scores * 2000.0 for name, scores in known.items()})
+    updates = grammar.collapsed_updates(grammar.numbered(words))
+    assert not isinstance(updates._moving["partly"][1], RecursiveUpdates)
+    log_z, _, own = updates.expected_counts(grammar.initial_weights(words, "random", seed=1))
+    assert bool(log_z.isfinite().all()) and bool(updates.total(own)[next(iter(grammar.blocks))].isfinite().all())
+
+
 def log_factors(grammar: Any, words: Tensor, derivations: Tensor) -> Tensor:
     """The log factor of each derivation of a sentence."""
     if isinstance(grammar.base, DMV):
