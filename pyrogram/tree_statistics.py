@@ -65,10 +65,13 @@ def tree_statistics(
     :param trees: derivations, as the distribution draws them, shape ``(*sample, *batch, L)``, padded with -1.
     :param statistics: others, by name: each a function of words ``(..., n)`` and derivations ``(..., L)`` to numbers
         ``(...)``.
+    :raises TypeError: if ``statistics`` are no functions by name.
     :raises ValueError: if a function returns another shape.
     """
     if statistics is None:
         statistics = ready_made(getattr(derivation, "support", derivation))
+    if not isinstance(statistics, Mapping):
+        raise TypeError(f"statistics must be functions by name, not {statistics!r:.80}")
     words = words.expand(*trees.shape[:-1], words.shape[-1])
     found = {name: torch.as_tensor(statistic(words, trees)) for name, statistic in statistics.items()}
     for name, values in found.items():

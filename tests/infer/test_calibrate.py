@@ -15,6 +15,7 @@ from torch import Tensor
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import TreeGibbs, TreeHastings, VariationalEM, calibrate, draws_by_chain, draws_by_guide
+from pyrogram.infer.diagnostics.calibration import _rank
 
 CHAINS = CFG.from_string("S -> 'a' S | 'a'")
 WORDS = CHAINS.encode([["a"]] * 4)
@@ -47,11 +48,12 @@ def test_the_exact_posterior_passes_though_long_sentences_are_thrown_away() -> N
     assert min(found.values()) > 0.005
 
 
-@pytest.mark.parametrize("scale", [0.25, 4.0])
+@pytest.mark.parametrize("scale", [0.25, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_posteriors_that_are_too_wide_or_too_narrow_do_not(scale: float) -> None:
     assert p_values(partial(exact, scale=scale), 120)["rules"] < LEAST
 
 
+@pytest.mark.slow
 def test_a_posterior_that_is_shifted_does_not() -> None:
     def shifted(model: Callable[..., Any], *args: Any) -> Mapping[str, Tensor]:
         draws = exact(model, *args)
@@ -78,9 +80,10 @@ def test_ranks_are_how_many_draws_are_less() -> None:
     assert len(str(found).splitlines()) == 5
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyrogram.infer.diagnostics.calibration.MOST_TRIES", 50)
     with pytest.raises(ValueError, match=r"draws of site 'rules' of shape \(L, 2\), not \(5, 3\)"):
-        calibrate(chain, lambda m, *a: {"rules": torch.ones(5, 3)}, WORDS, num_simulations=1, progress=False)
+        calibrate(chain, lambda m, *a: {"rules": torch.ones(5, 3)}, WORDS, num_simulations=2, progress=False)
 
     def endless(words: Tensor) -> None:
         with pyro.plate("sentences", len(words)):
@@ -88,7 +91,28 @@ def test_what_does_not_fit_is_refused() -> None:
             pyro.sample("words", Sentence(CHAINS, w, max_length=3), obs=words)
 
     with pytest.raises(ValueError, match="take fewer sentences"):
-        calibrate(endless, exact, WORDS, num_simulations=1, progress=False)
+        calibrate(endless, exact, WORDS, num_simulations=2, progress=False)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="num_simulations must be at least 2, not 1"):
+        calibrate(chain, exact, WORDS, num_simulations=1)
+    with pytest.raises(ValueError, match="inference must return draws by latent site.*not None"):
+        calibrate(chain, lambda m, *a: None, WORDS, num_simulations=2, progress=False)  # type: ignore
+    with pytest.raises(ValueError, match="need num_draws >= 1 and thin >= 1, not 0 and 1"):
+        draws_by_chain(TreeGibbs, num_draws=0, thin=1)
+    with pytest.raises(TypeError, match="draws_by_guide needs VariationalEM"):
+        draws_by_guide(TreeGibbs)  # type: ignore
+
+
+def test_what_is_not_there_is_less_than_any_number() -> None:
+    """So ranks of statistics that some trees have not are uniform, too."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(10, 2000, generator=generator, dtype=torch.float64)
+    drawn[torch.rand(10, 2000, generator=generator) < 0.4] = torch.nan
+    ranks = _rank(drawn[0], drawn[1:], generator)
+    seen = torch.bincount(ranks, minlength=10).double()
+    assert float(((seen - 200) ** 2 / 200).sum()) < 30  # of a chi-square of 9 degrees
 
 
 GRAMMAR = DMV(2)

@@ -14,7 +14,8 @@ from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
 from pyrogram import DMV, models
-from pyrogram.infer import TreeGibbs, TreeHastings, convergence, tree_statistics
+from pyrogram.infer import Convergence, TreeGibbs, TreeHastings, convergence, tree_statistics
+from pyrogram.infer.diagnostics.convergence import _by_number
 
 V, SENTENCES = CORPORA["two tags"]
 WORDS, GRAMMAR = padded(SENTENCES), DMV(V)
@@ -115,3 +116,26 @@ def test_in_pyro(capsys: pytest.CaptureFixture[str]) -> None:
         torch.testing.assert_close(found.n_eff[name], diagnostics[name]["n_eff"].reshape(found.n_eff[name].shape))
     mcmc.summary()
     assert "words.dependency_length" in capsys.readouterr().out
+
+
+def test_numbers_that_never_change() -> None:
+    """They have no R-hat, and take none from others."""
+    draws = torch.randn(2, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    draws[..., 1] = 1 / 3
+    found = _by_number(effective_sample_size, draws), _by_number(split_gelman_rubin, draws)
+    for own, statistic in zip(found, (effective_sample_size, split_gelman_rubin), strict=True):
+        assert own.isnan().tolist() == [False, True, False]
+        torch.testing.assert_close(own[[0, 2]], statistic(draws[..., [0, 2]]))
+    table = str(Convergence({"a": found[1], "b": found[1][1:2]}, {"a": found[0], "b": found[0][1:2]}, 2, 40))
+    assert table.splitlines()[1].split()[1:] == [
+        "3",
+        f"{float(found[1][[0, 2]].max()):.3f}",
+        f"{float(found[0][[0, 2]].min()):.0f}",
+    ]
+    assert table.splitlines()[2].split() == ["b", "1", "-", "-"]
+
+
+def test_effective_sample_sizes_are_positive() -> None:
+    swinging = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.1, -1.0], dtype=torch.float64)[None]
+    assert not float(_by_number(lambda x: -torch.ones(x.shape[2:]), swinging)) > 0
+    assert bool(_by_number(lambda x: -torch.ones(x.shape[2:]), swinging).isnan())

@@ -82,3 +82,20 @@ def test_of_whatever_was_fitted(kind: str) -> None:
 def test_a_model_without_sentences_is_refused() -> None:
     with pytest.raises(ValueError, match="it has no observed Sentence site"):
         predictive_check(lambda: pyro.sample("x", pyro.distributions.Normal(0.0, 1.0)), {})
+
+
+@pytest.mark.parametrize(
+    ("trees", "message"),
+    [
+        ({"wrds": torch.zeros(3, 3)}, "trees has no use for 'wrds', only for the Sentence sites"),
+        (torch.tensor([[9, 0, 1], [0, 1, -1], [0, -1, -1]]), "trees of site 'words' must be derivations of its words"),
+        (torch.tensor([[2, 1, 0], [0, 1, -1], [0, -1, -1]]), "trees of site 'words' must be derivations of its words"),
+        (torch.tensor([[0, 1], [0, 1], [0, -1]]), "trees of site 'words' must be derivations of its words"),
+    ],
+)
+def test_observed_trees_are_checked(trees: Any, message: str) -> None:
+    weights = {name: block.uniform(torch.ones(()))[None] for name, block in GRAMMAR.blocks.items()}
+    with pytest.raises(ValueError, match=message):
+        predictive_check(dmv, weights, WORDS, trees=trees)
+    with pytest.raises(TypeError, match="statistics must be functions by name, not 'depth'"):
+        predictive_check(dmv, weights, WORDS, statistics="depth")  # type: ignore

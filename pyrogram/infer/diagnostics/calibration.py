@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyro
@@ -101,9 +102,11 @@ def calibrate(
     :param statistics: of trees, as for :func:`.tree_statistics`.
     :param seed: the same seed gives the same ranks; torch's random state is left as it was.
     :param progress: show a progress bar.
-    :raises ValueError: if sentences are hardly ever short enough, if something is known of their derivations, or if
-        draws are of another shape than the site.
+    :raises ValueError: for fewer than two simulations, if sentences are hardly ever short enough, if something is known
+        of their derivations, or if draws are none, or of another shape than the site.
     """
+    if num_simulations < 2:
+        raise ValueError(f"num_simulations must be at least 2, not {num_simulations}")
     generator = torch.Generator().manual_seed(seed)
     seeds = torch.randint(2**62, (num_simulations,), generator=generator).tolist()
     found: dict[str, list[Tensor]] = {}
@@ -113,7 +116,12 @@ def calibrate(
         with random_state_kept(own), pyro.get_param_store().scope(deepcopy(start)):
             simulation = _simulate(model, args, kwargs)
             conditioned = poutine.condition(model, data=simulation.observed)
-            draws = {name: x.detach() for name, x in inference(conditioned, *args, **kwargs).items()}
+            drawn = inference(conditioned, *args, **kwargs)
+            if not isinstance(drawn, Mapping) or not drawn:
+                raise ValueError(
+                    f"inference must return draws by latent site, {{'attach': (L, *shape)}} say, not {drawn!r:.80}"
+                )
+            draws = {name: x.detach() for name, x in drawn.items()}
             with torch.no_grad():
                 pairs = _quantities(simulation, conditioned, draws, statistics, args, kwargs)
         for name, (truth, others) in pairs.items():
@@ -130,7 +138,10 @@ def draws_by_chain(
     :param sampler: :class:`.TreeGibbs`, :class:`.TreeHastings`, or a partial of one.
     :param burn_in: sweeps before the first draw.
     :param thin: sweeps from one draw to the next.
+    :raises ValueError: for no draws, or no sweeps between them.
     """
+    if num_draws < 1 or thin < 1:
+        raise ValueError(f"need num_draws >= 1 and thin >= 1, not {num_draws} and {thin}")
 
     def inference(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Mapping[str, Tensor]:
         chain = sampler(model)
@@ -153,7 +164,11 @@ def draws_by_guide(loop: Callable[..., VariationalEM], *, num_draws: int = 63, n
 
     :param loop: :class:`.VariationalEM`, or a partial of it.
     :param num_steps: most iterations.
+    :raises TypeError: for another loop, which has no q to draw from.
     """
+    made = loop.func if isinstance(loop, partial) else loop
+    if made is not VariationalEM:
+        raise TypeError(f"draws_by_guide needs VariationalEM, or a partial of it, not {made!r:.80}")
 
     def inference(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Mapping[str, Tensor]:
         fitted = loop(model).run(*args, num_steps=num_steps, progress=False, **kwargs)
@@ -253,9 +268,10 @@ def _quantities(
 
 
 def _rank(truth: Tensor, others: Tensor, generator: torch.Generator) -> Tensor:
-    """How many others are less; of those that are as great, at random."""
-    truth, others = truth.double().cpu(), others.double().cpu()
-    ties = torch.isclose(others, truth, rtol=1e-9, atol=1e-12, equal_nan=True)
+    """How many others are less; of those that are as great, at random. NaN is less than any number."""
+    least = -torch.finfo(torch.float64).max
+    truth, others = (x.double().cpu().nan_to_num(least, torch.inf, -torch.inf) for x in (truth, others))
+    ties = torch.isclose(others, truth, rtol=1e-9, atol=1e-12)
     number = ties.sum(0)
     chosen = (torch.rand(truth.shape, generator=generator, dtype=torch.float64) * (number + 1)).long()
     return (~ties & (others < truth)).sum(0) + chosen.clamp(max=number)

@@ -23,7 +23,7 @@ class Convergence:
 
     :param r_hat: by name, in the shape of a draw; one if chains agree with each other and their halves with theirs, NaN
         of what never changes.
-    :param n_eff: by name, in the shape of a draw.
+    :param n_eff: by name, in the shape of a draw; NaN of what never changes, and where draws are too few to tell.
     :param num_chains: C.
     :param num_draws: T, of each chain.
     """
@@ -38,8 +38,9 @@ class Convergence:
         lines = [f"{'':{width}}  numbers  greatest R-hat  least n_eff   ({self.num_chains} x {self.num_draws} draws)"]
         for name, r_hat in self.r_hat.items():
             worst, least = (x[~x.isnan()] for x in (r_hat.flatten(), self.n_eff[name].flatten()))
-            shown = (f"{float(worst.max()):.3f}", f"{float(least.min()):.0f}") if len(worst) and len(least) else "--"
-            lines.append(f"{name:{width}}{r_hat.numel():>9}{shown[0]:>16}{shown[1]:>13}")
+            greatest = f"{float(worst.max()):.3f}" if len(worst) else "-"
+            smallest = f"{float(least.min()):.0f}" if len(least) else "-"
+            lines.append(f"{name:{width}}{r_hat.numel():>9}{greatest:>16}{smallest:>13}")
         return "\n".join(lines)
 
 
@@ -76,7 +77,13 @@ def convergence(chains: Chains) -> Convergence:
 
 
 def _by_number(statistic: Callable[[Tensor], Tensor], draws: Tensor) -> Tensor:
-    """A statistic (C, T, K) -> (K,) of draws (C, T, *shape), some of the numbers at a time."""
+    """A statistic (C, T, K) -> (K,) of draws (C, T, *shape), some of the numbers at a time; NaN if it is not positive.
+
+    What never changes has none, and Pyro's effective sample size would take that of its neighbours away.
+    """
     flat = draws.to(torch.float64).flatten(2) if draws.dim() > 2 else draws.to(torch.float64)[..., None]
-    size = max(1, _NUMBERS_AT_ONCE // draws.shape[1] ** 2)
-    return torch.cat([statistic(part) for part in flat.split(size, -1)], -1).reshape(draws.shape[2:])
+    changes = (flat != flat[:1, :1]).flatten(0, 1).any(0).nonzero()[:, 0]
+    found = flat.new_full(flat.shape[2:], torch.nan)
+    for some in changes.split(max(1, _NUMBERS_AT_ONCE // draws.shape[1] ** 2)):
+        found[some] = statistic(flat[..., some])
+    return torch.where(found > 0, found, torch.nan).reshape(draws.shape[2:])

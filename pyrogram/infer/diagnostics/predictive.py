@@ -81,6 +81,7 @@ def predictive_check(
     :param trees: observed ones, shape ``(N, L)``, or by Sentence site.
     :param statistics: functions by name, as for :func:`.tree_statistics`; by default those, and the number of words.
     :param num_samples: S, of a loop or a guide.
+    :raises ValueError: if the model observes no sentences, or if ``trees`` are none of its words.
     """
     sentences = _sentences(model, args, kwargs)
     options: dict[str, Any] = {} if isinstance(fitted, MCMC | Mapping) else {"num_samples": num_samples or 100}
@@ -90,6 +91,7 @@ def predictive_check(
         fitted, options = {name: x for name, x in present.items() if name not in observed}, {}
     new = posterior_predictive(model, fitted, *args, new_sentences=True, **options, **kwargs)
     known: Mapping[str, Tensor] = {next(iter(sentences)): trees} if isinstance(trees, Tensor) else trees or {}
+    _check_trees(known, sentences)
     realised: dict[str, Tensor] = {}
     replicated: dict[str, Tensor] = {}
     for name, (sentence, words) in sentences.items():
@@ -103,6 +105,23 @@ def predictive_check(
             flat = {n: v.reshape(len(v), -1) for n, v in values.items()}
             found.update({f"{name}.{n}": mean for n, mean in corpus_means(flat).items()})
     return PredictiveCheck(realised, replicated)
+
+
+def _check_trees(trees: Mapping[str, Tensor], sentences: Mapping[str, tuple[Sentence, Tensor]]) -> None:
+    """
+    :raises ValueError: if observed trees are of no site, or no derivations of its words.
+    """
+    for name, found in trees.items():
+        if name not in sentences:
+            raise ValueError(f"trees has no use for {name!r}, only for the Sentence sites {sorted(sentences)}")
+        sentence, words = sentences[name]
+        law: Any = sentence.derivation(words)
+        shape = law.batch_shape + law.event_shape
+        if found.shape != shape or not bool(law.support.check(found).all()):
+            raise ValueError(
+                f"trees of site {name!r} must be derivations of its words, shape {tuple(shape)}, padded with -1; these "
+                f"have shape {tuple(found.shape)}, or some are none"
+            )
 
 
 def _sentences(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, tuple[Sentence, Tensor]]:
