@@ -151,7 +151,7 @@ def test_is_an_ordinary_pyro_distribution() -> None:
     assert bool(torch.isfinite(traced.log_prob_sum()))
 
 
-@pytest.mark.parametrize("likelihood", ["joint", "predictive"])
+@pytest.mark.parametrize("likelihood", ["joint", pytest.param("predictive", marks=pytest.mark.slow)])
 def test_nuts_agrees_with_quadrature(likelihood: Any, one_thread: None) -> None:
     """Posterior means under the density that log_prob is, on a grid in both parameters."""
     seen = Contexts([torch.zeros(12).long(), torch.arange(12) // 4])

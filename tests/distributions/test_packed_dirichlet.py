@@ -299,6 +299,7 @@ def test_guides(guide: Any, one_thread: None) -> None:
     assert value[-1] == 1
 
 
+@pytest.mark.slow
 def test_nuts_finds_the_posterior(one_thread: None) -> None:
     kernel = NUTS(dirichlet, max_tree_depth=5)
     mcmc = MCMC(kernel, num_samples=300, warmup_steps=100, disable_progbar=True)

@@ -79,7 +79,7 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     "tree_classifier": (
         ["--num-sentences 60 --max-length 6 --num-steps 2 --num-runs 2"],
         r"\d+ sentences, of which \d+.\d% have the same label\n(.*\n)*trees of the DMV: \d+.\d ± \d+.\d % of "
-        r"other labels are right, -?\d+.\d ± \d+.\d less than the last",
+        r"other labels are right; tree marginals -?\d+.\d ± \d+.\d % more",
     ),
     "words_of_heads": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],

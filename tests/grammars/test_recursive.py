@@ -62,6 +62,7 @@ def test_battery(name: str) -> None:
     check_grammar(GrammarCase(grammar, words, parts=counts))
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_the_user() -> None:
     check_grammar(GrammarCase(dmv(2, 2, sample=DMV(2).sample), WORDS[:2], parts=None))
 

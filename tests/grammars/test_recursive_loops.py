@@ -45,7 +45,7 @@ LOOPS: dict[str, Callable[[], GrammarLoop[Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "second order" else n for n in LOOPS])
 def test_loops_are_those_of_the_dmv(name: str) -> None:
     """Objectives and weights of each iteration, from the same start."""
     found: list[GrammarLoop[Any, Any]] = []

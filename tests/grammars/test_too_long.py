@@ -119,7 +119,7 @@ def test_other_words_are_refused():
         lambda: Sentence(grammar, weights, too_long="cut"),
         lambda: grammar.sample(weights, (2,), 5, too_long="cut"),
     ):
-        with pytest.raises(ValueError, match="too_long must be 'redraw' or 'truncate', not 'cut'"):
+        with pytest.raises(ValueError, match="too_long must be 'redraw', 'truncate' or 'raise', not 'cut'"):
             use()
 
 

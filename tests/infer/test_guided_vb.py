@@ -137,7 +137,10 @@ def test_expected_logs() -> None:
 HALVES = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("model", [softmax_of_normals, hierarchical_dirichlet, stick_breaking])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(m, marks=pytest.mark.slow) for m in (softmax_of_normals, stick_breaking)] + [hierarchical_dirichlet],
+)
 def test_bounds_are_below_the_evidence(model: Callable[[], None]) -> None:
     """The loop's own bound is below the marginal one, and this below the evidence, and not by much."""
     pyro.set_rng_seed(1)

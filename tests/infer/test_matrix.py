@@ -105,13 +105,17 @@ def test_no_row_is_refused() -> None:
 # ---------------------------------------------------------------------- the numbers
 
 
-def cells(*inferences: str, keep: Any = lambda word: True, of: Any = lambda grammar, prior: True) -> Any:
-    """Accepted cells of some inferences, of which all but a few are slow; of mixtures see test_mixtures.py."""
+def cells(
+    *inferences: str, keep: Any = lambda word: True, of: Any = lambda grammar, prior: True, slow: str = ""
+) -> Any:
+    """Accepted cells of some inferences, of which all but a few are slow; of mixtures see test_mixtures.py.
+
+    :param slow: a prior whose cells all are.
+    """
     chosen = [key for key in ACCEPTED if key[2] in inferences and keep(WORDS[key]) and of(*key[:2])]
     chosen = [key for key in chosen if "indicator" not in key[1] or key[2] not in LOOPS]
-    marked = [
-        pytest.param(*key, marks=() if key[0] == "CFG" or key[1] in CENTRAL else pytest.mark.slow) for key in chosen
-    ]
+    quick = [key for key in chosen if (key[0] == "CFG" or key[1] in CENTRAL) and key[1] != slow]
+    marked = [pytest.param(*key, marks=() if key in quick else pytest.mark.slow) for key in chosen]
     return pytest.mark.parametrize(("grammar", "prior", "inference"), marked)
 
 
@@ -161,7 +165,8 @@ def test_em(grammar: str, prior: str, inference: str) -> None:
             joint = joint + (log_jacobian(model, values) if loop.unconstrained else 0.0)
         updates = pseudo_counts(small, model, values)
         shares = shares_of_parameters(small, model)
-        assert loop.step() == pytest.approx(float(joint), rel=1e-9)
+        # A concentration that is a parameter grows without end, and sums of lgamma lose digits.
+        assert loop.step() == pytest.approx(float(joint), rel=1e-7 if prior == "concentration a `pyro.param`" else 1e-9)
         for source, (block, alpha, f) in updates.items():
             pseudo = f + alpha - (0.0 if loop.unconstrained else 1.0)
             torch.testing.assert_close(loop.latents()[source], normalised(block, pseudo))
@@ -247,7 +252,7 @@ def test_guide_of_points(grammar: str, prior: str, inference: str) -> None:
     assert histories[1][-1] == pytest.approx(histories[0][-1], abs=1e-4)
 
 
-@cells("VariationalEM", keep=lambda word: "Newton" in word)
+@cells("VariationalEM", keep=lambda word: "Newton" in word, slow="logistic normal, one for the corpus")
 def test_bounds_of_logistic_normals(grammar: str, prior: str, inference: str) -> None:
     """The bound never falls, and is a few nats a sentence below the evidence, by importance sampling from the prior.
 

@@ -280,7 +280,7 @@ def test_rules_in_a_plate_of_components(loop: Any) -> None:
         assert one.posterior()["rules"].event_shape == (2, len(RULES.rules))
 
 
-@pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
+@pytest.mark.parametrize("sampler", [pytest.param(TreeGibbs, marks=pytest.mark.slow), TreeHastings])
 def test_samplers_of_rules_in_a_plate(sampler: Any) -> None:
     chain = sampler(of_components(True), seed=0).run(num_steps=200, burn_in=20, progress=False)
     other = sampler(of_components(False), seed=1).run(num_steps=200, burn_in=20, progress=False)

@@ -316,7 +316,7 @@ def test_orderings_are_counted_start_by_start(lognormal):
             f"{statistics.mean(gaps):+.1f} ± {statistics.stdev(gaps):.1f}",
             f"{sum(g > 0 for g in gaps)}/3",
         ]
-        (line,) = [line for line in text.splitlines() if line.startswith(f"| {better} − {worse} |")]
+        line, _signs = [line for line in text.splitlines() if line.startswith(f"| {better} − {worse} |")]
         assert [cell.strip() for cell in line.split("|")[5:8]] == expected
 
 

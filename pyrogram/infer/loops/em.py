@@ -53,8 +53,8 @@ class EM(GrammarLoop[Problem, EMState]):
     expected counts under these first. :meth:`plan` says which weights are updated how.
 
     Densities are those of the sites, as Pyro's ``AutoDelta`` has them. A scale that is a parameter of the prior of a
-    latent site has no mode: it shrinks to zero, and the objective grows without end; give it a prior, or use
-    :class:`.VariationalEM`. The learnt values of parameters are written into
+    latent site has no mode: it shrinks to zero, as a concentration grows, and the objective grows without end; give it
+    a prior, or use :class:`.VariationalEM`. The learnt values of parameters are written into
     Pyro's parameter store; :meth:`latents` are those of latent sites.
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
