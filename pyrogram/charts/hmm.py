@@ -41,8 +41,8 @@ def chain(p: Any, by_word: bool = True, evidence: bool = False) -> None:
     t, w = p.positions("t"), p.words("w")
     x, y = p.symbols("x y", "K")
     F, Z = p.items("F", "K"), p.items("Z")
-    initial, end = p.weights("initial end", "K")
-    transition = p.weights("transition", "K", "K")
+    initial = p.weights("initial", "K")
+    transition, end = p.weights("transition", "K", "K"), p.weights("end", "K", 1)
     emission = p.weights("emission", "K", "V") if by_word else p.weights("emission", "K")
     bonus = p.weights("bonus", "K") if evidence else None
 
@@ -52,7 +52,7 @@ def chain(p: Any, by_word: bool = True, evidence: bool = False) -> None:
 
     F[1, x] += initial[x] * emit(1, x)
     F[t, x] += F[t - 1, y] * transition[y, x] * emit(t, x)
-    Z[()] += F[p.n, x] * end[x]
+    Z[()] += F[p.n, x] * end[x, 0]
 
 
 @cache
@@ -93,7 +93,7 @@ def posteriors(
     emitted = _by_position(emission, words)
     given = _given(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
-    moves = torch.cat([found["transition"], found["end"][..., None]], -1)
+    moves = torch.cat([found["transition"], found["end"]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
 
 
@@ -120,7 +120,7 @@ def expected_counts(
             moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
         return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
     log_z, found = program(evidence=bonus is not None).log_counts(_given(*tables, words, bonus), sentence_weights)
-    moves = torch.cat([found["transition"][0], found["end"][0, :, None]], -1)
+    moves = torch.cat([found["transition"][0], found["end"][0]], -1)
     return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
 
 
@@ -176,7 +176,7 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
 def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
     """Tables and sentences as the recursion takes them."""
     K, V = initial.shape[-1], emission.shape[-1]
-    weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K], "emission": emission}
+    weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
     return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})

@@ -45,7 +45,7 @@ class DMVUpdates(RecursiveUpdates):
     def _positions(self) -> dict[str, tuple[int, ...]]:
         return dmv_trees.positions_of(self.words.shape[1], self._base.valence_attach)
 
-    def _move(self, trees: Tensor, positions: Any, accepted: Any) -> None:
+    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
         dmv_trees.move(trees.numpy(), positions, accepted)
 
     def parts(self, trees: Tensor) -> Tensor:

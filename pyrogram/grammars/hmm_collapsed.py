@@ -14,11 +14,13 @@ from torch import Tensor
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
 from pyrogram.charts.trees import lengths_of
-from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.state_sequence import States
+from pyrogram.grammar import Grammar
 
 from .compiled_collapsed import CompiledUpdates
+from .hmm_page_sweeps import HMMPageUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -40,6 +42,10 @@ class HMMUpdates(CompiledUpdates):
         super().__init__(grammar, words)
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_states)
         self.num_own = int(self._layout.size)
+
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        plan = HMMPageUpdates.plan(self.grammar, self.words)
+        return HMMPageUpdates(self.grammar, self.words, plan).tied(grammar, entries)
 
     # ------------------------------------------------------------------ expected counts
 

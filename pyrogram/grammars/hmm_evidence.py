@@ -12,9 +12,12 @@ from torch import Tensor
 
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.trees import lengths_of
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import States, StateSequence
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
+
+from .hmm_page_sweeps import HMMPageUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -120,6 +123,13 @@ class HMMEvidence(EvidenceGrammar):
         initial, transition, emission = self._tables(log_weights)
         log_z, *counts = chart.expected_counts(initial, transition, emission, prepared.words, bonus=prepared.bonus)
         return log_z, dict(zip(self.blocks, counts, strict=True))
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        own, rows = self.split(words)
+        factors = self._bonus(rows).detach().double().exp()
+        if words.is_cuda or not bool(factors.isfinite().all()):
+            return super().partly_updates(words)
+        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

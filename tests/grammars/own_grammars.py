@@ -7,7 +7,21 @@ from typing import Any
 import torch
 
 from pyrogram.grammars import Block, RecursiveGrammar
+from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.recursion import recursion
+
+
+def tied(base: Any) -> TiedGrammar:
+    """Every two multinomials of a block are one, the second one backwards."""
+    sources, entries = {}, {}
+    for name, block in base.blocks.items():
+        rows, width = block.shape[:-1].numel(), block.shape[-1]
+        first = sum(source.shape.numel() for source in sources.values())
+        sources[name] = Block(torch.Size([(rows + 1) // 2, width]))
+        index = torch.arange(width).repeat(rows, 1)
+        index[1::2] = index[1::2].flip(1)
+        entries[name] = (first + torch.arange(rows)[:, None] // 2 * width + index).reshape(block.shape)
+    return TiedGrammar(base, sources, entries)
 
 
 @recursion

@@ -5,30 +5,16 @@
 import numpy as np
 import pytest
 import torch
-from own_grammars import cnf, dmv, hmm, listed, one_table_grammar
+from own_grammars import cnf, dmv, hmm, listed, one_table_grammar, tied
 
 from pyrogram import DMV
 from pyrogram.charts import dmv as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.grammar import Block
+from pyrogram.grammars import HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.recursion.calling.sentence_events import SentenceEvents
 from pyrogram.recursion.rules.lowering import lower
-
-
-def tied(base):
-    """Every two multinomials of a block are one, the second one backwards."""
-    sources, entries = {}, {}
-    for name, block in base.blocks.items():
-        rows, width = block.shape[:-1].numel(), block.shape[-1]
-        first = sum(source.shape.numel() for source in sources.values())
-        sources[name] = Block(torch.Size([(rows + 1) // 2, width]))
-        index = torch.arange(width).repeat(rows, 1)
-        index[1::2] = index[1::2].flip(1)
-        entries[name] = (first + torch.arange(rows)[:, None] // 2 * width + index).reshape(block.shape)
-    return TiedGrammar(base, sources, entries)
-
 
 # DMVs by their number of tags: the library's, and one of three valences, whose derivations are rows.
 GRAMMARS = {
@@ -43,6 +29,7 @@ GRAMMARS = {
     "lists of rules": listed,
     "tied HMM": lambda words: tied(hmm(2, words)),
     "tied PCFG": lambda words: tied(cnf(2, words)),
+    "the library's HMM, tied": lambda words: tied(HMM(3, words)),
 }
 all_grammars = pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
 
