@@ -38,8 +38,8 @@ class HMMPageUpdates(RecursiveUpdates):
         shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, V)}
         given = {} if bonus is None else {"bonus": torch.nn.functional.pad(bonus, (0, 0, 1, 0)).numpy()}
         program = hmm.program(evidence=bool(given)).program
-        plan = Plan(grammar, words, program, {"K": K, "V": V}, given=given, shapes=shapes)
-        return plan.counting(_numbers_of_blocks(K, V))
+        numbers = _numbers_of_blocks(K, V)
+        return Plan(grammar, words, program, {"K": K, "V": V}, given=given, shapes=shapes, renumbered=numbers)
 
     def _check_trees(self, trees: Tensor) -> None:
         check_trees(trees, self.words.shape)
@@ -90,6 +90,6 @@ def _numbers_of_blocks(K: int, V: int) -> Any:
     emissions = K + K * (K + 1) + np.arange(K * V)
     first = K + K * (K + 1) + K * V
     states = 1 + np.arange(K)
-    sums = [[0], states, states, K + states, [2 * K + 1]]  # of initial, transition, end, emission; padding
+    sums = [[0], states, states, K + states, [2 * K + 1, 2 * K + 2]]  # initial, transition, end, emission; others
     events = [np.arange(K), moves[:, :K].ravel(), moves[:, K], emissions]
     return np.concatenate([*events, *(first + np.asarray(s) for s in sums)]).astype(np.int32)

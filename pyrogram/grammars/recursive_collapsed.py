@@ -31,7 +31,7 @@ class Plan:
     """What sweeps are compiled for: a recursion, and its sentences on the CPU.
 
     The numbers that are counted are those of the events of a grammar, one block after the other, then those of its
-    multinomials, then one for the padding, which is also the weight one of what is no event.
+    multinomials, then one for the padding, which is also the weight one of what is no event, then one for nothing.
 
     :param base: the grammar that it is.
     :param words: of this grammar, shape ``(N, n)``, padded with -1.
@@ -39,8 +39,9 @@ class Plan:
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.SweepEngine`.
     :param shapes: of the weights of the program that are events; None: the blocks of the grammar.
-    :param renumbered: what is counted in the place of each number of the program, where weights are tied, or tables of
-        the program are not the blocks; see :class:`.SweepEngine`.
+    :param located: the events that weights by position are, see :class:`.SweepEngine`.
+    :param renumbered: the number of the grammar for each number of the program; None: the same.
+    :param entries: where weights are tied, what is counted in the place of each number of the grammar.
     """
 
     base: Grammar
@@ -50,11 +51,16 @@ class Plan:
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] | None = None
+    located: Mapping[str, Any] = field(default_factory=dict)
     renumbered: Any = None
+    entries: Any = None
 
-    def counting(self, numbers: Any) -> Plan:
-        """The same, with other numbers counted in the place of those that are."""
-        return replace(self, renumbered=numbers if self.renumbered is None else numbers[self.renumbered])
+    @property
+    def counted(self) -> Any:
+        """What is counted in the place of each number of the program; None: the same."""
+        if self.renumbered is None or self.entries is None:
+            return self.entries if self.renumbered is None else self.renumbered
+        return self.entries[self.renumbered]
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -84,8 +90,9 @@ class RecursiveUpdates(CompiledUpdates):
         kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
         self._engine = kind(
             *(plan.program.recursion, shapes, plan.words.numpy(), plan.sizes, plan.lists),
-            renumbered=plan.renumbered,
+            renumbered=plan.counted,
             given=plan.given,
+            located=plan.located,
         )
         self._events = self._engine.events
         self.num_own = len(self._events.places)
@@ -94,8 +101,8 @@ class RecursiveUpdates(CompiledUpdates):
         self._greatest_given = max((float(table.max(initial=1.0)) for table in plan.given.values()), default=1.0)
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        renumbered = _renumbered(self.blocks, grammar.blocks, entries)
-        return None if renumbered is None else type(self)(grammar, self.words, self._plan.counting(renumbered))
+        numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
+        return None if numbers is None else type(self)(grammar, self.words, replace(self._plan, entries=numbers))
 
     # ------------------------------------------------------------------ expected counts
 
@@ -155,8 +162,8 @@ class RecursiveUpdates(CompiledUpdates):
 
     @property
     def _num_numbers(self) -> int:
-        """Of events, multinomials and padding that are counted."""
-        return int(self._size) + sum(self._num_multinomials) + 1
+        """Of events, multinomials, padding and nothing."""
+        return int(self._size) + sum(self._num_multinomials) + 2
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         check_sentence_counts(sentence_counts, len(self._engine.places))
@@ -187,9 +194,9 @@ class RecursiveUpdates(CompiledUpdates):
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
         rows = self._rows(trees)
-        events, renumbered = rows[rows >= 0], self._plan.renumbered
-        events = events if renumbered is None else renumbered[events]
-        flat = np.bincount(events, minlength=self._size).astype(np.float64)
+        events, counted = rows[rows >= 0], self._plan.counted
+        events = events if counted is None else counted[events]
+        flat = np.bincount(events, minlength=self._size)[: self._size].astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
     def _check_trees(self, trees: Tensor) -> None:
@@ -223,7 +230,7 @@ class RecursiveUpdates(CompiledUpdates):
     def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
         """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
-        counts[-1], alpha[-1] = -_FAR, 1.0  # the padding
+        counts[-2:], alpha[-2:] = -_FAR, [1.0, 0.0]  # of the padding, and of nothing
         first = self._size
         for (name, events), size in zip(self._slices.items(), self._num_multinomials, strict=True):
             sums = slice(first, first + size)
@@ -238,13 +245,15 @@ class RecursiveUpdates(CompiledUpdates):
                 corpus.counts[name].copy_(found.clamp_min(0))
 
     def _table(self, values: Mapping[str, Tensor]) -> Any:
-        """Values of all events, their sums by multinomial, and a zero."""
+        """Values of all events, their sums by multinomial, and two zeros."""
         tables = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
         sums = [block.sums(table) for block, table in zip(self.blocks.values(), tables, strict=True)]
-        return torch.cat([*(t.reshape(-1) for t in (*tables, *sums)), torch.zeros(1, dtype=torch.float64)]).numpy()
+        return torch.cat([*(t.reshape(-1) for t in (*tables, *sums)), torch.zeros(2, dtype=torch.float64)]).numpy()
 
 
-def _renumbered(blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Any:
+def _numbers_of_entries(
+    blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
+) -> Any:
     """The numbers of entries and of their multinomials in the place of those of events and of theirs.
 
     :returns: int32; None if the events of a multinomial are entries of several.
@@ -256,7 +265,8 @@ def _renumbered(blocks: Mapping[str, Block], sources: Mapping[str, Block], entri
     if bool((of_multinomials[of_events] != of_entries[own]).any()):
         return None
     num_entries, padding = len(of_entries), len(of_entries) + int(of_entries.max()) + 1
-    return torch.cat([own, num_entries + of_multinomials, torch.tensor([padding])]).to(torch.int32).numpy()
+    others = torch.tensor([padding, padding + 1])
+    return torch.cat([own, num_entries + of_multinomials, others]).to(torch.int32).numpy()
 
 
 def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:

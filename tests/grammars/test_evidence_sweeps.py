@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from own_grammars import dmv, hmm, tied
+from own_grammars import binary_rules, dmv, hmm, mixed_rules, tied
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.collapsed_evidence import EvidenceUpdates
 from pyrogram.grammar import Grammar
-from pyrogram.grammars import HMM
+from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 
 KINDS = 2
@@ -51,6 +51,13 @@ def states(words: Tensor) -> dict[str, Tensor]:
     return {"states": known, "state_scores": torch.randn(*words.shape, 2)}
 
 
+def brackets(words: Tensor) -> dict[str, Tensor]:
+    """The first two words are a constituent."""
+    known = torch.zeros(len(words), words.shape[1] + 1, words.shape[1] + 1, dtype=torch.bool)
+    known[:, 0, 2] = words[:, 1] >= 0
+    return {"brackets": known}
+
+
 def factors(grammar: Any, words: Tensor, *names: str) -> dict[str, Tensor]:
     """Log factors of items, whose symbols have known numbers."""
     found = {}
@@ -68,8 +75,10 @@ CASES: dict[str, Callable[[Tensor], tuple[Grammar, dict[str, Tensor]]]] = {
     "three valences": lambda words: (g := dmv(3, KINDS), factors(g, words, "RC", "RO")),
     "states": lambda words: (g := hmm(2, KINDS), factors(g, words, "F")),
     "states of the library's HMM": lambda words: (HMM(2, KINDS), states(words)),
+    "brackets": lambda words: (CFG(binary_rules(KINDS)), brackets(words)),
+    "brackets, rules of any form": lambda words: (CFG(mixed_rules(KINDS)), brackets(words)),
 }
-TIED = {name: f"{name}, tied" for name in ("heads", "states of the library's HMM")}
+TIED = {name: f"{name}, tied" for name in ("heads", "states of the library's HMM", "brackets")}
 cases = pytest.mark.parametrize("case", [*CASES, *TIED.values()])
 
 
@@ -177,7 +186,7 @@ def test_factors_that_are_no_numbers(case: str) -> None:
 
 def log_factors(grammar: Any, words: Tensor, derivations: Tensor) -> Tensor:
     """The log factor of each derivation of a sentence."""
-    if isinstance(grammar.base, (DMV, HMM)):
+    if isinstance(grammar.base, (DMV, HMM, CFG)):
         return torch.as_tensor(grammar.log_bonus(*many(grammar, words, len(derivations)), derivations))
     scores = grammar.tables["F"][int(grammar.split(words)[1])]
     first = sum(grammar.blocks[name].shape.numel() for name in ("initial", "transition"))
@@ -215,8 +224,9 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature
     alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn) for n, b in fast.blocks.items()}
     log_joint = []
     for pair in pairs:  # log of prod B(f + alpha) / B(alpha)
-        pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
-        log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
+        pseudo = {n: c + alpha[n] for n, c in plain.counts(pair).items()}
+        sums = {n: fast.blocks[n].sums(c) for n, c in pseudo.items()}
+        log_joint.append(sum(c.lgamma().sum() - sums[n].lgamma().sum() for n, c in pseudo.items()))
     exact = (torch.stack(log_joint) / temperature + bonuses).softmax(0)
     copies, generator = 2000, torch.Generator().manual_seed(1)
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))

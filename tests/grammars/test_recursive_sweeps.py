@@ -5,12 +5,12 @@
 import numpy as np
 import pytest
 import torch
-from own_grammars import cnf, dmv, hmm, listed, one_table_grammar, tied
+from own_grammars import binary_rules, cnf, dmv, hmm, listed, mixed_rules, one_table_grammar, tied
 
 from pyrogram import DMV
 from pyrogram.charts import dmv as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.grammars import HMM
+from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.recursion.calling.sentence_events import SentenceEvents
@@ -30,6 +30,8 @@ GRAMMARS = {
     "tied HMM": lambda words: tied(hmm(2, words)),
     "tied PCFG": lambda words: tied(cnf(2, words)),
     "the library's HMM, tied": lambda words: tied(HMM(3, words)),
+    "the library's CFG, tied": lambda words: tied(CFG(binary_rules(words))),
+    "rules of any form, tied": lambda words: tied(CFG(mixed_rules(words))),
 }
 all_grammars = pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
 
@@ -182,8 +184,9 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
     drawn = torch.Generator().manual_seed(2)
     alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn, dtype=torch.float64) for n, b in grammar.blocks.items()}
     for pair in pairs:  # log of prod B(f + alpha) / B(alpha)
-        pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
-        log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
+        pseudo = {n: c + alpha[n] for n, c in plain.counts(pair).items()}
+        sums = {n: grammar.blocks[n].sums(c) for n, c in pseudo.items()}
+        log_joint.append(sum(c.lgamma().sum() - sums[n].lgamma().sum() for n, c in pseudo.items()))
     exact = (torch.stack(log_joint) / temperature).softmax(0)
     copies = 2500
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
@@ -246,9 +249,9 @@ def test_sentences_have_the_events_of_their_words():
     assert events.distinct.tolist() == [2, 1] and events.local[0].tolist() == [1, 0, 1]
     assert events.sizes.tolist() == [32 + 16, 16 + 8]
     assert events.starts.tolist() == [24, 0]
-    assert events.places.max() == events.num_numbers - 1 == events.num_events + 1 + 200 + 400
+    assert events.places.max() == events.num_numbers - 2 == events.num_events + 1 + 200 + 400
     here = events.places[24:72]
     assert here[:4].tolist() == [2, 5, 100 + 2 * 200 + 2, 100 + 2 * 200 + 5]  # root; attach [2, 0, 2], [2, 0, 5]
-    assert here[26:32].tolist() == [events.num_numbers - 1] * 6  # two times nine and eight events
+    assert here[26:32].tolist() == [events.num_numbers - 2] * 6  # two times nine and eight events
     assert events.multinomials[here[3]] == events.num_events + 1 + 4 and here[33] == events.num_events + 1 + 4
     assert np.bincount(events.places)[100 + 7 * 200 + 7] == 1

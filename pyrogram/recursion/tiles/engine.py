@@ -76,7 +76,7 @@ class TilesSweepEngine(SweepEngine):
     def _functions_of(self, name: str) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
         return [
-            make(self.recursion, frozenset(self.given), self.tied),
+            make(self.recursion, self.weighing),
             driver.size(self.recursion, CELL, False, self._layout),
         ]
 
