@@ -17,7 +17,6 @@ from pyrogram.charts.cfg_sweeps_layout import make_layout, total
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.constraints import LeftmostDerivations
-from pyrogram.grammar import Grammar
 
 from .cfg_page_sweeps import CFGPageUpdates
 from .compiled_collapsed import CompiledUpdates
@@ -46,9 +45,9 @@ class CFGUpdates(CompiledUpdates):
         self._layout = self._tables[0]
         self.num_own = int(self._layout.num_own)
 
-    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+    def by_page(self) -> CollapsedUpdates | None:
         plan = CFGPageUpdates.plan(self.grammar, self.words, self._matches)
-        return None if plan is None else CFGPageUpdates(self.grammar, self.words, plan).tied(grammar, entries)
+        return None if plan is None else CFGPageUpdates(self.grammar, self.words, plan)
 
     # ------------------------------------------------------------------ expected counts
 

@@ -17,7 +17,6 @@ from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.state_sequence import States
-from pyrogram.grammar import Grammar
 
 from .compiled_collapsed import CompiledUpdates
 from .hmm_page_sweeps import HMMPageUpdates
@@ -43,9 +42,8 @@ class HMMUpdates(CompiledUpdates):
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_states)
         self.num_own = int(self._layout.size)
 
-    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        plan = HMMPageUpdates.plan(self.grammar, self.words)
-        return HMMPageUpdates(self.grammar, self.words, plan).tied(grammar, entries)
+    def by_page(self) -> CollapsedUpdates:
+        return HMMPageUpdates(self.grammar, self.words, HMMPageUpdates.plan(self.grammar, self.words))
 
     # ------------------------------------------------------------------ expected counts
 

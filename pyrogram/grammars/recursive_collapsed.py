@@ -56,6 +56,12 @@ class Plan:
     entries: Any = None
 
     @property
+    def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of the weights of the program that are events."""
+        blocks = {name: tuple(block.shape) for name, block in self.base.blocks.items()}
+        return blocks if self.shapes is None else self.shapes
+
+    @property
     def counted(self) -> Any:
         """What is counted in the place of each number of the program; None: the same."""
         if self.renumbered is None or self.entries is None:
@@ -84,8 +90,7 @@ class RecursiveUpdates(CompiledUpdates):
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
         self._plan, self._base, self._program = plan, plan.base, plan.program
-        blocks = {name: tuple(block.shape) for name, block in plan.base.blocks.items()}
-        shapes = blocks if plan.shapes is None else plan.shapes
+        shapes = plan.event_shapes
         self._num_events = sum(math.prod(shape) for shape in shapes.values())
         kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
         self._engine = kind(
@@ -102,7 +107,14 @@ class RecursiveUpdates(CompiledUpdates):
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
-        return None if numbers is None else type(self)(grammar, self.words, replace(self._plan, entries=numbers))
+        return None if numbers is None else self._with(grammar, replace(self._plan, entries=numbers))
+
+    def _with(self, grammar: Grammar, plan: Plan) -> RecursiveUpdates:
+        """The same sweeps of another grammar and plan."""
+        return type(self)(grammar, self.words, plan)
+
+    def by_page(self) -> RecursiveUpdates:
+        return self
 
     # ------------------------------------------------------------------ expected counts
 
