@@ -3,8 +3,7 @@
 """Sweeps of collapsed inference over sentences of some of which something is known.
 
 Sentences of which nothing is known go through the sweeps of their grammar, those of which a part is known through
-sweeps with evidence: compiled ones of the DMV and of recursions, plain torch of others. A derivation that is known does
-not move: its counts are constants.
+sweeps with evidence. A derivation that is known does not move: its counts are constants.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def _numbers_of_rules(tables: dict[str, Any], owners: Any) -> tuple[dict[str, tu
     shapes, numbers, sums = {}, [], []
     for name, own in tables.items():
         rows = own.reshape(-1, own.shape[-1])
-        first = np.take_along_axis(rows, (rows < R).argmax(1)[:, None], 1)  # of rules, if there are any in the row
-        is_row = own.ndim > 1 and (own != R).all() and (owners[np.where(rows < R, rows, first)] == owners[first]).all()
+        first = np.take_along_axis(rows, (rows <= R).argmax(1)[:, None], 1)  # of rules, if there are any in the row
+        is_row = own.ndim > 1 and (owners[np.where(rows <= R, rows, first)] == owners[first]).all()
         shapes[name] = own.shape if is_row else (*own.shape, 1)
         numbers.append(events[own.reshape(-1)])
         sums.append(R + owners[first[:, 0] if is_row else own.reshape(-1)])

@@ -15,6 +15,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.computed import read_computed
 from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
@@ -107,6 +108,7 @@ class EM(GrammarLoop[Problem, EMState]):
         if in_closed_form:
             self._check(traced)
             return Problem(traced, model)
+        model = summed_out(model, "EM")
         traced = read_computed(model, "EM", unconstrained=self.unconstrained)
         self._check(traced)
         points = PointProblem(traced, model, self.unconstrained)

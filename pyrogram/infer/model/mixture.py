@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates
@@ -20,8 +19,6 @@ from pyrogram.grammar import Block, Grammar, Weights, logarithms
 from pyrogram.grammars.mixed_sweeps import MixedUpdates
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.tree_statistics import Statistic, ready_made
-
-from .sites import base_distribution, is_left_out
 
 
 class MixtureGrammar(Grammar):
@@ -170,40 +167,3 @@ def _log_sum(joint: Tensor) -> Tensor:
     """The log of a sum over the first dimension, whose gradient is zero where all are minus infinity."""
     possible = (joint > -torch.inf).any(0)
     return torch.where(possible, torch.where(possible, joint, 0.0).logsumexp(0), -torch.inf)
-
-
-# ---------------------------------------------------------------------- in a model
-
-
-def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
-    """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
-    found = {}
-    for name, site in nodes.items():
-        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
-            continue
-        function = base_distribution(site["fn"])
-        if site["fn"].support.is_discrete and getattr(function, "has_enumerate_support", False):
-            if not function.event_shape:
-                found[name] = len(function.enumerate_support(expand=False))
-    return found
-
-
-class _Component(Messenger):
-    def __init__(self, indicator: str, k: int) -> None:
-        super().__init__()
-        self.indicator, self.k = indicator, k
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] == self.indicator:
-            support = base_distribution(msg["fn"]).enumerate_support(expand=False)
-            msg["value"], msg["done"] = support[self.k].reshape(()), True
-
-
-def of_component(model: Any, indicator: str, k: int) -> Any:
-    """A model in which all elements have one value of an indicator."""
-
-    def component() -> Any:
-        with _Component(indicator, k):
-            return model()
-
-    return component
