@@ -22,9 +22,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyrogram.recursion.calling.sentences import Constant
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
 
 from .checks import check_sentence_weights, check_size, checked_words, keep_nan
 from .projective import Engine, choose_engine
@@ -105,11 +106,14 @@ def expected_counts(
     sentence_weights: Float[Tensor, "B"] | None = None,
     *,
     bonus: Float[Tensor, "B n K"] | None = None,
+    factors: Constant | None = None,
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "K"], Float[Tensor, "K K+1"], Float[Tensor, "K V"]]:
     """log Z of each sentence and the weighted sum of the expected counts of all, without a graph.
 
     Sentences without any state sequence have log Z = -inf and count nothing.
+
+    :param factors: of the bonus, made once for many calls, see :func:`factors_of_states`.
     """
     tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
     words = _checked(tables, words)
@@ -119,9 +123,16 @@ def expected_counts(
         if sentence_weights is not None:
             moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
         return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
-    log_z, found = program(evidence=bonus is not None).log_counts(_given(*tables, words, bonus), sentence_weights)
+    given = _given(*tables, words, bonus if factors is None else None)
+    constants = {} if factors is None else {"bonus": factors}
+    log_z, found = program(evidence=bonus is not None).log_counts(given, sentence_weights, constants=constants)
     moves = torch.cat([found["transition"][0], found["end"][0]], -1)
     return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
+
+
+def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Constant | None:
+    """Factors for the state of each word, as compiled code takes them with tables of a type; None if it does not."""
+    return factors_of(_from_one(bonus), dtype)
 
 
 def sample(

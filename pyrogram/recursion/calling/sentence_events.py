@@ -221,20 +221,10 @@ class SentenceLayout(Layout):
 
     :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
 
-    :param given: tables of weights that are no events.
     :param rows: tables of events in which every event is a row.
     """
 
-    given: frozenset[str] = frozenset()
     rows: frozenset[str] = frozenset()
-
-    @cached_property
-    def events(self) -> list[WeightTable]:
-        """Tables of weights that are events."""
-        return [w for w in self.weights if w.name not in self.given]
-
-    def is_counted(self, table: str) -> bool:
-        return table not in self.given
 
     def parameters(self) -> list[Array | Name]:
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
