@@ -27,7 +27,14 @@ from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.settings import Settings
-from reproductions.options import WhichTable, check_files, experiment_of, refuse_unused
+from reproductions.options import (
+    WhichProtocol,
+    WhichTable,
+    check_files,
+    experiment_of,
+    protocol_of,
+    refuse_unused,
+)
 
 if TYPE_CHECKING:
     from reproductions.induction.study import Study
@@ -37,9 +44,6 @@ if TYPE_CHECKING:
     from reproductions.shared.study import AnyStudy
 
 _DATA, _START, _STOP, _NORMAL = "Sentences", "Where starts begin", "When they stop", "Logistic normals"
-STARTS, DEMO_STARTS = 10, 2
-STEPS, TREE_STEPS = 500, 100
-CHAIN_STEPS, DEMO_CHAIN_STEPS = 50, 10
 
 
 def reproduce(
@@ -65,6 +69,10 @@ def reproduce(
     ] = None,
     dev2: Annotated[Path | None, typer.Option(help="As --dev, for TRAIN2.", rich_help_panel=_DATA)] = None,
     test2: Annotated[Path | None, typer.Option(help="As --test, for TRAIN2.", rich_help_panel=_DATA)] = None,
+    protocol: Annotated[
+        WhichProtocol,
+        typer.Option(help="Whose starts, sentences and ends of runs; options that are given hold for both."),
+    ] = WhichProtocol.ours,
     rows: Annotated[str, typer.Option(help="Names of rows, separated by commas; all if empty.")] = "",
     starts: Annotated[
         int | None, typer.Option(min=1, max=999, help="Starts, the same for all rows.", show_default="10")
@@ -114,12 +122,22 @@ def reproduce(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
-    ] = 1e-6,
+        float | None,
+        typer.Option(
+            help="Stop when an iteration gains less than this share; 0: never.",
+            show_default="1e-06",
+            rich_help_panel=_STOP,
+        ),
+    ] = None,
     patience: Annotated[
-        int,
-        typer.Option(min=1, help="Stop when --dev has had no new best for so many iterations.", rich_help_panel=_STOP),
-    ] = 5,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop when --dev has had no new best for so many iterations.",
+            show_default="5",
+            rich_help_panel=_STOP,
+        ),
+    ] = None,
     sweeps: Annotated[
         int, typer.Option(min=2, help="Of samplers; cvb's averages are over the second half.", rich_help_panel=_STOP)
     ] = 1000,
@@ -129,9 +147,12 @@ def reproduce(
     alpha: Annotated[float, typer.Option(help="Of cvb with brackets: of the Dirichlets of rules.")] = 0.1,
     states: Annotated[str, typer.Option(help="Of topics: numbers of states, separated by commas.")] = "50,100,150,200",
     unseen: Annotated[
-        Unseen,
-        typer.Option(help="Of pitman-yor and topics: which words have no id; test, as in the paper, looks at --test."),
-    ] = Unseen.rare,
+        Unseen | None,
+        typer.Option(
+            help="Of pitman-yor and topics: which words have no id; test, as in the paper, looks at --test.",
+            show_default="rare",
+        ),
+    ] = None,
     covariance: Annotated[
         Covariance, typer.Option(help="What is learnt of covariances.", rich_help_panel=_NORMAL)
     ] = Covariance.full,
@@ -175,21 +196,16 @@ def reproduce(
     given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
     experiment = experiment_of(table, train, format.value)
     refuse_unused(context, experiment)
-    if experiment in ("morphology", "annotations"):
-        options: dict[str, Any] = {
-            "steps": steps or (TREE_STEPS if experiment == "annotations" else STEPS),
-            "tolerance": tolerance,
-        }
-        options |= {"patience": patience, "smoothing": smoothing}
-        options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha}
-        _trials(experiment, given, options, rows, starts or STARTS, seed, jobs, out, resume)
-        return
-    if table in (WhichTable.topics, WhichTable.pitman_yor):
-        options = {"sweeps": sweeps, "states": states, "unseen": unseen.value, "format": format.value}
-        options |= {"tags": None if tags is None else tags.value}
-        options["steps"] = steps or (DEMO_CHAIN_STEPS if train is None else CHAIN_STEPS)
-        chains = starts or (DEMO_STARTS if train is None else STARTS)
-        _trials(table.value, given, options, rows, chains, seed, jobs, out, resume)
+    usual = protocol_of(protocol, experiment, train is None)
+    starts, steps = starts or usual.starts, steps or usual.steps
+    tolerance = usual.tolerance if tolerance is None else tolerance
+    patience = patience or usual.patience
+    if experiment in ("morphology", "annotations", "pitman-yor", "topics"):
+        options: dict[str, Any] = {"steps": steps, "tolerance": tolerance, "patience": patience, "smoothing": smoothing}
+        options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha, "states": states, "format": format.value}
+        options |= {"tags": None if tags is None else tags.value, "tagged": usual.tagged}
+        options |= {"unseen": usual.unseen if unseen is None else unseen.value}
+        _trials(experiment, given, options, rows, starts, seed, jobs, out, resume)
         return
     check_files(table, given)
     if init == Init.supervised:
@@ -200,14 +216,14 @@ def reproduce(
         method="em",
         tags=tags.value,
         max_length=max_length,
-        starts=starts or (DEMO_STARTS if train is None else STARTS),
+        starts=starts,
         seed=seed,
         alpha=None,
         init=init.value,
         stops=stops.value,
         distance=distance,
         noise=noise,
-        steps=steps or STEPS,
+        steps=steps,
         tolerance=tolerance,
         patience=patience,
         valence_attach=False,
@@ -218,7 +234,7 @@ def reproduce(
     wanted = chosen_rows(rows, tuple(row.name for row in TABLES[table.value]))
     normal = NormalOptions(averaging.value, point_estimate.value, covariance.value)
     how = jobs or default_jobs(), normal, sweeps if table == WhichTable.cvb else None
-    settings = StudySettings(table.value, common, wanted, dev_max_length, *how)
+    settings = StudySettings(table.value, common, wanted, dev_max_length, *how, usual.pooled)
     _run(_study(settings, given, format.value), out, resume)
 
 

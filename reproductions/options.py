@@ -1,10 +1,14 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Which options belong to which table of ``pyrogram reproduce``: what plays no part is refused, not passed over."""
+"""Which options belong to which table of ``pyrogram reproduce``: what plays no part is refused, not passed over.
+
+And what they are where they are not given: by our protocol, or by the papers'.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -23,9 +27,66 @@ class WhichTable(str, Enum):
     topics = "topics"
 
 
+class WhichProtocol(str, Enum):
+    """Whose way of running the experiments: ours, of many starts, or the papers' own."""
+
+    ours = "ours"
+    paper = "paper"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How an experiment is run, as far as no option says otherwise.
+
+    :param starts: of every row, the first of which is the initialiser itself.
+    :param steps: most iterations of a run, or steps of a chain.
+    :param tolerance: and ``patience``: when a run ends, see :meth:`pyrogram.infer.EM.run`.
+    :param unseen: which words have no id.
+    :param pooled: whether the sentences of TRAIN, --dev and --test are one corpus to learn from and to be scored on.
+    :param tagged: whether test sentences have a tagger's tags instead of the gold ones.
+    """
+
+    starts: int = 10
+    steps: int = 500
+    tolerance: float = 1e-6
+    patience: int = 5
+    unseen: str = "rare"
+    pooled: bool = False
+    tagged: bool = False
+
+
+_OURS = {"annotations": Protocol(steps=100), "pitman-yor": Protocol(steps=50)}
+_DEMO = {table: {"starts": 2} for table in ("lognormal", "shared", "cvb", "topics")}
+_DEMO |= {"pitman-yor": {"starts": 2, "steps": 10}}
+
+# "We run the iterative estimation algorithm until the likelihood of a held-out, unannotated dataset stops increasing"
+# (2008, section 5): nothing else ends a run, and the number of steps is there for want of an infinite one.
+_UNTIL_IT_FALLS = Protocol(starts=1, steps=10_000, tolerance=0.0, patience=1, pooled=True)
+_PAPERS = {
+    "lognormal": _UNTIL_IT_FALLS,
+    "shared": _UNTIL_IT_FALLS,
+    "cvb": Protocol(starts=1, pooled=True),  # 2013, section 4.2: one harmonic start; when it ends is not said
+    "morphology": Protocol(starts=5),  # Figure 5
+    "annotations": Protocol(starts=5, steps=100),  # section 4.3
+    "pitman-yor": Protocol(starts=1, steps=50, unseen="test", tagged=True),  # 2008, section 3.2
+    "topics": Protocol(starts=1, unseen="test"),  # section 4.3
+}
+
+
+def protocol_of(which: WhichProtocol, experiment: str, demo: bool) -> Protocol:
+    """How an experiment is run.
+
+    :param demo: on the built-in corpus, with fewer starts of ours and shorter chains.
+    """
+    if which is WhichProtocol.paper:
+        return _PAPERS[experiment]
+    found = _OURS.get(experiment, Protocol())
+    return replace(found, **_DEMO.get(experiment, {})) if demo else found
+
+
 # Files are checked by who reads them.
 _COMMON = {"table", "train", "train2", "dev", "dev2", "test", "test2", "format"}
-_COMMON |= {"rows", "starts", "seed", "jobs", "out", "resume", "quiet"}
+_COMMON |= {"protocol", "rows", "starts", "seed", "jobs", "out", "resume", "quiet"}
 _STOPPING = {"steps", "tolerance", "patience", "smoothing"}
 _INDUCTION = _STOPPING | {"tags", "max_length", "dev_max_length", "unknown", "init", "stops", "distance", "noise"}
 _NORMALS = {"covariance", "averaging", "point_estimate"}

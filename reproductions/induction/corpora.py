@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from pyrogram.cli.io.corpora import note_unknown, read_corpus
 from pyrogram.cli.io.errors import CommandError
@@ -29,26 +31,30 @@ class Files:
     dev: Path
     test: Path | None
 
+    def learnt(self, pooled: bool) -> list[Path]:
+        """Those that are learnt from: TRAIN or, pooled, all."""
+        return [self.train, self.dev, *([self.test] if self.test else [])] if pooled else [self.train]
+
 
 def read_languages(settings: StudySettings, files: Sequence[Files], format: str) -> tuple[Language, ...]:
     """Read what is to be learnt from, held out and tested on.
 
     :raises CommandError: if a file cannot be used, or is not there.
     """
-    common = settings.common
-    wholes = [read_corpus(f.train, format=format, tags=common.tags, heads="required") for f in files]
+    wholes = [_whole(own, settings, format) for own in files]
     vocab = wholes[0].vocab
     if len(wholes) > 1:
-        vocab = Vocabulary.count(tag for whole in wholes for tags in whole.tags for tag in tags)
+        vocab = _union(wholes)
     languages = []
     for whole, own in zip(wholes, files, strict=True):
         parts = {}
-        if own.test is not None:
+        if own.test is not None and not settings.pooled:
             parts["test"] = _other(own.test, settings, format, vocab)
             if parts["test"].heads is None:
                 raise CommandError(f"{own.test} has no heads; give a treebank to test on")
         dev = _other(own.dev, settings, format, vocab)
-        languages.append(_language(str(own.train), settings, recoded(whole, vocab), dev, parts))
+        name = " + ".join(map(str, own.learnt(settings.pooled)))
+        languages.append(_language(name, settings, recoded(whole, vocab), dev, parts))
     return tuple(languages)
 
 
@@ -58,10 +64,14 @@ def demo_languages(settings: StudySettings) -> tuple[Language, ...]:
     dev, test = (
         Corpus.builtin(DEMO_SENTENCES // 4, seed=seed, vocab=train.vocab) for seed in (DEMO_DEV_SEED, DEMO_TEST_SEED)
     )
-    languages = [_language("built-in corpus", settings, train, dev, {"test": test})]
+    texts = {"built-in corpus": (train, dev, test)}
     if settings.table == "shared":
-        name = "built-in corpus from right to left"
-        languages.append(_language(name, settings, mirrored(train), mirrored(dev), {"test": mirrored(test)}))
+        texts["built-in corpus from right to left"] = mirrored(train), mirrored(dev), mirrored(test)
+    languages = []
+    for name, (own, held_out, unseen) in texts.items():
+        pooled = settings.pooled
+        whole = concatenated([own, held_out, unseen]) if pooled else own
+        languages.append(_language(name, settings, whole, held_out, {} if pooled else {"test": unseen}))
     return tuple(languages)
 
 
@@ -70,6 +80,23 @@ def recoded(corpus: Corpus, vocab: Vocabulary) -> Corpus:
     ids = torch.tensor([vocab.index(symbol) for symbol in corpus.vocab])
     words = torch.where(corpus.words >= 0, ids[corpus.words.clamp_min(0)], corpus.words)
     return replace(corpus, vocab=vocab, words=words)
+
+
+def concatenated(corpora: Sequence[Corpus]) -> Corpus:
+    """The sentences of corpora that have one vocabulary and heads, one corpus after the other."""
+    longest = max(corpus.words.shape[1] for corpus in corpora)
+
+    def rows(tensors: Iterable[Tensor | None]) -> Tensor:
+        return torch.cat([pad(t, (0, longest - t.shape[1]), value=-1) for t in tensors if t is not None])
+
+    return replace(
+        corpora[0],
+        sentences=tuple(record for corpus in corpora for record in corpus),
+        words=rows(corpus.words for corpus in corpora),
+        heads=rows(corpus.heads for corpus in corpora),
+        lengths=torch.cat([corpus.lengths for corpus in corpora]),
+        dropped=sum(corpus.dropped for corpus in corpora),
+    )
 
 
 def mirrored(corpus: Corpus) -> Corpus:
@@ -81,6 +108,21 @@ def mirrored(corpus: Corpus) -> Corpus:
     ]
     tags, forms = ([part[::-1] for part in parts] for parts in (corpus.tags, corpus.forms))
     return Corpus.from_sentences(tags, forms=forms, heads=heads, vocab=corpus.vocab)
+
+
+def _whole(own: Files, settings: StudySettings, format: str) -> Corpus:
+    """All sentences that are learnt from, if they are short enough."""
+    paths, tags = own.learnt(settings.pooled), settings.common.tags
+    corpora = [read_corpus(path, format=format, tags=tags, heads="required") for path in paths]
+    if len(corpora) == 1:
+        return corpora[0]
+    vocab = _union(corpora)
+    return concatenated([recoded(corpus, vocab) for corpus in corpora])
+
+
+def _union(corpora: Sequence[Corpus]) -> Vocabulary:
+    """The vocabulary of all sentences."""
+    return Vocabulary.count(tag for corpus in corpora for tags in corpus.tags for tag in tags)
 
 
 def _other(path: Path, settings: StudySettings, format: str, vocab: Vocabulary) -> Corpus:
@@ -101,7 +143,8 @@ def _language(name: str, settings: StudySettings, whole: Corpus, dev: Corpus, pa
     if settings.dev_max_length is not None:
         dev = _short(dev, settings.dev_max_length, "--dev-max-length")
     families = default_families(settings.common.tags, vocab.symbols)
-    return Language(name, DMV(len(vocab)), short, dev, {**parts, "train": whole}, families)
+    parts = {**parts, "all" if settings.pooled else "train": whole}
+    return Language(name, DMV(len(vocab)), short, dev, parts, families)
 
 
 def _short(corpus: Corpus, bound: int, option: str) -> Corpus:

@@ -24,7 +24,7 @@ from reproductions.induction.published import BINS
 from reproductions.shared.learnt import Learnt, Score, best_held_out
 from reproductions.shared.settings import NormalOptions
 
-PARTS = {"test": "test sentences", "train": "training sentences"}
+PARTS = {"test": "test sentences", "train": "training sentences", "all": "all sentences"}
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ def _about_learning(study: Study) -> str:
     supervised = any(row.name == "supervised" for row in study.rows)
     seen = ", but by the supervised DMV" if supervised else ""
     what = f"learnt from the {common.tags} tags of {' and '.join(sizes)}{alphabet}"
-    return f"{what}. Their heads were not seen{seen}."
+    pooled = " Held-out and test sentences are among them: they are one corpus." * study.settings.pooled
+    return f"{what}. Their heads were not seen{seen}.{pooled}"
 
 
 def _about_starts(study: Study) -> str:
@@ -67,10 +68,11 @@ def _about_stopping(study: Study) -> str:
     common, bound = study.settings.common, study.settings.dev_max_length
     sizes = " and ".join(f"{len(l.dev):,}" for l in study.languages)
     short = "" if bound is None else f" of at most {bound} words"
+    wait = "an iteration" if common.patience == 1 else f"{common.patience} iterations"
+    gain = f"or when the objective gains less than {common.tolerance:g} of itself, " if common.tolerance else ""
     return (
-        f"a run ends when the {sizes} held-out sentences{short} have not become more likely for {common.patience} "
-        f"iterations, and goes back to its best state, or when the objective gains less than {common.tolerance:g} of "
-        f"itself, or after {common.steps} iterations."
+        f"a run ends when the {sizes} held-out sentences{short} have not become more likely for {wait}, and goes back "
+        f"to its best state, {gain}or after {common.steps} iterations."
     )
 
 

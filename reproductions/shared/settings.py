@@ -40,6 +40,7 @@ class StudySettings:
     :param jobs: processes side by side.
     :param normal: how the rows with logistic normals learn.
     :param sweeps: of a sampler, the first half of which is left out of its averages; None where there is none.
+    :param pooled: whether all sentences, held-out and test ones too, are learnt from, and scored together.
     """
 
     table: str
@@ -49,12 +50,14 @@ class StudySettings:
     jobs: int = 1
     normal: NormalOptions = NormalOptions()
     sweeps: int | None = None
+    pooled: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """What one start of one row depends on: not how many rows and starts there are, nor who runs them."""
         own: dict[str, Any] = {"table": self.table, "dev_max_length": self.dev_max_length}
         # Defaults are not said, as in folders that are older than these options.
         own |= {"sweeps": self.sweeps} if self.sweeps else {}
+        own |= {"pooled": True} if self.pooled else {}
         own |= {name: value for name, value in asdict(self.normal).items() if value != _DEFAULTS[name]}
         common = self.common.as_dict()
         for name in ("method", "alpha", "starts", "valence_attach"):
@@ -119,7 +122,7 @@ def row_fingerprint(row: str, settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([row, settings], sort_keys=True).encode()).hexdigest()
 
 
-_DEFAULTS: dict[str, Any] = asdict(NormalOptions())
+_DEFAULTS: dict[str, Any] = asdict(NormalOptions()) | {"pooled": False}
 
 
 def default_jobs() -> int:
