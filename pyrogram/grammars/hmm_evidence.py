@@ -142,10 +142,10 @@ class HMMEvidence(EvidenceGrammar):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        factors = self._bonus(rows).detach().double().exp()
-        if words.is_cuda or not bool(factors.isfinite().all()):
+        factors = None if words.is_cuda else chart.factors_of_states(self._bonus(rows), torch.float64)
+        if factors is None:
             return super().partly_updates(words)
-        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors))
+        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors.numbers))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

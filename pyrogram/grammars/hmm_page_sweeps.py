@@ -30,13 +30,13 @@ class HMMPageUpdates(RecursiveUpdates):
     _base: HMM
 
     @staticmethod
-    def plan(grammar: HMM, words: Tensor, bonus: Tensor | None = None) -> Plan:
+    def plan(grammar: HMM, words: Tensor, bonus: Any = None) -> Plan:
         """
-        :param bonus: factors of the states of words, shape ``(N, n, K)``, float64.
+        :param bonus: factors of states, an array of shape ``(N, n + 1, K)``, words from 1 on, float64; None: none.
         """
         K, V = grammar.num_states, grammar.num_words
         shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, V)}
-        given = {} if bonus is None else {"bonus": torch.nn.functional.pad(bonus, (0, 0, 1, 0)).numpy()}
+        given = {} if bonus is None else {"bonus": bonus}
         program = hmm.program(evidence=bool(given)).program
         numbers = _numbers_of_blocks(K, V)
         return Plan(grammar, words, program, {"K": K, "V": V}, given=given, shapes=shapes, renumbered=numbers)
