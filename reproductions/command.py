@@ -181,7 +181,8 @@ def reproduce(
 
     pitman-yor is Table 2 of Wallach, Sutton and McCallum (2008), from TRAIN and --test, words of CoNLL-U with tags
     (xpos unless --tags upos) and trees. Rows are dirichlet-fixed, dirichlet-sampled, pitman-yor-fixed and
-    pitman-yor-sampled, each with -maximal, -minimal and -exact.
+    pitman-yor-sampled, each with -maximal, -minimal and -exact; and, if --rows names it, for it takes long,
+    pitman-yor-sampled-minimal-untagged, which finds the tags of --test with the trees.
 
     topics is Tables 3 and 4 of the same paper, from the same: pos, whose states are the tags, and states-50, ... for
     every number of --states.

@@ -29,9 +29,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from pyrogram.charts.lexical import events as features
 from pyrogram.charts.lexical.scores import fill
+from pyrogram.charts.sibling_tags import TaggedTreeScores
 from pyrogram.charts.trees import has_cycle
 
 #: The three variables of a child, in the order of generation.
@@ -253,6 +255,43 @@ class LexicalDependencies:
         word_p = self._look_up(predict, "words", features, words, (n + 1, n))
         fill(*(t.numpy() for t in (tag_p, word_p, kind, arcs, siblings, stops)))
         return self._look_up(predict, "cases", {"tag": tags, "word": words}, cases, (n,)).log().sum()
+
+    def tagged_scores(self, words: Tensor, cases: Tensor, predict: Mapping[str, Predict]) -> TaggedTreeScores:
+        """The scores of all trees with all tags of N sentences: their sum is log P(tags, words, cases, tree).
+
+        As :meth:`scores`, but tags are not given. Looked up are all pairs of tags under each head with each tag:
+        (n+1) S^3 of them.
+
+        :param words: shape (N, n), padded with -1, as are cases.
+        """
+        S, position = self.num_tags, torch.arange(words.shape[1] + 1)
+        words, cases = words.clamp_min(0), cases.clamp_min(0)
+        (B, n), N = words.shape, len(position)
+        root = [torch.full((B, 1), x) for x in (self.num_words, self.num_cases)]
+        parent_word, parent_case = (torch.cat([r, x], 1) for r, x in zip(root, (words, cases), strict=True))
+        parent_tag = torch.where(position[:, None] > 0, torch.arange(S), S)
+        ends = torch.arange(S + 1)  # START among siblings, STOP among tags are the last
+        features = {"parent_tag": parent_tag[:, None, :, None, None], "direction": torch.arange(2)[:, None, None, None]}
+        features |= {"parent_word": parent_word[..., None, None, None, None], "sibling_tag": ends[:, None]}
+        features |= {"parent_case": parent_case[..., None, None, None, None]}
+        tag_p = self._look_up(predict, "tags", features, ends, (B, N, 2, S, S + 1, S + 1)).log()
+        features = {"parent_tag": parent_tag[:, None, :, None], "tag": torch.arange(S)}
+        features |= {"direction": (position[1:] > position[:, None]).long()[..., None, None]}
+        features |= {
+            "parent_word": parent_word[..., None, None, None],
+            "parent_case": parent_case[..., None, None, None],
+        }
+        word_p = self._look_up(predict, "words", features, words[:, None, :, None, None], (B, N, n, S, S)).log()
+        features = {"tag": torch.arange(S), "word": words[..., None]}
+        case_p = self._look_up(predict, "cases", features, cases[..., None], (B, n, S)).log()
+        return TaggedTreeScores(
+            arcs=pad(word_p, (0, 0, 0, 0, 1, 0)),
+            firsts=tag_p[..., S, :S].contiguous(),
+            nexts=tag_p[..., :S, :S].contiguous(),
+            childless=tag_p[..., S, S].contiguous(),
+            stops=tag_p[..., :S, S].contiguous(),
+            leaves=pad(case_p, (0, 0, 1, 0)),
+        )
 
     def _look_up(
         self,

@@ -19,9 +19,9 @@ from pyrogram.cli.runs.lexical_training import model_of, predictors
 from pyrogram.cli.runs.starts import double_precision
 from pyrogram.grammars import LexicalDependencies, LexicalTagger
 from pyrogram.grammars.lexical_dependencies import SITES
-from pyrogram.grammars.lexical_parser import LexicalParser
+from pyrogram.grammars.lexical_parser import LexicalParser, Parses
 from pyrogram.infer import PitmanYorSampler
-from reproductions.pitman_yor.notes import all_notes
+from reproductions.pitman_yor.notes import UNTAGGED, all_notes
 from reproductions.pitman_yor.pictures import all_pictures
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PATHS = ("maximal", "minimal", "exact")
+TAGGED = "pitman-yor-sampled-minimal"
 _LABELS = {
     "dirichlet-fixed": "Dirichlet, fixed α",
     "dirichlet-sampled": "Dirichlet, sampled α",
@@ -77,7 +78,8 @@ def _trials() -> tuple[ExperimentRow, ...]:
             many = how == "sampled" or paths == "exact"
             first = others[0] if others else None
             rows.append(ExperimentRow(f"{prior}-{paths}", label, first, many, tuple(others[1:])))
-    return tuple(rows)
+    whole = next(row for row in rows if row.name == TAGGED)
+    return (*rows, ExperimentRow(UNTAGGED, f"{whole.label}, tags with trees", TAGGED, asked=True))
 
 
 def _measures() -> tuple[Measure, ...]:
@@ -142,7 +144,7 @@ class PitmanYorTable:
 
     def learn(self, row: str, start: int, say: Callable[[str], Any]) -> Learnt:
         """One chain of a row, parsed with its last state."""
-        prior, _, paths = row.rpartition("-")
+        prior, _, paths = (TAGGED if row == UNTAGGED else row).rpartition("-")
         train, seed = self.train, self.seed + start
         steps = self.steps if next(t.many for t in self.trials if t.name == row) else 1
         say("reading events")
@@ -160,7 +162,7 @@ class PitmanYorTable:
         curves = {"objective": tuple(sampler.history)}
         for name, trace in sampler.trace().items():
             curves |= {f"{name}_{i}": tuple(trace[:, i].tolist()) for i in range(trace.shape[1])}
-        metrics, right = self._scores(sampler, seed)
+        metrics, right = self._scores(sampler, seed, row == UNTAGGED)
         parameters = {"right": right}
         for site in SITES:
             found = {"alpha": sampler.concentration[site], "epsilon": sampler.discount[site]}
@@ -169,17 +171,24 @@ class PitmanYorTable:
         stopped = f"{steps} steps" if steps > 1 else "nothing to be sampled"
         return Learnt((), parameters, iterations=steps, stopped=stopped, curves=curves, metrics=metrics)
 
-    def _scores(self, sampler: PitmanYorSampler, seed: int) -> tuple[dict[str, float], Tensor]:
+    def _scores(self, sampler: PitmanYorSampler, seed: int, untagged: bool) -> tuple[dict[str, float], Tensor]:
         """Accuracies of most probable trees, by MBR, and of sampled trees; log-likelihood per token.
 
-        And how many heads of each sentence the first has right, to compare rows sentence by sentence.
+        Untagged, it would be the likelihood of less, so there is the share of right tags instead. And how many heads
+        of each sentence the first has right, to compare rows sentence by sentence.
         """
         test = self.test
-        parser, sentences = LexicalParser(self.grammar, predictors(sampler)), (self.test_tags, test.words, test.cases)
-        parsed = parser.parse(*sentences)
-        sampled = parser.sample(*sentences, SAMPLES, torch.Generator().manual_seed(seed))
+        parser, generator = LexicalParser(self.grammar, predictors(sampler)), torch.Generator().manual_seed(seed)
+        parsed: Parses
+        if untagged:
+            parsed = both = parser.parse_untagged(test.words, test.cases)
+            sampled = parser.sample_untagged(test.words, test.cases, SAMPLES, generator)[1]
+            scores = {"right_tags": float((both.tags["viterbi"] == test.tags)[test.is_scored].double().mean())}
+        else:
+            sentences = self.test_tags, test.words, test.cases
+            parsed, sampled = parser.parse(*sentences), parser.sample(*sentences, SAMPLES, generator)
+            scores = {"nats": float(parsed.log_likelihood.sum()) / int((test.words >= 0).sum())}
         found = {"probable": parsed.heads["viterbi"][None], "mbr": parsed.heads["mbr"][None], "sampled": sampled}
-        scores = {"nats": float(parsed.log_likelihood.sum()) / int((test.words >= 0).sum())}
         for name, trees in found.items():
             scores |= accuracies(name, trees, test)
         return scores, ((parsed.heads["viterbi"] == test.heads) & test.is_scored).sum(-1)

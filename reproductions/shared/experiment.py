@@ -47,6 +47,7 @@ class ExperimentRow:
     :param above: the row that it is compared with, start by start.
     :param many: whether another start gives other numbers.
     :param also: other rows that it is compared with.
+    :param asked: whether it is there only if ``--rows`` names it, for the time that it takes.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ExperimentRow:
     above: str | None = None
     many: bool = True
     also: tuple[str, ...] = ()
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class TrialStudy:
     @property
     def trials(self) -> tuple[ExperimentRow, ...]:
         """The rows wanted, in the order of the table."""
-        return tuple(t for t in self.experiment.trials if not self.settings.rows or t.name in self.settings.rows)
+        rows = self.settings.rows
+        return tuple(t for t in self.experiment.trials if t.name in rows or (not rows and not t.asked))
 
     def tasks(self) -> dict[Key, tuple[Key, ...]]:
         """Every start of every row; none needs another."""

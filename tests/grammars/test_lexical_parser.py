@@ -82,6 +82,42 @@ def test_samples_are_from_the_chart() -> None:
     assert drawn[:, 3].unique().tolist() == [-1]
 
 
+@pytest.mark.parametrize("paths", ["minimal", "exact"])
+def test_parses_of_untagged_sentences_against_all_tags_and_trees(paths: str) -> None:
+    predict = predictors(paths)
+    lengths = (3, 1, 2, 0)
+    inside = torch.arange(4) < torch.tensor(lengths)[:, None]
+    words, cases = (torch.where(inside, column[[4, 1, 0, 3], :4], -1) for column in SENTENCES[1:])
+    parser = LexicalParser(GRAMMAR, predict)
+    parses = parser.parse_untagged(words, cases)
+    drawn = parser.sample_untagged(words, cases, 3, torch.Generator().manual_seed(0))
+    for i, n in enumerate(lengths):
+        for found in (*parses.heads.values(), *parses.tags.values(), *(x[0] for x in drawn)):
+            assert (found[i] >= 0).tolist() == inside[i].tolist()
+        if n == 0:
+            assert float(parses.log_likelihood[i]) == 0
+            continue
+        pairs = list(itertools.product(itertools.product(range(S), repeat=n), projective_trees(n).tolist()))
+        tags, heads = (torch.tensor([pair[j] for pair in pairs]) for j in range(2))
+        many = [column[i, :n].expand(len(pairs), -1).contiguous() for column in (words, cases)]
+        log_p = torch.zeros(len(pairs), dtype=torch.float64)
+        for site, e in GRAMMAR.events(tags, *many, heads).items():
+            owner = torch.repeat_interleave(e.starts.diff())
+            log_p.index_add_(0, owner, predict[site](e.keys, e.values).log())
+        torch.testing.assert_close(parses.log_likelihood[i], log_p.logsumexp(0), rtol=1e-10, atol=1e-10)
+        best = (parses.tags["viterbi"][i, :n].tolist(), parses.heads["viterbi"][i, :n].tolist())
+        assert float(log_p[[(list(t), h) for t, h in pairs].index(best)]) == pytest.approx(
+            float(log_p.max()), abs=1e-10
+        )
+        posterior = log_p.softmax(0)
+        right = [float((posterior * (heads == guess).sum(1)).sum()) for guess in projective_trees(n)]
+        chosen = right[projective_trees(n).tolist().index(parses.heads["mbr"][i, :n].tolist())]
+        assert chosen == pytest.approx(max(right), abs=1e-10)
+        for m in range(n):
+            share = torch.zeros(S, dtype=torch.float64).index_add_(0, tags[:, m], posterior)
+            assert float(share[parses.tags["mbr"][i, m]]) == pytest.approx(float(share.max()), abs=1e-10)
+
+
 def test_bad_arguments_of_the_parser() -> None:
     parser = LexicalParser(GRAMMAR, predictors())
     tags, words, cases = SENTENCES

@@ -15,9 +15,11 @@ from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from safetensors.torch import load_file
 
 from pyrogram.cli import main
+from pyrogram.cli.runs.starts import double_precision
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import CASES, LexicalCorpus
 from pyrogram.grammars import LexicalDependencies
+from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from reproductions.pitman_yor.experiment import PitmanYorTable, read_experiment
@@ -185,7 +187,7 @@ def test_table_2(run):
 
 
 def study_of(banks):
-    options = {"tags": None, "steps": STEPS, "unseen": "rare", "format": "auto"}
+    options = {"tags": None, "steps": STEPS, "unseen": "rare", "format": "auto", "tagged": False}
     return read_experiment({"train": banks[0], "test": banks[1]}, options, SEED)[0]
 
 
@@ -244,6 +246,41 @@ def test_pictures_of_exact_seats(run, banks):
     minimal = all_pictures(study_of(banks), learnt_by(run, "pitman-yor-sampled-minimal"))
     assert [len(ax.lines) for ax in minimal["draws"].axes] == [3, 3, 2]
     assert all_pictures(study_of(banks), {}) == {}
+
+
+def test_tags_found_with_the_trees(banks, tmp_path):
+    """Of the row that must be asked for: the trees and tags of the parser of the row that it is compared with."""
+    row = "pitman-yor-sampled-minimal-untagged"
+    short = tmp_path / "short.conllu"
+    sentences = banks[1].read_text(encoding="utf-8").split("\n\n")
+    short.write_text("\n\n".join(s for s in sentences if s.count("\n") < 6) + "\n", encoding="utf-8")
+    out = tmp_path / "run"
+    options = ["--starts", 1, "--steps", STEPS, "--seed", SEED, "--jobs", 1, "--rows", row, "--out", out]
+    assert main([str(a) for a in ["reproduce", "pitman-yor", banks[0], "--test", short, *options]]) == 0
+    study, _ = read_experiment(
+        {"train": banks[0], "test": short},
+        {"tags": None, "steps": STEPS, "unseen": "rare", "format": "auto", "tagged": False},
+        SEED,
+    )
+    train, test = study.train, study.test
+    values, contexts = observed_events(study.grammar.events(train.tags, train.words, train.cases, train.heads))
+    model = partial(pitman_yor_dependency, prior="pitman-yor-sampled", paths="minimal")
+    with double_precision():
+        chain = PitmanYorSampler(model, seed=SEED + 1)
+        chain.run(values, contexts, study.grammar.num_values, num_steps=STEPS, progress=False)
+        predict = {
+            s: PitmanYorPredictor(chain.restaurants[s], chain.concentration[s], chain.discount[s]) for s in SITES
+        }
+        both = LexicalParser(study.grammar, predict).parse_untagged(test.words, test.cases)
+    scored = test.is_scored
+    found = results(out)[row, 1]
+    for name, expected in (
+        ("probable", both.heads["viterbi"] == test.heads),
+        ("right_tags", both.tags["viterbi"] == test.tags),
+    ):
+        assert float(found[name]) == pytest.approx(float(expected[scored].double().mean()), abs=1e-12)
+    assert "nats" not in found or found["nats"] == ""
+    assert f"{100 * float(found['right_tags']):.1f} % of them are right" in (out / "table.md").read_text()
 
 
 def test_resume(run, command, refused, call, tmp_path):

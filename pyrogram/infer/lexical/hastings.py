@@ -4,6 +4,7 @@
 
 Wallach, Sutton and McCallum (2008), section 3.1: a tree is proposed from the chart with the predictive probabilities
 given the training data (Eq. 10) and accepted by Eq. 11, so that events of one sentence may learn from one another.
+Tags that are unknown are proposed with the tree, by a chart over both (footnote 2), or one by one by a tagger.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class ProposedState:
     """Sentences with their present trees, and proposals to come.
 
     :param generator: the state of the chain's.
-    :param block: heads, log_p and log_q of proposals, and the log_q of the present trees, ``old``; or nothing.
+    :param block: heads (and tags, if they are proposed, too), log_p and log_q of proposals, and the log_q of the
+        present trees, ``old``; or nothing.
     """
 
     now: ChainState
@@ -52,17 +54,21 @@ class SiblingHastings(Resumable, Kernel):
     (``MCMC(sampler, 100).run(tags, words, cases)``), where the samples are ``"heads"`` and, if they are sampled,
     ``"tags"``, as floating-point numbers.
 
+    Tags that are unknown are sampled at the same time as the trees with ``tags_too``, from one chart over both, which
+    costs S^3 times as much for S tags. With a ``tagger``, each word's tag is moved by itself, at little cost.
+
     Each sentence is judged given the training data alone. With exact seats, sentences may be judged ``together``: each
     given all the others, so that they learn from one another.
 
     :param grammar: which events a tree has.
     :param predictors: restaurants of the training data with their parameters, by "tags", "words", "cases". They are
         left as they are, but with ``together`` the sentences are seated there.
-    :param tagger: proposes another tag for each word between the moves of trees; None: tags stay.
+    :param tagger: proposes another tag for each word between the moves of trees.
+    :param tags_too: whether tags are proposed with the trees. Without it and without a tagger, tags stay.
     :param together: whether sentences learn from one another.
     :param seated: with ``together``: the sentences given to :meth:`run`, with their heads, are at the tables already.
     :param seed: of the chain; by default from torch's global generator.
-    :raises ValueError: for ``together`` without exact seats, or with a tagger.
+    :raises ValueError: for ``together`` without exact seats, or with a tagger; for ``tags_too`` with a tagger.
     """
 
     def __init__(
@@ -71,18 +77,23 @@ class SiblingHastings(Resumable, Kernel):
         predictors: Mapping[str, PitmanYorPredictor],
         *,
         tagger: LexicalTagger | None = None,
+        tags_too: bool = False,
         together: bool = False,
         seated: bool = False,
         seed: int | None = None,
     ):
         if together and tagger is not None:
-            raise ValueError("expected no tagger with together=True, where tags stay, actual both.")
+            raise ValueError("expected no tagger with together=True, where tags_too samples tags, actual both.")
+        if tags_too and tagger is not None:
+            raise ValueError("expected a tagger or tags_too=True, which are two ways to sample tags, actual both.")
         if seated and not together:
             raise ValueError("expected together=True with seated=True: otherwise no sentence is at the tables.")
         super().__init__()  # the history is of the sum of log P(tags, words, cases, tree | D) after each step
-        self.grammar, self.tagger, self.seed = grammar, tagger, seed
+        self.grammar, self.tagger, self.tags_too, self.seed = grammar, tagger, tags_too, seed
         self.moves: IndependentMoves | JointMoves = (
-            JointMoves(grammar, predictors, seated) if together else IndependentMoves(grammar, predictors)
+            JointMoves(grammar, predictors, seated, tags_too)
+            if together
+            else IndependentMoves(grammar, predictors, tags_too)
         )
         self._clear()
 
@@ -111,7 +122,8 @@ class SiblingHastings(Resumable, Kernel):
     ) -> Self:
         """Propose a tree for every sentence, again and again.
 
-        :param tags: shape (N, n), padded with -1, as are words and cases; those that the chain starts with.
+        :param tags: shape (N, n), padded with -1, as are words and cases; those that the chain starts with. Where they
+            are unknown, a tagger's (:class:`.LexicalTagger`) or any others will do.
         :param heads: trees to start from; by default proposals. A chain that goes on over the same sentences is where
             it is: it takes none but those that it began with.
         :param num_steps: steps of this run, burn-in included; those of the checkpoint that it resumes count.
@@ -196,11 +208,9 @@ class SiblingHastings(Resumable, Kernel):
         if kept.keys() != like.keys() or any(kept[n].shape != like[n].shape for n in like) or "history" not in state:
             raise ValueError(f"this is not the state of {owner}, which needs its averages and its history")
         shapes = {name: t.shape[1:] for name, t in new.block.items() if name != "old"}
-        if new.block and shapes != {
-            "heads": old.now.heads.shape,
-            "log_p": old.now.log_p.shape,
-            "log_q": old.now.log_p.shape,
-        }:
+        expected = {"heads": old.now.heads.shape, "log_p": old.now.log_p.shape, "log_q": old.now.log_p.shape}
+        expected |= {"tags": old.now.tags.shape} if self.tags_too else {}
+        if new.block and shapes != expected:
             raise ValueError(f"this is not the state of {owner}, whose proposals have other shapes")
         self._state, self.history = new, history.tolist()
         self._averages.load_state_dict(copied(kept))
@@ -212,7 +222,7 @@ class SiblingHastings(Resumable, Kernel):
             return {}
         dtype, now = torch.get_default_dtype(), self._state.now
         found = {"heads": now.heads.to(dtype)}
-        return found if self.tagger is None else found | {"tags": now.tags.to(dtype)}
+        return found | {"tags": now.tags.to(dtype)} if self.tags_too or self.tagger is not None else found
 
     def _advance(self) -> float:
         return self.step()
@@ -273,8 +283,10 @@ class SiblingHastings(Resumable, Kernel):
         moved = torch.zeros(len(now.lengths), dtype=torch.float64)
         if isinstance(self.moves, JointMoves):
             now, accepted = self.moves.sweep(now, generator)
+            moved += (now.tags != state.now.tags).sum(-1)
         else:
             now, block, accepted = self._judged(self.moves, now, block, generator)
+            moved += (now.tags != state.now.tags).sum(-1)
             for position in range(now.tags.shape[1] if self._posterior is not None else 0):
                 assert self._posterior is not None
                 now, changed = self.moves.retag(now, position, self._posterior, generator)
@@ -287,28 +299,31 @@ class SiblingHastings(Resumable, Kernel):
         """Judge the next of proposals that depend on nothing but tags; the sentences, and the proposals left."""
         if not block:
             number = _BLOCK if self.tagger is None else 1
-            heads, log_p, log_q = moves.propose(now, number, generator)
-            block = {"heads": heads, "log_p": log_p, "log_q": log_q, "old": moves.log_q(now)}
-        proposed = replace(now, heads=block["heads"][0], log_p=block["log_p"][0])
+            found = moves.propose(now, number, generator)
+            if not self.tags_too:
+                del found["tags"]  # the present ones
+            block = {**found, "old": moves.log_q(now)}
+        tags = block["tags"][0] if self.tags_too else now.tags
+        proposed = replace(now, tags=tags, heads=block["heads"][0], log_p=block["log_p"][0])
         log_ratio = proposed.log_p - now.log_p + block["old"] - block["log_q"][0]
         uniform = torch.rand(log_ratio.shape, generator=generator, dtype=torch.float64)
         accepted = uniform.log() < log_ratio
         old = torch.where(accepted, block["log_q"][0], block["old"])
-        left = {name: block[name][1:] for name in ("heads", "log_p", "log_q")}
+        left = {name: proposals[1:] for name, proposals in block.items() if name != "old"}
         block = {**left, "old": old} if len(left["heads"]) else {}
         return now.where(accepted, proposed), block, accepted
 
     def _fingerprint(self) -> str:
         """A hash of the training data's counts, parameters and sentences, and of the tagger."""
-        digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts}".encode())
+        digest = hashlib.sha256(f"{type(self).__name__} {self.grammar.contexts}{' tags, too' * self.tags_too}".encode())
         now = self._need_state().now
         tensors = [now.words, now.cases]
         for f in self.moves.predictors.values():
             digest.update(f"{f.restaurants.num_values} {f.restaurants.paths}".encode())
             tensors += tensors_of(f)
-        if self.tagger is None:
+        if self.tagger is None and not self.tags_too:
             tensors.append(now.tags)
-        else:
+        elif self.tagger is not None:
             digest.update(f"{self.tagger.num_words} {self.tagger.num_cases} {self.tagger.smoothing}".encode())
             tensors += self.tagger.tensors().values()
         for tensor in tensors:

@@ -5,17 +5,19 @@
 The target is P(tags, words, cases, tree | D), the product of the predictive probabilities of the events of a sentence,
 each seated before the next (numerator and denominator of Eq. 11 of Wallach, Sutton and McCallum 2008); the proposal is
 Eq. 10, where none is seated. With exact seats, those of a sentence are drawn with its tree and belong to the state.
+Unless tags are given, the proposal is of tags and tree together (footnote 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pyrogram.charts import sibling_tags
 from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor, draw_trees
@@ -50,15 +52,21 @@ class ChainState:
         )
 
 
+def proposed_sites(tags_too: bool) -> tuple[str, ...]:
+    """The variables whose probabilities a proposal changes: cases depend on tags, and on no tree."""
+    return SITES if tags_too else ("tags", "words")
+
+
 class IndependentMoves:
     """Each sentence for itself, given training data that stay as they are; all sentences are moved at once.
 
     :param grammar: which events a tree has.
     :param predictors: the training data, by "tags", "words", "cases"; they are copied.
+    :param tags_too: whether tags are proposed with the trees.
     """
 
-    def __init__(self, grammar: LexicalDependencies, predictors: Mapping[str, PitmanYorPredictor]):
-        self.grammar = grammar
+    def __init__(self, grammar: LexicalDependencies, predictors: Mapping[str, PitmanYorPredictor], tags_too: bool):
+        self.grammar, self.tags_too = grammar, tags_too
         self.predictors = {site: predictors[site].copy() for site in SITES}
         self.parser = LexicalParser(grammar, self.predictors)
         self._trials = {
@@ -74,24 +82,37 @@ class IndependentMoves:
         return total
 
     def log_q(self, given: ChainState) -> Tensor:
-        """The log probability of each tree under Eq. 10, up to a constant of the sentence."""
+        """The log probability of each tree, or of tags and tree, under Eq. 10, up to a constant of the sentence."""
         events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
-        return sum((_each(self.predictors[site], events[site]) for site in ("tags", "words")), torch.zeros(()))
+        return sum(
+            (_each(self.predictors[site], events[site]) for site in proposed_sites(self.tags_too)), torch.zeros(())
+        )
 
-    def propose(self, given: ChainState, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Independent proposals of trees: heads (number, N, n), and log P and log q of each, (number, N)."""
+    def propose(self, given: ChainState, number: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Independent proposals: ``"tags"`` and ``"heads"`` (number, N, n), ``"log_p"`` and ``"log_q"`` (number, N)."""
         N, n = given.tags.shape
-        heads = torch.full((number, N, n), -1)
-        log_p, log_q = (torch.zeros(number, N, dtype=torch.float64) for _ in range(2))
+        found = {name: torch.full((number, N, n), -1) for name in ("tags", "heads")}
+        found |= {name: torch.zeros(number, N, dtype=torch.float64) for name in ("log_p", "log_q")}
+        for which, tags, heads in self._drawn(given, number, generator):
+            longest = heads.shape[-1]  # sentences of about the same length together: most of a corpus is padding
+            words, cases = (t[which, :longest].repeat(number, 1) for t in (given.words, given.cases))
+            many = ChainState(tags.flatten(0, 1), words, cases, heads.flatten(0, 1), found["log_p"])
+            found["tags"][:, which, :longest], found["heads"][:, which, :longest] = tags, heads
+            found["log_p"][:, which] = self.log_p(many, generator).reshape(number, -1)
+            found["log_q"][:, which] = self.log_q(many).reshape(number, -1)
+        return found
+
+    def _drawn(
+        self, given: ChainState, number: int, generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Numbers of sentences (B,), and tags and heads that are proposed for them, (number, B, n)."""
+        if self.tags_too:
+            for which, lengths, tagged in self.parser.untagged_batches(given.words, given.cases):
+                yield which, *sibling_tags.sample(tagged, lengths, number, generator)
+            return
         for which, lengths, scores in self.parser.batches(given.tags, given.words, given.cases):
-            longest = int(lengths.max())  # sentences of about the same length together: most of a corpus is padding
-            drawn = draw_trees(scores, lengths, number, generator)
-            heads[:, which, :longest] = drawn
-            part = [t[which, :longest].repeat(number, 1) for t in (given.tags, given.words, given.cases)]
-            many = ChainState(part[0], part[1], part[2], drawn.flatten(0, 1), log_p)
-            log_p[:, which] = self.log_p(many, generator).reshape(number, -1)
-            log_q[:, which] = self.log_q(many).reshape(number, -1)
-        return heads, log_p, log_q
+            tags = given.tags[which, : int(lengths.max())].expand(number, -1, -1)
+            yield which, tags, draw_trees(scores, lengths, number, generator)
 
     def retag(
         self, given: ChainState, position: int, posterior: Tensor, generator: torch.Generator
@@ -126,9 +147,16 @@ class JointMoves:
 
     :param predictors: the training data, which sentences are added to, with exact seats; they are not copied.
     :param seated: whether the sentences that moves begin with are at the tables already.
+    :param tags_too: whether tags are proposed with the trees.
     """
 
-    def __init__(self, grammar: LexicalDependencies, predictors: Mapping[str, PitmanYorPredictor], seated: bool):
+    def __init__(
+        self,
+        grammar: LexicalDependencies,
+        predictors: Mapping[str, PitmanYorPredictor],
+        seated: bool,
+        tags_too: bool,
+    ):
         for site in SITES:
             if predictors[site].restaurants.paths != "exact":
                 paths = predictors[site].restaurants.paths
@@ -136,7 +164,7 @@ class JointMoves:
                     f"expected exact seats for sentences that are judged together, actual paths={paths!r}: with "
                     "others, the probability of a corpus depends on the order of its sentences."
                 )
-        self.grammar, self.predictors, self.seated = grammar, dict(predictors), seated
+        self.grammar, self.predictors, self.seated, self.tags_too = grammar, dict(predictors), seated, tags_too
         self.parser = LexicalParser(grammar, self.predictors)
         self._trials = {
             site: TrialSeating(f.restaurants, f.concentration, f.discount) for site, f in self.predictors.items()
@@ -160,31 +188,38 @@ class JointMoves:
 
     def sweep(self, given: ChainState, generator: torch.Generator) -> tuple[ChainState, Tensor]:
         """Propose a tree for every sentence in turn, given all others; which were accepted, bool (N,)."""
-        heads, log_p = given.heads.clone(), given.log_p.clone()
+        tags, heads, log_p = given.tags.clone(), given.heads.clone(), given.log_p.clone()
         accepted = torch.zeros(len(heads), dtype=torch.bool)
         for i, n in enumerate(given.lengths.tolist()):
-            one = (given.tags[i, :n], given.words[i, :n], given.cases[i, :n])
-            old = self.grammar.events(*one, heads[i, :n])
+            words, cases = given.words[i, :n], given.cases[i, :n]
+            old = self.grammar.events(tags[i, :n], words, cases, heads[i, :n])
             out = {site: self._trials[site].unseat_drawn(old[site].keys, old[site].values, generator) for site in SITES}
-            drawn = self.parser.sample(one[0][None], one[1][None], one[2][None], 1, generator)[0, 0]
-            new = self.grammar.events(*one, drawn)
+            new_tags, drawn = self._drawn(tags[i, :n], words, cases, generator)
+            new = self.grammar.events(new_tags, words, cases, drawn)
             back = self._log_q(old) - self._log_q(new)
             put = {site: self._trials[site].seat(new[site].keys, new[site].values, generator) for site in SITES}
             after, before = (sum(found[0] for found in seats.values()) for seats in (put, out))
             accepted[i] = bool(_accept(torch.tensor([after - before + back], dtype=torch.float64), generator)[0])
             log_p[i] = after if accepted[i] else before
             if accepted[i]:
-                heads[i, :n] = drawn
+                tags[i, :n], heads[i, :n] = new_tags, drawn
                 continue
             for site in SITES:
                 self._trials[site].undo_seat(new[site].keys, new[site].values, put[site][1])
                 self._trials[site].undo_unseat(old[site].keys, old[site].values, out[site][1])
-        return replace(given, heads=heads, log_p=log_p), accepted
+        return replace(given, tags=tags, heads=heads, log_p=log_p), accepted
+
+    def _drawn(self, tags: Tensor, words: Tensor, cases: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Tags and heads that are proposed for a sentence, (n,)."""
+        if self.tags_too:
+            found = self.parser.sample_untagged(words[None], cases[None], 1, generator)
+            return found[0][0, 0], found[1][0, 0]
+        return tags, self.parser.sample(tags[None], words[None], cases[None], 1, generator)[0, 0]
 
     def _log_q(self, events: Mapping[str, Events]) -> float:
         return sum(
             float(self.predictors[site](events[site].keys, events[site].values).log().sum())
-            for site in ("tags", "words")
+            for site in proposed_sites(self.tags_too)
         )
 
     def log_p(self, given: ChainState, generator: torch.Generator) -> Tensor:
