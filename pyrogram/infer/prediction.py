@@ -7,14 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import torch
 from pyro import poutine
 from pyro.infer import MCMC, Predictive
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.distributions import Categorical
 
 from pyrogram.distributions import Sentence
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Weights
 
 from .loops.base import GrammarLoop
+from .model.mixture import MixtureGrammar
 from .model.sites import base_distribution
 from .trees.drawing import infer_trees
 
@@ -45,7 +50,8 @@ def posterior_predictive(
     :param model: the model that was fitted. Positional and other keyword arguments are its own; they may be other
         sentences than it was fitted to.
     :param fitted: a loop that has run, whose point estimate ``weights()`` the sentences get, however the model makes
-        weights; a ``pyro.infer.MCMC`` that has run, or posterior samples by site, shape ``(S, *shape)``; or a guide.
+        weights (of a mixture of grammars those of a component, drawn for each sentence given its words); a
+        ``pyro.infer.MCMC`` that has run, or posterior samples by site, shape ``(S, *shape)``; or a guide.
         Parameters are those in Pyro's store.
     :param num_samples: of a loop or a guide, by default 1; there is one for each posterior sample.
     :param new_sentences: whether all that is observed is drawn anew, in the model's own plates: sentences (up to their
@@ -92,5 +98,22 @@ class _Weights(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         sentence = base_distribution(msg["fn"])
         if isinstance(sentence, Sentence):
-            fitted = sentence.with_weights(self.loop.weights(msg["name"]))
+            weights = self.loop.weights(msg["name"])
+            mixture = self.loop._need_problem().traced.site(msg["name"]).mixture
+            if mixture is not None:
+                weights = _of_drawn_components(mixture, weights, sentence, msg["value"] if msg["is_observed"] else None)
+            fitted = sentence.with_weights(weights)
             msg["fn"] = fitted.to_event(len(sentence.batch_shape) - len(msg["fn"].batch_shape))
+
+
+def _of_drawn_components(
+    grammar: MixtureGrammar, weights: Weights, sentence: Sentence, words: Tensor | None
+) -> Weights:
+    """The weights of a component for each sentence, drawn given its words; from the shares, if it has none yet."""
+    log_shares = safe_log(weights[grammar.indicator])
+    components = [grammar.component(weights, k) for k in range(grammar.num_components)]
+    logits = log_shares.expand(*sentence.batch_shape, grammar.num_components)
+    if words is not None:
+        logits = logits + torch.stack([sentence.with_weights(own).log_prob(words) for own in components], -1)
+    chosen = Categorical(logits=logits).sample()
+    return {name: torch.stack([own[name] for own in components])[chosen] for name in grammar.base.blocks}
