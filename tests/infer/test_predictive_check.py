@@ -17,6 +17,7 @@ from pyrogram.grammars import CFG, DMV
 from pyrogram.infer import EM, TreeGibbs, VariationalEM, posterior_predictive, predictive_check
 
 GRAMMAR = DMV(2)
+BLOCKS = GRAMMAR.blocks
 WORDS = torch.tensor([[0, 1, 1], [1, 0, -1], [0, -1, -1]])
 CHAINS = CFG.from_string("S -> 'a' S | 'a'")
 
@@ -85,8 +86,39 @@ def test_of_a_mixture_of_grammars() -> None:
     new = posterior_predictive(mixture, loop, words, num_samples=1000, new_sentences=True)
     single = share[0] * LONG**2 + share[1] * SHORT**2
     assert float((new["words"][..., 1] < 0).double().mean()) == pytest.approx(single, abs=0.05)
+    likely = [sum(row) for row in own]  # of the component that is more probable, the better tree
+    best = own[likely.index(max(likely))]
+    heads = posterior_predictive(mixture, loop, words, num_samples=2, temperature=0)["words.tree"][:, 0].tolist()
+    assert heads == [[0, 1] if best[0] > best[1] else [2, 0]] * 2
     check = predictive_check(mixture, loop, words, num_samples=20)
     assert set(check.realised["words.words"].tolist()) == {1.5} and len(check.replicated["words.depth"]) == 20
+
+
+def computed_mixture(words: Tensor) -> None:
+    share = pyro.sample("share", dist.Normal(torch.zeros(2), 1.0).to_event(1)).softmax(-1)
+    logits = {n: dist.Normal(torch.zeros(2, *b.shape), 1.0).to_event(1 + len(b.shape)) for n, b in BLOCKS.items()}
+    weights = {n: pyro.sample(n, prior).softmax(-1) for n, prior in logits.items()}
+    with pyro.plate("sentences", len(words)):
+        z = pyro.sample("z", dist.Categorical(share))
+        own = {n: w[z] for n, w in weights.items()}
+        pyro.sample("words", Sentence(GRAMMAR, own, max_length=8, too_long="truncate"), obs=words)
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+def test_of_a_mixture_whose_weights_are_computed(loop: Any) -> None:
+    fitted = loop(computed_mixture).run(WORDS, num_steps=1, progress=False)
+    assert len(predictive_check(computed_mixture, fitted, WORDS, num_samples=3).replicated["words.words"]) == 3
+
+
+def test_of_another_model() -> None:
+    loop = VariationalEM(dmv).run(WORDS, num_steps=1, progress=False)
+
+    def other() -> None:
+        with pyro.plate("sentences", len(WORDS)):
+            pyro.sample("others", Sentence(GRAMMAR, GRAMMAR.initial_weights(WORDS, "uniform")), obs=WORDS)
+
+    with pytest.raises(ValueError, match=r"no weights for site 'others', only for \['words'\]; give the model"):
+        posterior_predictive(other, loop)
 
 
 def test_observed_trees_are_realised() -> None:
