@@ -44,6 +44,24 @@ def two_grammars() -> None:
         pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
 
 
+def two_sites() -> None:
+    """Sentences in two languages, say, of one component."""
+    weights = {
+        n: pyro.sample(n, dist.Dirichlet(torch.ones(K, *b.shape)).to_event(b.batch_dim + 1)) for n, b in BLOCKS.items()
+    }
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", dist.Categorical(torch.ones(K)))
+        for name in ("words", "others"):
+            pyro.sample(name, Sentence(GRAMMAR, {n: w[z] for n, w in weights.items()}), obs=WORDS)
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB, TreeGibbs])
+def test_two_sentences_of_one_component_are_refused(loop: Any) -> None:
+    """Their components would be summed out one by one."""
+    with pytest.raises(ModelError, match="of one Sentence site, but 'z' belongs to several; .*TraceEnum_ELBO can"):
+        loop(two_sites).run(num_steps=1, progress=False)
+
+
 START = torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
 
 

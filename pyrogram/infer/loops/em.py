@@ -71,7 +71,8 @@ class EM(GrammarLoop[Problem, EMState]):
         with 10, networks with 30.
     :param unconstrained: whether the densities of latent sites are those of their unconstrained coordinates, such as
         logits and logarithms (MacKay 1998), as Pyro's ``AutoLaplaceApproximation`` has them. A multinomial becomes
-        f + α, normalised, so concentrations may be below 1, latent, or to be learnt.
+        f + α, normalised, so concentrations may be below 1, or latent; those that are parameters have no mode there
+        either.
     :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration
         below 1, where the density is infinite at the boundary, and one that is itself to be learnt.
     """
@@ -184,11 +185,12 @@ class EM(GrammarLoop[Problem, EMState]):
         if self.unconstrained:
             return
         cure = "use EM(unconstrained=True), or VariationalEM"
+        cure_of_learnt = "fix it, or use VariationalEM, or, if it has a prior, EM(unconstrained=True)"
         for name, source in traced.weight_sources.items():
             if source.learns_prior:
                 raise ModelError(
                     f"EM cannot learn the concentration of Dirichlet site {name!r}, for MAP would push it to the "
-                    f"boundary; {cure}"
+                    f"boundary; {cure_of_learnt}"
                 )
         latents = {n: p.concentration for n, p in traced.hyperparameters.items()}
         sources = {n: s.concentration for n, s in traced.weight_sources.items() if s.scale}

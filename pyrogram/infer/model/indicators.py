@@ -46,7 +46,7 @@ def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
 def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, str]:
     """By Sentence site, the indicator in its plates, if there is one.
 
-    :raises ModelError: if there are two of them, or an indicator belongs to no sentences.
+    :raises ModelError: if there are two of them, or an indicator belongs to no sentences, or to those of two sites.
     """
     choices, found = indicators(nodes), dict[str, str]()
     for name, site in nodes.items():
@@ -58,6 +58,11 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
         if len(own) > 1:
             raise ModelError(
                 f"{loop} can handle one discrete latent site of each sentence, not both {own[0]!r} and {own[1]!r}; "
+                f"{ENUMERATED}"
+            )
+        if own and own[0] in found.values():
+            raise ModelError(
+                f"{loop} can handle a discrete latent site of one Sentence site, but {own[0]!r} belongs to several; "
                 f"{ENUMERATED}"
             )
         if own:

@@ -233,6 +233,7 @@ def _check_used(
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {ELSEWHERE}")
     check_constraints(used, parameters, loop)
+    check_concentrations(used, loop)
 
 
 def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
@@ -243,6 +244,19 @@ def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: st
         if used[name].is_computed:
             raise ModelError(
                 f"{loop} needs another name for site {name!r}, which is that of a block of a Sentence site"
+            )
+
+
+def check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
+    """
+    :raises ModelError: if some are not positive, which Pyro refuses only where it validates.
+    """
+    for name, source in used.items():
+        alpha = source.concentration
+        if alpha is not None and not bool((alpha > 0).all()):
+            raise ModelError(
+                f"{loop} needs positive concentrations, but that of site {name!r} goes down to {float(alpha.min()):g}; "
+                "make it positive, be it by little"
             )
 
 
