@@ -167,7 +167,7 @@ def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.
 
     def spans(batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         B, N = len(batch.matches), batch.matches.max_length + 1
-        return np.zeros(B), np.where(batch._allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
+        return np.zeros(B), np.where(batch.allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
 
     monkeypatch.setattr(Batch, "_spans", spans)
     for b, row in enumerate(sentence.derivation(case.words).mbr().tolist()):
