@@ -77,9 +77,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "One iteration of EM, sentences of at most ten words, float32": lambda: _table(
             em.EM_HEADER, em.em(threads, seconds / 2)
         ),
-        "An E-step over the built-in corpus with evidence, one thread, float64": lambda: _table(
-            em.KNOWN_HEADER, em.evidence(seconds / 2)
-        ),
+        "An E-step with evidence, one thread, float64": lambda: _table(em.KNOWN_HEADER, em.evidence(seconds / 2)),
         "One iteration of variational EM with a logistic normal for every sentence, float64": lambda: _table(
             logistic_normal.HEADER, logistic_normal.logistic_normals(threads)
         ),
