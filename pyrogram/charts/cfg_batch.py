@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from .cfg_kinds import Kinds, kinds_of
@@ -158,6 +158,7 @@ class Batch:
         return {
             name: self._of_kind(total, name) if name in self._steps else np.zeros((len(total), *table.shape[1:]))
             for name, table in given.weights.items()
+            if name not in given.constants
         }
 
     @cached_property
@@ -190,6 +191,8 @@ class Batch:
         rows, width = total.shape
         by_sentence = rows == len(self.matches)
         given = self.sentences(weights)
+        if self.matches.forbidden is not None and self.form.has_x:
+            given = given.with_constants({"bonus.X": Constant(self._factors, 1.0)})
         into = self._tables_of(total, given) if by_sentence else None
         log_z, found = self.program.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
         found = into or found
@@ -280,6 +283,11 @@ class Batch:
         N = self.matches.max_length + 1
         forbidden = self.matches.forbidden[:, :N, :N, None] & self._counts_as_span("X")
         return np.where(forbidden, -np.inf, 0.0)
+
+    @cached_property
+    def _factors(self) -> Numbers:
+        """One for what X may span, zero for what is forbidden."""
+        return np.exp(self.allowed)
 
     def _counts_as_span(self, kind: str) -> Numbers:
         """Which symbols of a kind have an event, among their rules and matches, shape (X or T,)."""

@@ -218,7 +218,8 @@ class Program:
             raised = set(weights) - set(given.constants) if shared else numbers
             weights |= {name: np.exp(weights[name]) for name in raised}
         if given.constants:
-            engine = self._lanes(dtype, logs=False, given=frozenset(given.constants))
+            options = {"shared": bool(numbers)} if self.in_tiles else {}
+            engine = self._lanes(dtype, logs=False, given=frozenset(given.constants), **options)
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
         return engine, replace(given, weights=weights)
