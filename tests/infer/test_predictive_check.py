@@ -57,7 +57,7 @@ def test_a_model_that_does_not_fit_is_seen() -> None:
     assert 0.1 < predictive_check(chain, {"rules": w}, words).p_values["words.words"] < 0.9
 
 
-LONG, SHORT = 0.2, 0.7  # probabilities of a stop
+LONG, SHORT = 0.5, 0.99  # probabilities of a stop
 ROOTS = [[0.9, 0.1], [0.2, 0.8]]
 
 
