@@ -353,36 +353,6 @@ def test_factors_that_are_too_small_for_numbers() -> None:
         torch.testing.assert_close(counts[name], plain[name])
 
 
-def test_impossible_sentences_are_left_out_of_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those with which no tree agrees; not those to which the weights of a step give none."""
-    grammar = DMV(2)
-    words = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]])
-    heads = torch.tensor([[0, -1, 1], [0, 0, -1], [-1, 3, 2], [-1, 0, -1], [-1, -1, -1]])  # two roots, a cycle
-    weights = {n: w.clone() for n, w in grammar.initial_weights(words, "random", seed=1).items()}
-    logs = {n: w.log() for n, w in weights.items()}
-    weights["root"][0] = 0.0
-    without = {n: w.log() for n, w in weights.items()}
-    given = grammar.given(heads)
-    numbered = given.numbered(words)
-    pairs = zip(heads, words, strict=True)
-    one_by_one = torch.tensor([float(Sentence(grammar, log_weights=logs, known=h).log_prob(w)) for h, w in pairs])
-    assert given.expected_counts(without, numbered)[0][:3].tolist() == [-math.inf] * 3
-    for _ in range(2):
-        log_z, counts = given.expected_counts(logs, numbered)
-        torch.testing.assert_close(log_z, one_by_one)
-        assert (log_z > -torch.inf).tolist() == [True, False, False, True, True]
-        few = grammar.given(heads[[0, 3, 4]])
-        expected = few.expected_counts(logs, few.numbered(words[[0, 3, 4]]))[1]
-        for name in counts:
-            torch.testing.assert_close(counts[name], expected[name])
-        torch.testing.assert_close(given.log_partition(logs, numbered), one_by_one)
-    seen = []
-    own = type(given)._expected_counts
-    monkeypatch.setattr(type(given), "_expected_counts", lambda g, w, p: seen.append(len(p.words)) or own(g, w, p))
-    given.expected_counts(logs, numbered)
-    assert seen == [2]
-
-
 def test_crossing_arcs_of_four_words_have_no_projective_tree() -> None:
     grammar, words = DMV(2), torch.tensor([[0, 1, 0, 1]])
     sentence = Sentence(grammar, grammar.initial_weights(words, "uniform"), known=torch.tensor([[3, 0, 2, 1]]))
