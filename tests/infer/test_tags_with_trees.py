@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from pyro.infer import MCMC
-from test_sibling_hastings import (
+from infer.sibling_posteriors import (
     GRAMMAR,
     S,
     copies,
@@ -22,6 +21,7 @@ from test_sibling_hastings import (
     p_value,
     with_one_table_each,
 )
+from pyro.infer import MCMC
 from torch import Tensor
 
 from pyrogram.charts.trees import projective_trees
