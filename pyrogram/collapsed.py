@@ -32,7 +32,7 @@ from .collapsed_checks import check_batches, check_corpus_counts, check_temperat
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
 
-__all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
+__all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights", "sums_of_entries"]
 
 Weights = dict[str, Tensor]
 SentenceCounts = dict[str, Tensor]
@@ -58,6 +58,26 @@ class CorpusCounts:
         for name in self.concentration:
             found.setdefault(id(self.counts[name]), []).append(name)
         return list(found.values())
+
+
+def sums_of_entries(
+    counts: Mapping[str, Tensor], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
+) -> Weights:
+    """Counts of events, ``(*batch, *block.shape)`` by block, summed over those of each entry, by source.
+
+    :param entries: by block, the entry of each event: an index into all sources, flattened and one after the other.
+    """
+    sizes = [block.shape.numel() for block in sources.values()]
+    total: Tensor | None = None
+    for name, own in entries.items():
+        given = counts[name]
+        batch = given.shape[: given.dim() - own.dim()]
+        if total is None:
+            total = given.new_zeros(*batch, sum(sizes))
+        total = total.index_add(-1, own.to(given.device).flatten(), given.reshape(*batch, -1))
+    assert total is not None
+    parts = zip(sources.items(), total.split(sizes, -1), strict=True)
+    return {name: part.unflatten(-1, block.shape) for (name, block), part in parts}
 
 
 class CollapsedUpdates:
@@ -93,10 +113,13 @@ class CollapsedUpdates:
         """The same sweeps, but of a grammar over the sources of this one's weights.
 
         :param grammar: its blocks are the sources.
-        :param entries: by block of this grammar, the entry of each event: an index into all sources, flattened and one
-            after the other.
+        :param entries: by block of this grammar, the entry of each event, see :func:`sums_of_entries`.
         :returns: None, if the sweeps of this grammar cannot count entries. Those in plain torch do without.
         """
+        return None
+
+    def by_page(self) -> CollapsedUpdates | None:
+        """The same sweeps, compiled from the rules of a recursion; None, if there is no code for it."""
         return None
 
     # ------------------------------------------------------------------ expected counts

@@ -3,12 +3,12 @@
 """Sweeps of collapsed inference over sentences of some of which something is known.
 
 Sentences of which nothing is known go through the sweeps of their grammar, those of which a part is known through
-sweeps with evidence: compiled ones of the DMV and of recursions, plain torch of others. A derivation that is known does
-not move: its counts are constants.
+sweeps with evidence. A derivation that is known does not move: its counts are constants.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
+from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights, sums_of_entries
 from .collapsed_checks import check_batches, check_corpus_counts, check_sentences, check_weights
 
 if TYPE_CHECKING:
     from .evidence import EvidenceGrammar
+    from .grammar import Grammar
 
 __all__ = ["EvidenceUpdates"]
 
@@ -33,11 +34,11 @@ class EvidenceUpdates(CollapsedUpdates):
     :param words: of the grammar, which say whose evidence is theirs, shape ``(N, n)``.
     """
 
-    grammar: EvidenceGrammar
-
     def __init__(self, grammar: EvidenceGrammar, words: Tensor) -> None:
         super().__init__(grammar, words)
-        self._known = known = grammar.parts(self.words)
+        self._evidence, self._known = grammar, grammar.parts(self.words)
+        self._entries: Mapping[str, Tensor] | None = None  # where weights are tied
+        known, self._constant = self._known, self._known.counts
         self._moving: dict[str, tuple[Tensor, CollapsedUpdates]] = {}
         if len(known.plain):
             self._moving["plain"] = known.plain, grammar.base.collapsed_updates(known.plain_words)
@@ -46,6 +47,19 @@ class EvidenceUpdates(CollapsedUpdates):
         self._place = torch.full((len(self.words),), -1, device=self.words.device)  # of a sentence, in its part
         for sentences, _ in self._moving.values():
             self._place[sentences] = torch.arange(len(sentences), device=self.words.device)
+
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        moving = {part: (own, updates.tied(grammar, entries)) for part, (own, updates) in self._moving.items()}
+        found = copy.copy(self)
+        CollapsedUpdates.__init__(found, grammar, self.words)
+        found._entries, found._constant = entries, sums_of_entries(self._constant, grammar.blocks, entries)
+        found._moving = {part: (own, updates) for part, (own, updates) in moving.items() if updates is not None}
+        return found if len(found._moving) == len(moving) else None
+
+    def _count(self, events: Tensor) -> Weights:
+        """Of the blocks, how often each event is among these, which are numbered through those of the evidence."""
+        counts = self._evidence.count(events)
+        return counts if self._entries is None else sums_of_entries(counts, self.blocks, self._entries)
 
     # ------------------------------------------------------------------ expected counts
 
@@ -62,7 +76,7 @@ class EvidenceUpdates(CollapsedUpdates):
         return log_z, entropies, found
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
-        total = {name: c.clone() for name, c in self._known.counts.items()}
+        total = {name: c.clone() for name, c in self._constant.items()}
         for part, (_, updates) in self._moving.items():
             for name, c in updates.total(_of(sentence_counts, part)).items():
                 total[name] += c
@@ -79,7 +93,7 @@ class EvidenceUpdates(CollapsedUpdates):
                 found[name][here] = c.double()
         for k, i in enumerate(sentences.tolist()):
             events = self._known.events[self._known.wholly == i]
-            for name, c in self.grammar.count(events).items() if len(events) else ():
+            for name, c in self._count(events).items() if len(events) else ():
                 found[name][k] = c
         return found
 
@@ -135,7 +149,7 @@ class EvidenceUpdates(CollapsedUpdates):
         return found
 
     def counts(self, trees: Tensor) -> Weights:
-        return self.grammar.count(self.grammar.events(self._known.words, trees))
+        return self._count(self._evidence.events(self._known.words, trees))
 
     def _hastings(
         self,
@@ -159,7 +173,7 @@ class EvidenceUpdates(CollapsedUpdates):
 
     @cached_property
     def _without_evidence(self) -> CollapsedUpdates:
-        return self.grammar.base.collapsed_updates(self._known.words)
+        return self._evidence.base.collapsed_updates(self._known.words)
 
     def parts(self, trees: Tensor) -> Tensor:
         return self._without_evidence.parts(trees)

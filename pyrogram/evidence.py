@@ -43,6 +43,7 @@ class Parts:
     :param events: their events, numbered through all blocks, shape ``(W, E)``, padded with -1.
     :param log_bonus: the log factor of each, shape ``(W,)``; -inf if it is no derivation of the words.
     :param counts: how often each event is in all of them, by block.
+    :param impossible: sentences with a part that no derivation agrees with; None if nobody has looked.
     """
 
     words: Tensor
@@ -55,6 +56,7 @@ class Parts:
     events: Tensor
     log_bonus: Tensor
     counts: Weights
+    impossible: Tensor | None = None
 
     @cached_property
     def plain_words(self) -> Tensor:
@@ -74,7 +76,21 @@ class Parts:
     @cached_property
     def order(self) -> Tensor:
         """From sentences, part after part, back to the order that they come in."""
-        return torch.cat([self.plain, self.partly, self.wholly]).argsort()
+        impossible = [] if self.impossible is None else [self.impossible]
+        return torch.cat([self.plain, self.partly, self.wholly, *impossible]).argsort()
+
+    def in_order(self, log_z: list[Tensor]) -> Tensor:
+        """Log Z of plain, partly and wholly known sentences, as far as there are any, in the order of the corpus."""
+        if self.impossible is not None:
+            log_z = [*log_z, log_z[0].new_full((len(self.impossible),), -torch.inf)]
+        return log_z[0] if len(log_z) == 1 else torch.cat(log_z)[self.order]
+
+    def leave_out(self, impossible: Tensor) -> None:
+        """Take sentences that no derivation agrees with out of the partly known ones."""
+        self.impossible = impossible
+        self.partly = self.partly[~torch.isin(self.partly, impossible)]
+        for name in ("prepared", "order") if len(impossible) else ():
+            self.__dict__.pop(name, None)
 
 
 class EvidenceGrammar(Grammar):
@@ -284,8 +300,7 @@ class EvidenceGrammar(Grammar):
             found.append(self._log_partition(log_weights, parts.prepared))
         if len(parts.wholly) or not found:
             found.append(self._log_weights_of(parts, log_weights))
-        log_z = found[0] if len(found) == 1 else torch.cat(found)[parts.order]
-        return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
+        return self._keep_nan(parts.in_order(found).reshape(words.shape[:-1]), log_weights)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
@@ -302,9 +317,22 @@ class EvidenceGrammar(Grammar):
             counts = parts.counts if bool(possible.all()) else self.count(parts.events[possible])
             found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
         total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in self.blocks}
-        if len(found) == 1:
-            return self._keep_nan(found[0][0], log_weights), total
-        return self._keep_nan(torch.cat([z for z, _ in found])[parts.order], log_weights), total
+        log_z = parts.in_order([z for z, _ in found])
+        if len(parts.partly) and parts.impossible is None and not self._is_learnt:
+            self._look_for_impossible(parts, log_z)
+        return self._keep_nan(log_z, log_weights), total
+
+    def _look_for_impossible(self, parts: Parts, log_z: Tensor) -> None:
+        """Spare further E-steps the sentences that no derivation agrees with, whatever the weights.
+
+        :param log_z: of all sentences: of these minus infinity.
+        """
+        doubtful = parts.partly[log_z[parts.partly] == -torch.inf]
+        if len(doubtful):
+            ones = {n: torch.zeros(b.shape, dtype=torch.float64, device=log_z.device) for n, b in self.blocks.items()}
+            prepared = self._prepared(parts.words[doubtful].contiguous(), parts.rows[doubtful])
+            doubtful = doubtful[self._log_partition(ones, prepared) == -torch.inf]
+        parts.leave_out(doubtful)
 
     def _log_weights_of(self, parts: Parts, log_weights: Mapping[str, Tensor]) -> Tensor:
         """Log weights of the known derivations, shape ``(W,)``; -inf, with gradient zero, where there is none."""

@@ -122,7 +122,7 @@ class Batch:
             tables[name] = np.full(shape, -np.inf)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
         given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
-        return given if self.matches.forbidden is None else self._with_bonus(given, self._allowed)
+        return given if self.matches.forbidden is None else self._with_bonus(given, self.allowed)
 
     def given(self, weights: Tensor) -> Given:
         """:meth:`sentences` in tensors."""
@@ -139,7 +139,7 @@ class Batch:
             empty = values.new_full((int(np.prod(shape)),), -torch.inf)
             tables[name] = empty.index_put((torch.from_numpy(at).to(device),), values).reshape(shape)
         if self.matches.forbidden is not None and self.form.has_x:
-            tables["bonus.X"] = torch.from_numpy(self._allowed).to(weights)
+            tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
         lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
 
@@ -275,7 +275,7 @@ class Batch:
         return replace(given, weights={**given.weights, "bonus.X": bonus})
 
     @cached_property
-    def _allowed(self) -> Numbers:
+    def allowed(self) -> Numbers:
         """Zero for what X may span, minus infinity for what is forbidden, (B, n + 1, n + 1, X)."""
         N = self.matches.max_length + 1
         forbidden = self.matches.forbidden[:, :N, :N, None] & self._counts_as_span("X")

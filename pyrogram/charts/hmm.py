@@ -22,9 +22,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyrogram.recursion.calling.sentences import Constant
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
 
 from .checks import check_sentence_weights, check_size, checked_words, keep_nan
 from .projective import Engine, choose_engine
@@ -41,8 +42,8 @@ def chain(p: Any, by_word: bool = True, evidence: bool = False) -> None:
     t, w = p.positions("t"), p.words("w")
     x, y = p.symbols("x y", "K")
     F, Z = p.items("F", "K"), p.items("Z")
-    initial, end = p.weights("initial end", "K")
-    transition = p.weights("transition", "K", "K")
+    initial = p.weights("initial", "K")
+    transition, end = p.weights("transition", "K", "K"), p.weights("end", "K", 1)
     emission = p.weights("emission", "K", "V") if by_word else p.weights("emission", "K")
     bonus = p.weights("bonus", "K") if evidence else None
 
@@ -52,7 +53,7 @@ def chain(p: Any, by_word: bool = True, evidence: bool = False) -> None:
 
     F[1, x] += initial[x] * emit(1, x)
     F[t, x] += F[t - 1, y] * transition[y, x] * emit(t, x)
-    Z[()] += F[p.n, x] * end[x]
+    Z[()] += F[p.n, x] * end[x, 0]
 
 
 @cache
@@ -93,7 +94,7 @@ def posteriors(
     emitted = _by_position(emission, words)
     given = _given(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
-    moves = torch.cat([found["transition"], found["end"][..., None]], -1)
+    moves = torch.cat([found["transition"], found["end"]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
 
 
@@ -105,11 +106,14 @@ def expected_counts(
     sentence_weights: Float[Tensor, "B"] | None = None,
     *,
     bonus: Float[Tensor, "B n K"] | None = None,
+    factors: Constant | None = None,
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "K"], Float[Tensor, "K K+1"], Float[Tensor, "K V"]]:
     """log Z of each sentence and the weighted sum of the expected counts of all, without a graph.
 
     Sentences without any state sequence have log Z = -inf and count nothing.
+
+    :param factors: of the bonus, made once for many calls, see :func:`factors_of_states`.
     """
     tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
     words = _checked(tables, words)
@@ -119,9 +123,16 @@ def expected_counts(
         if sentence_weights is not None:
             moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
         return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
-    log_z, found = program(evidence=bonus is not None).log_counts(_given(*tables, words, bonus), sentence_weights)
-    moves = torch.cat([found["transition"][0], found["end"][0, :, None]], -1)
+    given = _given(*tables, words, bonus if factors is None else None)
+    constants = {} if factors is None else {"bonus": factors}
+    log_z, found = program(evidence=bonus is not None).log_counts(given, sentence_weights, constants=constants)
+    moves = torch.cat([found["transition"][0], found["end"][0]], -1)
     return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
+
+
+def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Constant | None:
+    """Factors for the state of each word, as compiled code takes them with tables of a type; None if it does not."""
+    return factors_of(_from_one(bonus), dtype)
 
 
 def sample(
@@ -176,7 +187,7 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
 def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
     """Tables and sentences as the recursion takes them."""
     K, V = initial.shape[-1], emission.shape[-1]
-    weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K], "emission": emission}
+    weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
     return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})

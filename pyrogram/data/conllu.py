@@ -8,6 +8,7 @@ The format is that of https://universaldependencies.org/format.html.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Literal
 
@@ -194,7 +195,11 @@ def _hints(path: str, words: list[_Row]) -> tuple[Hints, ...] | None:
         hints: dict[int, float] = {}
         for item in columns[MISC].split("|"):
             key, _, value = item.partition("=")
-            for hint in value.split(",") if key.strip(" ") == HINT_KEY else ():
+            key = key.strip(" ")
+            if key != HINT_KEY and key.lower() == HINT_KEY.lower():
+                problem = f"{quoted(key)} in column MISC is no hint, for keys are case-sensitive; write {HINT_KEY}"
+                warnings.warn(f"{path}, line {number}: {problem}", stacklevel=2)
+            for hint in value.split(",") if key == HINT_KEY else ():
                 match = _HINT.fullmatch(hint)
                 if match is None or (match[2] != "-inf" and abs(float(match[2])) > _MOST_NATS):
                     problem = f"{quoted(hint)} is no hint; write a head and nats, -inf to forbid it, such as "

@@ -14,10 +14,11 @@ from pyrogram.charts import cfg_sweeps as chart
 from pyrogram.charts import cfg_sweeps_trees as tree_chart
 from pyrogram.charts.cfg_rules import longest
 from pyrogram.charts.cfg_sweeps_layout import make_layout, total
-from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.constraints import LeftmostDerivations
 
+from .cfg_page_sweeps import CFGPageUpdates
 from .compiled_collapsed import CompiledUpdates
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class CFGUpdates(CompiledUpdates):
         self._tables = make_layout(grammar.table, self._matches, owner)
         self._layout = self._tables[0]
         self.num_own = int(self._layout.num_own)
+
+    def by_page(self) -> CollapsedUpdates | None:
+        plan = CFGPageUpdates.plan(self.grammar, self.words, self._matches)
+        return None if plan is None else CFGPageUpdates(self.grammar, self.words, plan)
 
     # ------------------------------------------------------------------ expected counts
 

@@ -15,10 +15,13 @@ from torch import Tensor
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_rules import Matches
 from pyrogram.charts.leftmost_spans import has_spans
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
+
+from .cfg_page_sweeps import CFGPageUpdates
 
 if TYPE_CHECKING:
     from .cfg import CFG
@@ -131,6 +134,13 @@ class CFGEvidence(EvidenceGrammar):
     def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: Matches) -> tuple[Tensor, Weights]:
         log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.base.table, prepared)
         return log_z, {BLOCK: counts}
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        plan = None
+        if not words.is_cuda:
+            own, rows = self.split(words)
+            plan = CFGPageUpdates.plan(self.base, own, self._prepared(own, rows))
+        return super().partly_updates(words) if plan is None else CFGPageUpdates(self, words, plan)
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

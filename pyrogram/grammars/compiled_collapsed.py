@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_batches, check_corpus_counts
+from pyrogram.grammar import Grammar
 
 
 class CompiledUpdates(CollapsedUpdates):
@@ -19,6 +21,10 @@ class CompiledUpdates(CollapsedUpdates):
 
     Sentence counts are ``values``, in which each sentence has a slice of its own.
     """
+
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        page = self.by_page()
+        return None if page is None else page.tied(grammar, entries)
 
     @abstractmethod
     def _own(self, sentence: int) -> slice:
@@ -116,11 +122,14 @@ class CompiledUpdates(CollapsedUpdates):
         temperature: float,
     ) -> Tensor:
         self._check_trees(trees)
-        if not self._is_compiled(corpus) or not trees.is_contiguous():
+        if not self._is_compiled(corpus):
             return super()._hastings(corpus, trees, order, batch_size, generator, temperature)
         seed = int(torch.randint(2**62, (), generator=generator))
-        found = self._run_hastings(corpus, trees, order, batch_size, seed, temperature)
+        own = trees.contiguous()
+        found = self._run_hastings(corpus, own, order, batch_size, seed, temperature)
         accepted, failed = (torch.from_numpy(x) for x in found)
+        if own is not trees:
+            trees.copy_(own)
         if failed.any():
             rest = failed.nonzero()[:, 0]
             accepted |= super()._hastings(corpus, trees, rest, 1, generator, temperature)

@@ -25,11 +25,11 @@ class DMVUpdates(RecursiveUpdates):
     _base: DMV
 
     @staticmethod
-    def plan(grammar: DMV, words: Tensor, arcs: Tensor | None = None) -> Plan:
+    def plan(grammar: DMV, words: Tensor, arcs: Any = None) -> Plan:
         """
-        :param arcs: factors of arcs [head, dependent], shape ``(N, n+1, n+1)``, float64.
+        :param arcs: factors of arcs [head, dependent], an array of shape ``(N, n+1, n+1)``, float64; None: none.
         """
-        given = {} if arcs is None else {"arc": arcs.numpy()}
+        given = {} if arcs is None else {"arc": arcs}
         program = dmv.program(grammar.valence_attach, evidence=bool(given)).program
         return Plan(grammar, words, program, {"V": grammar.num_tags}, given=given)
 
@@ -45,7 +45,7 @@ class DMVUpdates(RecursiveUpdates):
     def _positions(self) -> dict[str, tuple[int, ...]]:
         return dmv_trees.positions_of(self.words.shape[1], self._base.valence_attach)
 
-    def _move(self, trees: Tensor, positions: Any, accepted: Any) -> None:
+    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
         dmv_trees.move(trees.numpy(), positions, accepted)
 
     def parts(self, trees: Tensor) -> Tensor:

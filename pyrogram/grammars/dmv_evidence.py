@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,7 +18,8 @@ from pyrogram.charts.trees import is_tree, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
-from pyrogram.recursion.running.on_tensors import Given, fits_compiled
+from pyrogram.recursion.calling.sentences import Constant
+from pyrogram.recursion.running.on_tensors import Given, factors_of, fits_compiled
 
 from .dmv_collapsed import DMVUpdates
 
@@ -35,10 +36,9 @@ class _Prepared:
     bonus: Tensor
 
     @cached_property
-    def factors(self) -> Any:
-        """The factors of arcs, an array, for all E-steps; None if some are too great for a number."""
-        factors = self.bonus.detach().exp()
-        return factors.numpy() if bool(factors.isfinite().all()) else None
+    def factors(self) -> Constant | None:
+        """The factors of arcs, for all E-steps, if they are numbers."""
+        return factors_of(self.bonus)
 
 
 class DMVEvidence(EvidenceGrammar):
@@ -129,30 +129,29 @@ class DMVEvidence(EvidenceGrammar):
         return _Prepared(words, lengths_of(words), self._bonus(rows).double())
 
     def _given(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> Given:
-        shared = {name: log_weights[name].double()[None] for name in self.blocks}
-        weights = {**shared, "arc": prepared.bonus}
+        weights = {name: log_weights[name].double()[None] for name in self.blocks}
         return Given(weights, prepared.lengths, {"w": prepared.words}, {"V": self.base.num_tags})
 
     def _log_partition(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> Tensor:
-        program = chart.program(self.base.valence_attach, evidence=True)
-        return program.log_partition(self._given(log_weights, prepared)).to(log_weights["root"].dtype)
+        program, given = chart.program(self.base.valence_attach, evidence=True), self._given(log_weights, prepared)
+        given = replace(given, weights={**given.weights, "arc": prepared.bonus})
+        return program.log_partition(given).to(log_weights["root"].dtype)
 
     def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> tuple[Tensor, Weights]:
         fits = fits_compiled(*(log_weights[name].detach() for name in self.blocks))
         if not fits or prepared.factors is None:
             return super()._expected_counts(log_weights, prepared)
-        given = self._given({name: w.detach() for name, w in log_weights.items()}, prepared).arrays()
-        given = replace(given, weights={**given.weights, "arc": prepared.factors}, reals=frozenset(["arc"]))
-        log_z, counts = chart.program(self.base.valence_attach, evidence=True).program.log_counts(given)
-        found = {name: torch.from_numpy(counts[name][0]).to(log_weights[name].dtype) for name in self.blocks}
-        return torch.from_numpy(log_z).to(log_weights["root"].dtype), found
+        program, given = chart.program(self.base.valence_attach, evidence=True), self._given(log_weights, prepared)
+        log_z, counts = program.log_counts(given, constants={"arc": prepared.factors})
+        found = {name: counts[name][0].to(log_weights[name].dtype) for name in self.blocks}
+        return log_z.to(log_weights["root"].dtype), found
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        factors = self._bonus(rows).detach().double().exp()
-        if words.is_cuda or not bool(factors.isfinite().all()):
+        factors = None if words.is_cuda else factors_of(self._bonus(rows))
+        if factors is None:
             return super().partly_updates(words)
-        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors))
+        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors.numbers))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

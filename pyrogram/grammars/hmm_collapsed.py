@@ -14,11 +14,12 @@ from torch import Tensor
 from pyrogram.charts import hmm_sweeps as chart
 from pyrogram.charts import hmm_sweeps_states as state_chart
 from pyrogram.charts.trees import lengths_of
-from pyrogram.collapsed import CorpusCounts, SentenceCounts, Weights
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.distributions.state_sequence import States
 
 from .compiled_collapsed import CompiledUpdates
+from .hmm_page_sweeps import HMMPageUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -40,6 +41,9 @@ class HMMUpdates(CompiledUpdates):
         super().__init__(grammar, words)
         self._layout = chart.make_layout(self.words.numpy(), grammar.num_states)
         self.num_own = int(self._layout.size)
+
+    def by_page(self) -> CollapsedUpdates:
+        return HMMPageUpdates(self.grammar, self.words, HMMPageUpdates.plan(self.grammar, self.words))
 
     # ------------------------------------------------------------------ expected counts
 

@@ -5,24 +5,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.trees import lengths_of
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import States, StateSequence
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
+from pyrogram.recursion.calling.sentences import Constant
+
+from .hmm_page_sweeps import HMMPageUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
 
 
-class _Prepared(NamedTuple):
+@dataclass(frozen=True)
+class _Prepared:
+    """Sentences, and the log factors of their states, shape ``(M, n, K)``."""
+
     words: Tensor
     bonus: Tensor
+    by_type: dict[torch.dtype, Constant | None] = field(default_factory=dict)
+
+    def factors(self, *tables: Tensor) -> Constant | None:
+        """The factors of states, for all E-steps with tables of one type, if they are numbers."""
+        dtype = torch.float32 if all(t.dtype == torch.float32 for t in tables) else torch.float64
+        if dtype not in self.by_type:
+            self.by_type[dtype] = chart.factors_of_states(self.bonus, dtype)
+        return self.by_type[dtype]
 
 
 class HMMEvidence(EvidenceGrammar):
@@ -118,8 +134,18 @@ class HMMEvidence(EvidenceGrammar):
 
     def _expected_counts(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> tuple[Tensor, Weights]:
         initial, transition, emission = self._tables(log_weights)
-        log_z, *counts = chart.expected_counts(initial, transition, emission, prepared.words, bonus=prepared.bonus)
+        factors = prepared.factors(initial, transition, emission)
+        log_z, *counts = chart.expected_counts(
+            initial, transition, emission, prepared.words, bonus=prepared.bonus, factors=factors
+        )
         return log_z, dict(zip(self.blocks, counts, strict=True))
+
+    def partly_updates(self, words: Tensor) -> CollapsedUpdates:
+        own, rows = self.split(words)
+        factors = None if words.is_cuda else chart.factors_of_states(self._bonus(rows), torch.float64)
+        if factors is None:
+            return super().partly_updates(words)
+        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors.numbers))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -22,7 +22,7 @@ from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.running.on_tensors import Given, tensor_program
+from pyrogram.recursion.running.on_tensors import Given, factors_of, tensor_program
 
 from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
@@ -261,11 +261,10 @@ class RecursiveGrammar(Grammar):
         program, fitted = self._sums.program, self._sums.fitted
         if evidence:
             program = tensor_program(with_bonus(self.recursion, sorted(evidence)))
-        factors = {bonus_name(name): scores.detach().double().exp() for name, scores in evidence.items()}
-        too_great = any(not bool(table.isfinite().all()) for table in factors.values())
-        if too_great or not fits_sweeps(program.program, self.blocks, words):
+        factors = {bonus_name(name): factors_of(scores) for name, scores in evidence.items()}
+        given = {name: table.numbers for name, table in factors.items() if table is not None}
+        if len(given) < len(factors) or not fits_sweeps(program.program, self.blocks, words):
             return None
-        given = {name: table.numpy() for name, table in factors.items()}
         return Plan(self, words, program.program, fitted.sizes, fitted.lists, given)
 
     def derivation(

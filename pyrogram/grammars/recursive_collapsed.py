@@ -30,12 +30,18 @@ _FAR = 1e300  # below zero, for counts that shall not count
 class Plan:
     """What sweeps are compiled for: a recursion, and its sentences on the CPU.
 
+    The numbers that are counted are those of the events of a grammar, one block after the other, then those of its
+    multinomials, then one for the padding, which is also the weight one of what is no event, then one for nothing.
+
     :param base: the grammar that it is.
     :param words: of this grammar, shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.SweepEngine`.
-    :param renumbered: where weights are tied, what is counted, see there.
+    :param shapes: of the weights of the program that are events; None: the blocks of the grammar.
+    :param located: the events that weights by position are, see :class:`.SweepEngine`.
+    :param renumbered: the number of the grammar for each number of the program; None: the same.
+    :param entries: where weights are tied, what is counted in the place of each number of the grammar.
     """
 
     base: Grammar
@@ -44,7 +50,23 @@ class Plan:
     sizes: Mapping[str, int]
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+    located: Mapping[str, Any] = field(default_factory=dict)
     renumbered: Any = None
+    entries: Any = None
+
+    @property
+    def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of the weights of the program that are events."""
+        blocks = {name: tuple(block.shape) for name, block in self.base.blocks.items()}
+        return blocks if self.shapes is None else self.shapes
+
+    @property
+    def counted(self) -> Any:
+        """What is counted in the place of each number of the program; None: the same."""
+        if self.renumbered is None or self.entries is None:
+            return self.entries if self.renumbered is None else self.renumbered
+        return self.entries[self.renumbered]
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -68,26 +90,31 @@ class RecursiveUpdates(CompiledUpdates):
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
         self._plan, self._base, self._program = plan, plan.base, plan.program
-        shapes = {name: tuple(block.shape) for name, block in plan.base.blocks.items()}
+        shapes = plan.event_shapes
         self._num_events = sum(math.prod(shape) for shape in shapes.values())
         kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
         self._engine = kind(
             *(plan.program.recursion, shapes, plan.words.numpy(), plan.sizes, plan.lists),
-            renumbered=plan.renumbered,
+            renumbered=plan.counted,
             given=plan.given,
+            located=plan.located,
         )
         self._events = self._engine.events
         self.num_own = len(self._events.places)
-        ends = np.cumsum([block.shape[:-1].numel() for block in self.blocks.values()])
-        self._ends = ends[:-1].tolist()  # where the multinomials of a block end
+        self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]
         self._most_weights = max(len(rule.weights) for rule in plan.program.recursion.rules)
         self._greatest_given = max((float(table.max(initial=1.0)) for table in plan.given.values()), default=1.0)
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        renumbered = _renumbered(self.blocks, grammar.blocks, entries)
-        if renumbered is None or self._plan.renumbered is not None:
-            return None
-        return type(self)(grammar, self.words, replace(self._plan, renumbered=renumbered))
+        numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
+        return None if numbers is None else self._with(grammar, replace(self._plan, entries=numbers))
+
+    def _with(self, grammar: Grammar, plan: Plan) -> RecursiveUpdates:
+        """The same sweeps of another grammar and plan."""
+        return type(self)(grammar, self.words, plan)
+
+    def by_page(self) -> RecursiveUpdates:
+        return self
 
     # ------------------------------------------------------------------ expected counts
 
@@ -147,8 +174,8 @@ class RecursiveUpdates(CompiledUpdates):
 
     @property
     def _num_numbers(self) -> int:
-        """Of events, multinomials and padding that are counted."""
-        return int(self._size) + sum(block.shape[:-1].numel() for block in self.blocks.values()) + 1
+        """Of events, multinomials, padding and nothing."""
+        return int(self._size) + sum(self._num_multinomials) + 2
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         check_sentence_counts(sentence_counts, len(self._engine.places))
@@ -173,15 +200,15 @@ class RecursiveUpdates(CompiledUpdates):
         """Numbers of the positions of weights that :meth:`_move` needs; see :meth:`.SweepEngine.hastings`."""
         return {}
 
-    def _move(self, trees: Tensor, positions: Any, accepted: Any) -> None:
+    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
         """Replace the derivations that were accepted, where they are not the rows."""
 
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
         rows = self._rows(trees)
-        events, renumbered = rows[rows >= 0], self._plan.renumbered
-        events = events if renumbered is None else renumbered[events]
-        flat = np.bincount(events, minlength=self._size).astype(np.float64)
+        events, counted = rows[rows >= 0], self._plan.counted
+        events = events if counted is None else counted[events]
+        flat = np.bincount(events, minlength=self._size)[: self._size].astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
     def _check_trees(self, trees: Tensor) -> None:
@@ -198,10 +225,11 @@ class RecursiveUpdates(CompiledUpdates):
         counts, alpha = self._shared(corpus)
         n = int(self._events.lengths.max(initial=1))
         least = self._program.least("float64", n, self._plan.sizes, self._plan.lists)
+        rows = self._rows(trees)
         accepted, failed, positions = self._engine.hastings(
-            counts, alpha, self._rows(trees), order.numpy(), batch_size, seed, temperature, least, self._positions()
+            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, least, self._positions()
         )
-        self._move(trees, positions, accepted)
+        self._move(trees, rows, positions, accepted)
         self._write(counts, corpus)
         if corpus.weights:
             new = self.counts(trees)
@@ -214,13 +242,13 @@ class RecursiveUpdates(CompiledUpdates):
     def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
         """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
-        sums = np.split(alpha[self._size : -1], self._ends)
-        alpha[-1] = 1.0  # the padding
-        for name, events, of_counts, of_alpha in zip(
-            self.blocks, self._slices.values(), np.split(counts[self._size : -1], self._ends), sums, strict=True
-        ):
+        alpha[-2] = 1.0  # of the padding, which is its own multinomial: its weight is one whatever is counted
+        first = self._size
+        for (name, events), size in zip(self._slices.items(), self._num_multinomials, strict=True):
+            sums = slice(first, first + size)
             if name in corpus.weights:
-                counts[events], of_counts[:], of_alpha[:] = -_FAR, -_FAR, 1.0
+                counts[events], counts[sums], alpha[sums] = -_FAR, -_FAR, 1.0
+            first += size
         return counts, alpha
 
     def _write(self, counts: Any, corpus: CorpusCounts) -> None:
@@ -229,29 +257,40 @@ class RecursiveUpdates(CompiledUpdates):
                 corpus.counts[name].copy_(found.clamp_min(0))
 
     def _table(self, values: Mapping[str, Tensor]) -> Any:
-        """Values of all events, their sums by multinomial, and a zero."""
-        blocks = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
-        parts = [b.reshape(-1) for b in blocks] + [b.sum(-1).reshape(-1) for b in blocks]
-        return torch.cat([*parts, torch.zeros(1, dtype=torch.float64)]).numpy()
+        """Values of all events, their sums by multinomial, and two zeros."""
+        tables = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
+        sums = [block.sums(table) for block, table in zip(self.blocks.values(), tables, strict=True)]
+        return torch.cat([*(t.reshape(-1) for t in (*tables, *sums)), torch.zeros(2, dtype=torch.float64)]).numpy()
 
 
-def _renumbered(blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Any:
+def _numbers_of_entries(
+    blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
+) -> Any:
     """The numbers of entries and of their multinomials in the place of those of events and of theirs.
 
-    :returns: int32; None if sources are packed, or if the events of a multinomial are entries of several.
+    :returns: int32; None if the events of a multinomial are entries of several.
     """
-    if any(type(source) is not Block for source in sources.values()):
+    of_events, of_entries = multinomials_of(blocks), multinomials_of(sources)
+    own = torch.cat([entries[name].cpu().reshape(-1) for name in blocks])
+    of_multinomials = torch.zeros(int(of_events.max()) + 1, dtype=torch.int64)
+    of_multinomials[of_events] = of_entries[own]
+    if bool((of_multinomials[of_events] != of_entries[own]).any()):
         return None
-    sizes = torch.tensor([source.shape[-1] for source in sources.values() for _ in range(source.shape[:-1].numel())])
-    multinomials = torch.arange(len(sizes)).repeat_interleave(sizes)  # of each entry
-    num_entries = len(multinomials)
-    numbers, sums = [], []
-    for name, block in blocks.items():
-        own = entries[name].cpu().reshape(-1, block.shape[-1])
-        of_rows = multinomials[own]
-        if bool((of_rows != of_rows[:, :1]).any()):
-            return None
-        numbers.append(own.reshape(-1))
-        sums.append(num_entries + of_rows[:, 0])
-    padding = torch.tensor([num_entries + len(sizes)])
-    return torch.cat([*numbers, *sums, padding]).to(torch.int32).numpy()
+    num_entries, padding = len(of_entries), len(of_entries) + int(of_entries.max()) + 1
+    others = torch.tensor([padding, padding + 1])
+    return torch.cat([own, num_entries + of_multinomials, others]).to(torch.int32).numpy()
+
+
+def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:
+    """The number of the multinomial of each event, of all blocks one after the other."""
+    found, first = [], 0
+    for block in blocks.values():
+        found.append(first + _multinomials(block).reshape(-1))
+        first = int(found[-1].max()) + 1
+    return torch.cat(found)
+
+
+def _multinomials(block: Block) -> Tensor:
+    """The number of the multinomial of each event among those of its block, ``block.shape``."""
+    sums = block.sums(torch.zeros(block.shape))
+    return block.broadcast(torch.arange(sums.numel()).reshape(sums.shape)).expand(block.shape)

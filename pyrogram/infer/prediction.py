@@ -7,14 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import torch
 from pyro import poutine
 from pyro.infer import MCMC, Predictive
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.distributions import Categorical
 
 from pyrogram.distributions import Sentence
+from pyrogram.distributions.sentence import safe_log
+from pyrogram.grammar import Weights
 
 from .loops.base import GrammarLoop
+from .model.mixture import MixtureGrammar
 from .model.sites import base_distribution
 from .trees.drawing import infer_trees
 
@@ -45,7 +50,8 @@ def posterior_predictive(
     :param model: the model that was fitted. Positional and other keyword arguments are its own; they may be other
         sentences than it was fitted to.
     :param fitted: a loop that has run, whose point estimate ``weights()`` the sentences get, however the model makes
-        weights; a ``pyro.infer.MCMC`` that has run, or posterior samples by site, shape ``(S, *shape)``; or a guide.
+        weights (of a mixture of grammars those of one component for each sentence, given its words); a
+        ``pyro.infer.MCMC`` that has run, or posterior samples by site, shape ``(S, *shape)``; or a guide.
         Parameters are those in Pyro's store.
     :param num_samples: of a loop or a guide, by default 1; there is one for each posterior sample.
     :param new_sentences: whether all that is observed is drawn anew, in the model's own plates: sentences (up to their
@@ -63,7 +69,7 @@ def posterior_predictive(
             raise ValueError("posterior samples are used once each, so leave out num_samples")
         options = {"posterior_samples": dict(fitted)}
     elif isinstance(fitted, GrammarLoop):
-        model = _at_weights(model, fitted)
+        model = _at_weights(model, fitted, temperature)
         names = [site.name for site in fitted._need_problem().traced.sentences]
         options["return_sites"] = [f"{name}.tree" for name in names] + (names if new_sentences else [])
     else:
@@ -74,23 +80,52 @@ def posterior_predictive(
     return found
 
 
-def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any]) -> Callable[..., Any]:
+def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any], temperature: int) -> Callable[..., Any]:
     """The model with what a loop has learnt in place of its sentences' weights."""
+    # Before the model runs, for a loop may run it, too.
+    fitted = {site.name: (loop.weights(site.name), site.mixture) for site in loop._need_problem().traced.sentences}
 
     def at_weights(*args: Any, **kwargs: Any) -> Any:
-        with _Weights(loop):
+        with _Weights(fitted, temperature):
             return model(*args, **kwargs)
 
     return at_weights
 
 
 class _Weights(Messenger):
-    def __init__(self, loop: GrammarLoop[Any, Any]) -> None:
+    """Put weights in the place of those of sentences.
+
+    :param fitted: by Sentence site, the weights, and the mixture that they are of, if any.
+    :param temperature: 1 for components that are drawn given the words, 0 for the most probable ones.
+    """
+
+    def __init__(self, fitted: Mapping[str, tuple[Weights, MixtureGrammar | None]], temperature: int) -> None:
         super().__init__()
-        self.loop = loop
+        self.fitted, self.temperature = fitted, temperature
 
     def _pyro_sample(self, msg: Any) -> None:
         sentence = base_distribution(msg["fn"])
         if isinstance(sentence, Sentence):
-            fitted = sentence.with_weights(self.loop.weights(msg["name"]))
+            if msg["name"] not in self.fitted:
+                raise ValueError(
+                    f"the loop has no weights for site {msg['name']!r}, only for {sorted(self.fitted)}; give the model "
+                    "that it was fitted to"
+                )
+            weights, mixture = self.fitted[msg["name"]]
+            if mixture is not None:
+                words = msg["value"] if msg["is_observed"] else None
+                weights = self._of_components(mixture, weights, sentence, words)
+            fitted = sentence.with_weights(weights)
             msg["fn"] = fitted.to_event(len(sentence.batch_shape) - len(msg["fn"].batch_shape))
+
+    def _of_components(
+        self, grammar: MixtureGrammar, weights: Weights, sentence: Sentence, words: Tensor | None
+    ) -> Weights:
+        """The weights of a component for each sentence, given its words; from the shares, if it has none yet."""
+        components = [grammar.component(weights, k) for k in range(grammar.num_components)]
+        logits = safe_log(weights[grammar.indicator]).expand(*sentence.batch_shape, grammar.num_components)
+        if words is not None:
+            logits = logits + torch.stack([sentence.with_weights(own).log_prob(words) for own in components], -1)
+        best = self.temperature == 0 and words is not None
+        chosen = logits.argmax(-1) if best else Categorical(logits=logits).sample()
+        return {name: torch.stack([own[name] for own in components])[chosen] for name in grammar.base.blocks}

@@ -146,6 +146,16 @@ def test_hints_that_are_none(tmp_path: Path, misc: str, problem: str | None) -> 
     assert str(caught.value).count("\n") == 0 and str(caught.value).endswith(".")
 
 
+@pytest.mark.parametrize("key", ["headhint", "Headhint", "HEADHINT "])
+def test_keys_in_another_case_are_no_hints(tmp_path: Path, key: str) -> None:
+    """Keys are case-sensitive in Universal Dependencies; but somebody seems to mean one."""
+    rows = [row(1), row(2, f"Gloss=a|{key}=1:2", head=3), row(3)]
+    with pytest.warns(UserWarning, match=f"line 2: '{key.strip()}' in column MISC is no hint, .*; write HeadHint$"):
+        corpus = read(tmp_path, rows)
+    assert corpus[0].hints is None
+    assert len(Corpus.from_conllu(tmp_path / "c.conllu", heads="ignore")) == 1  # where hints are not read, silence
+
+
 def test_hints_that_leave_a_word_no_head(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="line 2: the hints of word 2 forbid all heads; leave one"):
         read(tmp_path, [row(1), row(2, "HeadHint=0:-inf,1:-inf")])

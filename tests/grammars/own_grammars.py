@@ -6,8 +6,46 @@ from typing import Any
 
 import torch
 
-from pyrogram.grammars import Block, RecursiveGrammar
+from pyrogram.grammars import Block, PackedBlock, RecursiveGrammar
+from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.recursion import recursion
+
+
+def tied(base: Any) -> TiedGrammar:
+    """Two multinomials of a block that follow one another and have one size are one, the second one backwards."""
+    sources, entries, total = {}, {}, 0
+    for name, block in base.blocks.items():
+        packed = isinstance(block, PackedBlock)
+        sizes = block.sizes if packed else [block.shape[-1]] * block.shape[:-1].numel()
+        kept: list[int] = []
+        own: list[torch.Tensor] = []
+        first: int | None = None  # of the multinomial before, if it is no pair yet
+        for size in sizes:
+            if first is not None and kept[-1] == size:
+                own.append(first + torch.arange(size).flip(0))
+                first = None
+                continue
+            first = total + sum(kept)
+            own.append(first + torch.arange(size))
+            kept.append(size)
+        total += sum(kept)
+        shape = torch.Size([sum(kept)] if packed else [len(kept), block.shape[-1]])
+        sources[name] = PackedBlock(shape, tuple(kept)) if packed else Block(shape)
+        entries[name] = torch.cat(own).reshape(block.shape)
+    return TiedGrammar(base, sources, entries)
+
+
+def binary_rules(words: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Most of the rules of a grammar in Chomsky normal form."""
+    lexical = [(left, (str(w),)) for left in "AB" for w in range(words)]
+    return [("S", ("A", "B")), ("S", ("A", "A")), ("A", ("A", "B")), ("B", ("B", "A")), *lexical]
+
+
+def mixed_rules(words: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Rules of any form: recursive starts, chains of one, long right sides, terminals beside nonterminals."""
+    lexical = [(left, (str(w),)) for left in "AB" for w in range(words)]
+    long = [("S", ("0", "1")), ("S", ("A", "0", "B")), ("S", ("S", "A", "1"))]
+    return [("S", ("A", "S")), ("S", ("A",)), *long, ("A", ("C", "C")), ("B", ("C",)), ("C", ("1",)), *lexical]
 
 
 @recursion

@@ -167,7 +167,7 @@ def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.
 
     def spans(batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         B, N = len(batch.matches), batch.matches.max_length + 1
-        return np.zeros(B), np.where(batch._allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
+        return np.zeros(B), np.where(batch.allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
 
     monkeypatch.setattr(Batch, "_spans", spans)
     for b, row in enumerate(sentence.derivation(case.words).mbr().tolist()):
@@ -322,6 +322,65 @@ def test_factors_that_are_no_numbers() -> None:
     assert float(log_z) == pytest.approx(float(expected_z) + 4000.0, rel=1e-12)
     for name in counts:
         torch.testing.assert_close(counts[name], expected[name])
+
+
+def test_factors_that_are_too_small_for_numbers() -> None:
+    """e^-800 is none, but log Z is: such arcs are improbable, and not forbidden."""
+    grammar, words = DMV(2), torch.tensor([[0, 1, 0], [1, 0, -1]])
+    weights = grammar.initial_weights(words, "random", seed=0)
+    logs = {name: w.log() for name, w in weights.items()}
+    scores = torch.zeros(2, 4, 4)
+    scores[0, :, 1] = -800.0  # whatever the head of the first word
+    given = grammar.given({"arc_scores": scores})
+    plain_z, plain = grammar.expected_counts(logs, words)
+    numbered = given.numbered(words)
+    log_z, counts = given.expected_counts(logs, numbered)
+    torch.testing.assert_close(log_z, plain_z - torch.tensor([800.0, 0.0]))
+    updates = given.partly_updates(numbered[:1])
+    swept_z, _, own = updates.expected_counts({name: w.double() for name, w in weights.items()})
+    torch.testing.assert_close(swept_z, plain_z[:1].double() - 800, rtol=1e-6, atol=0)
+    for name in counts:
+        torch.testing.assert_close(counts[name], plain[name])
+        torch.testing.assert_close(updates.total(own)[name], grammar.expected_counts(logs, words[:1])[1][name].double())
+    chains, states = HMM(2, 2), torch.zeros(2, 3, 2)
+    states[0, 1] = -800.0
+    logs = {name: w.log() for name, w in chains.initial_weights(words, "random", seed=0).items()}
+    known = chains.given({"state_scores": states})
+    plain_z, plain = chains.expected_counts(logs, words)
+    log_z, counts = known.expected_counts(logs, known.numbered(words))
+    torch.testing.assert_close(log_z, plain_z - torch.tensor([800.0, 0.0]))
+    for name in counts:
+        torch.testing.assert_close(counts[name], plain[name])
+
+
+def test_impossible_sentences_are_left_out_of_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with which no tree agrees; not those to which the weights of a step give none."""
+    grammar = DMV(2)
+    words = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]])
+    heads = torch.tensor([[0, -1, 1], [0, 0, -1], [-1, 3, 2], [-1, 0, -1], [-1, -1, -1]])  # two roots, a cycle
+    weights = {n: w.clone() for n, w in grammar.initial_weights(words, "random", seed=1).items()}
+    logs = {n: w.log() for n, w in weights.items()}
+    weights["root"][0] = 0.0
+    without = {n: w.log() for n, w in weights.items()}
+    given = grammar.given(heads)
+    numbered = given.numbered(words)
+    pairs = zip(heads, words, strict=True)
+    one_by_one = torch.tensor([float(Sentence(grammar, log_weights=logs, known=h).log_prob(w)) for h, w in pairs])
+    assert given.expected_counts(without, numbered)[0][:3].tolist() == [-math.inf] * 3
+    for _ in range(2):
+        log_z, counts = given.expected_counts(logs, numbered)
+        torch.testing.assert_close(log_z, one_by_one)
+        assert (log_z > -torch.inf).tolist() == [True, False, False, True, True]
+        few = grammar.given(heads[[0, 3, 4]])
+        expected = few.expected_counts(logs, few.numbered(words[[0, 3, 4]]))[1]
+        for name in counts:
+            torch.testing.assert_close(counts[name], expected[name])
+        torch.testing.assert_close(given.log_partition(logs, numbered), one_by_one)
+    seen = []
+    own = type(given)._expected_counts
+    monkeypatch.setattr(type(given), "_expected_counts", lambda g, w, p: seen.append(len(p.words)) or own(g, w, p))
+    given.expected_counts(logs, numbered)
+    assert seen == [2]
 
 
 def test_crossing_arcs_of_four_words_have_no_projective_tree() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from own_grammars import dmv, hmm
+from own_grammars import binary_rules, dmv, hmm, mixed_rules, tied
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.collapsed_evidence import EvidenceUpdates
 from pyrogram.grammar import Grammar
+from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 
 KINDS = 2
@@ -42,6 +44,20 @@ def heads(words: Tensor) -> dict[str, Tensor]:
     return {"heads": known}
 
 
+def states(words: Tensor) -> dict[str, Tensor]:
+    """The second word has the last state, and others have log factors."""
+    known = torch.full_like(words, -1)
+    known[:, 1] = torch.where(words[:, 1] >= 0, 1, -1)
+    return {"states": known, "state_scores": torch.randn(*words.shape, 2)}
+
+
+def brackets(words: Tensor) -> dict[str, Tensor]:
+    """The first two words are a constituent."""
+    known = torch.zeros(len(words), words.shape[1] + 1, words.shape[1] + 1, dtype=torch.bool)
+    known[:, 0, 2] = words[:, 1] >= 0
+    return {"brackets": known}
+
+
 def factors(grammar: Any, words: Tensor, *names: str) -> dict[str, Tensor]:
     """Log factors of items, whose symbols have known numbers."""
     found = {}
@@ -58,18 +74,23 @@ CASES: dict[str, Callable[[Tensor], tuple[Grammar, dict[str, Tensor]]]] = {
     "extended DMV": lambda words: (DMV(KINDS, valence_attach=True), {**arcs(words, False), **heads(words)}),
     "three valences": lambda words: (g := dmv(3, KINDS), factors(g, words, "RC", "RO")),
     "states": lambda words: (g := hmm(2, KINDS), factors(g, words, "F")),
+    "states of the library's HMM": lambda words: (HMM(2, KINDS), states(words)),
+    "brackets": lambda words: (CFG(binary_rules(KINDS)), brackets(words)),
+    "brackets, rules of any form": lambda words: (CFG(mixed_rules(KINDS)), brackets(words)),
 }
-cases = pytest.mark.parametrize("case", CASES)
+TIED = {name: f"{name}, tied" for name in ("heads", "states of the library's HMM", "brackets")}
+cases = pytest.mark.parametrize("case", [*CASES, *TIED.values()])
 
 
 def sweeps(case: str, words: Tensor) -> tuple[RecursiveUpdates, CollapsedUpdates, Any]:
-    """Compiled and plain, of sentences of which a part is known, and their grammar."""
-    base, known = CASES[case](words)
+    """Compiled and plain, of sentences of which a part is known, and the grammar with evidence."""
+    base, known = CASES[case.removesuffix(", tied")](words)
     grammar: Any = base.given(known)
-    updates = grammar.collapsed_updates(grammar.numbered(words))
+    whole = tied(grammar) if case in TIED.values() else grammar
+    updates = whole.collapsed_updates(grammar.numbered(words))
     found = updates._moving["partly"][1]
     assert isinstance(found, RecursiveUpdates)
-    return found, CollapsedUpdates(grammar, found.words), grammar
+    return found, CollapsedUpdates(whole, found.words), grammar
 
 
 def agree(a: Any, b: Any) -> None:
@@ -80,11 +101,11 @@ def agree(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("fixed", [(), ("stop",), ("transition",)])
 @pytest.mark.parametrize("longest", [2, 7])
 def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longest: int) -> None:
-    fast, plain, grammar = sweeps(case, random_words(21, longest))
-    if not grammar.blocks.keys() >= set(fixed):
+    fast, plain, _ = sweeps(case, random_words(21, longest))
+    if not fast.blocks.keys() >= set(fixed):
         pytest.skip("it has no such block")
-    start = grammar.initial_weights(fast.words, "random", seed=1)
-    alpha = {n: torch.rand(b.shape) + 0.1 for n, b in grammar.blocks.items() if n not in fixed}
+    start = plain.grammar.initial_weights(fast.words, "random", seed=1)
+    alpha = {n: torch.rand(b.shape) + 0.1 for n, b in fast.blocks.items() if n not in fixed}
     results = []
     for updates in (fast, plain):
         log_z, entropies, own = updates.expected_counts(start)
@@ -98,6 +119,41 @@ def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longes
         results.append(found)
     for a, b in zip(*results, strict=True):
         agree(a, b)
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("base", [DMV(KINDS), HMM(2, KINDS)], ids=["DMV", "HMM"])
+def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:
+    words = torch.tensor([[0, 1, 1], [1, 0, -1], [0, 1, 0], [1, 1, 0]])
+    known = torch.tensor([[-1, -1, -1], [0, 1, -1], [-1, 0, -1], [-1, -1, -1]])  # of the second one all
+    grammar = base.given(known)
+    numbered = grammar.numbered(words)
+    whole = tied(grammar) if tie else grammar
+    results = []
+    updates = whole.collapsed_updates(numbered)
+    assert isinstance(updates, EvidenceUpdates) and set(updates._moving) == {"plain", "partly"}
+    for sweeps in (updates, CollapsedUpdates(whole, numbered)):
+        log_z, entropies, own = sweeps.expected_counts(whole.initial_weights(numbered, "random", seed=1))
+        everyone = torch.arange(4)
+        found = [log_z, entropies, *sweeps.total(own).values(), *sweeps.dense_counts(own, everyone).values()]
+        corpus = CorpusCounts(sweeps.total(own), {n: torch.full(b.shape, 0.3) for n, b in whole.blocks.items()})
+        entropies, own = sweeps.collapsed_vb(corpus, own, torch.tensor([0, 3, 1, 2]), 1)  # part by part
+        found += [entropies, *sweeps.total(own).values(), *corpus.counts.values()]
+        results.append(found)
+    for a, b in zip(*results, strict=True):
+        agree(a, b)
+    logs = {n: b.uniform(torch.ones(())).log() for n, b in whole.blocks.items()}
+    trees = updates.draw(logs)
+    of_trees = updates.counts(trees)
+    for name, c in CollapsedUpdates(whole, numbered).counts(trees).items():
+        agree(of_trees[name], c)
+    corpus = CorpusCounts(
+        {n: c.clone() for n, c in of_trees.items()}, {n: torch.ones(c.shape) for n, c in logs.items()}
+    )
+    for seed in range(5):
+        updates.hastings(corpus, trees, torch.randperm(4), 2, generator=torch.Generator().manual_seed(seed))
+    for name, c in updates.counts(trees).items():
+        agree(corpus.counts[name], c)
 
 
 def test_great_factors() -> None:
@@ -130,7 +186,7 @@ def test_factors_that_are_no_numbers(case: str) -> None:
 
 def log_factors(grammar: Any, words: Tensor, derivations: Tensor) -> Tensor:
     """The log factor of each derivation of a sentence."""
-    if isinstance(grammar.base, DMV):
+    if isinstance(grammar.base, (DMV, HMM, CFG)):
         return torch.as_tensor(grammar.log_bonus(*many(grammar, words, len(derivations)), derivations))
     scores = grammar.tables["F"][int(grammar.split(words)[1])]
     first = sum(grammar.blocks[name].shape.numel() for name in ("initial", "transition"))
@@ -146,12 +202,12 @@ def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
     return own.expand(times, -1), row.expand(times)
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if name != "three valences"])
+@pytest.mark.parametrize("case", [name for name in (*CASES, *TIED.values()) if name != "three valences"])
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature: float) -> None:
     """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
     fast, plain, grammar = sweeps(case, torch.tensor([[0, 1, 0, 1], [1, 0, 1, -1]]))
-    uniform = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
+    uniform = {n: b.uniform(torch.ones(())) for n, b in fast.blocks.items()}
     zeros = {n: torch.zeros(b.shape) for n, b in grammar.blocks.items()}
     width = fast.draw({n: w.log() for n, w in uniform.items()}).shape[1]
     supports, bonus = [], []
@@ -165,11 +221,12 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature
     pairs = [torch.stack([a, b]) for a in supports[0] for b in supports[1]]
     bonuses = torch.stack([a + b for a in bonus[0] for b in bonus[1]])
     drawn = torch.Generator().manual_seed(2)
-    alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn) for n, b in grammar.blocks.items()}
+    alpha = {n: 0.05 + torch.rand(b.shape, generator=drawn) for n, b in fast.blocks.items()}
     log_joint = []
     for pair in pairs:  # log of prod B(f + alpha) / B(alpha)
-        pseudo = [c + alpha[n] for n, c in plain.counts(pair).items()]
-        log_joint.append(sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo))
+        pseudo = {n: c + alpha[n] for n, c in plain.counts(pair).items()}
+        sums = {n: fast.blocks[n].sums(c) for n, c in pseudo.items()}
+        log_joint.append(sum(c.lgamma().sum() - sums[n].lgamma().sum() for n, c in pseudo.items()))
     exact = (torch.stack(log_joint) / temperature + bonuses).softmax(0)
     copies, generator = 2000, torch.Generator().manual_seed(1)
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))

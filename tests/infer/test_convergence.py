@@ -89,6 +89,12 @@ def test_of_samplers_by_themselves() -> None:
         convergence([chains[0], TreeGibbs(MODEL, seed=9).run(WORDS, GRAMMAR, num_steps=30, progress=False)])
 
 
+@pytest.mark.parametrize("wrong", ["depth", ["depth"], {"depth": 3}, 1, None])
+def test_statistics_that_are_none(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="keep_statistics must be True, False, or functions of words and derivations"):
+        TreeGibbs(MODEL, keep_statistics=wrong)
+
+
 def test_chains_that_stay_apart_are_seen() -> None:
     """A statistic that never moves in a chain, and differs between two."""
     chains = []

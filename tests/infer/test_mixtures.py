@@ -13,6 +13,7 @@ import pytest
 import torch
 from infer.computed_models import BLOCKS, CORPUS, GRAMMAR, WORDS, V, sentences
 from infer.tree_sums import derivations, divergence, shapes, sub_normalized, tree_events
+from pyro.infer.autoguide import AutoNormal
 from pyro.ops.indexing import Vindex
 from scipy.special import gammaln
 from torch import Tensor
@@ -21,7 +22,11 @@ from torch.distributions import constraints
 from pyrogram import CFG
 from pyrogram.distributions import PackedDirichlet, Sentence, dirichlet_prior
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer.model.computed import read_computed
+from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.mixture import MixtureGrammar
+from pyrogram.infer.model.tracing import trace_model
 
 pytestmark = pytest.mark.usefixtures("doubles")
 K = 2
@@ -37,6 +42,24 @@ def two_grammars() -> None:
         z = pyro.sample("z", dist.Categorical(pi), infer={"enumerate": "parallel"})
         weights = {"root": Vindex(root)[z], "attach": attach[z], "stop": stop}
         pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+
+
+def two_sites() -> None:
+    """Sentences in two languages, say, of one component."""
+    weights = {
+        n: pyro.sample(n, dist.Dirichlet(torch.ones(K, *b.shape)).to_event(b.batch_dim + 1)) for n, b in BLOCKS.items()
+    }
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", dist.Categorical(torch.ones(K)))
+        for name in ("words", "others"):
+            pyro.sample(name, Sentence(GRAMMAR, {n: w[z] for n, w in weights.items()}), obs=WORDS)
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB, TreeGibbs])
+def test_two_sentences_of_one_component_are_refused(loop: Any) -> None:
+    """Their components would be summed out one by one."""
+    with pytest.raises(ModelError, match="of one Sentence site, but 'z' belongs to several; .*TraceEnum_ELBO can"):
+        loop(two_sites).run(num_steps=1, progress=False)
 
 
 START = torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
@@ -173,6 +196,122 @@ def test_components_come_apart() -> None:
     assert shares[0] < 0.1 and shares[1] > 0.9
 
 
+# ---------------------------------------------------------------------- weights that are computed
+
+
+def mixed(weights: Mapping[str, Tensor], choice: Any) -> None:
+    """Sentences whose children of heads are of a component."""
+    with pyro.plate("sentences", len(WORDS)):
+        z = pyro.sample("z", choice, infer={"enumerate": "parallel"})
+        own = {"attach": weights["attach"][z.long()], "root": weights["root"], "stop": weights["stop"]}
+        pyro.sample("words", Sentence(GRAMMAR, own), obs=WORDS)
+
+
+def dirichlets(*names: str) -> dict[str, Tensor]:
+    return {name: pyro.sample(name, dirichlet_prior(BLOCKS[name], 1.5)) for name in names}
+
+
+def from_normals() -> None:
+    pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+    eta = pyro.sample("eta", dist.Normal(torch.zeros(K, V, 2, V), 1.5).to_event(4))
+    mixed({**dirichlets("root", "stop"), "attach": eta.softmax(-1)}, dist.Categorical(pi))
+
+
+def from_parameters() -> None:
+    pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+    theta = pyro.param("theta", lambda: torch.linspace(-1, 1, K * V * 2 * V).reshape(K, V, 2, V).sin())
+    mixed({**dirichlets("root", "stop"), "attach": theta.softmax(-1)}, dist.Categorical(pi))
+
+
+def shares_from_a_normal() -> None:
+    share = pyro.sample("share", dist.Normal(0.3, 1.0)).sigmoid()
+    attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(K, V, 2, V)).to_event(3))
+    mixed({**dirichlets("root", "stop"), "attach": attach}, dist.Bernoulli(share))
+
+
+@pytest.mark.parametrize("model", [from_normals, from_parameters, shares_from_a_normal])
+def test_em_by_gradient(model: Callable[[], None]) -> None:
+    loop = EM(model, initial_weights="random")
+    torch.manual_seed(3)
+    loop.step()
+    for _ in range(5):
+        expected = float(log_likelihood(loop.weights()) + log_prior(model, loop.latents()))
+        assert loop.step() == pytest.approx(expected, rel=1e-10)
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(loop.history))
+    ways = loop.plan()["words"]
+    assert ways["z"] == ("gradient" if model is shares_from_a_normal else "closed form")
+    assert ways["attach[1]"] == ("closed form" if model is shares_from_a_normal else "gradient")
+
+
+def test_variational_bound_by_gradient() -> None:
+    """Of Dirichlets in closed form, beside weights from parameters; it never falls."""
+    loop = VariationalEM(from_parameters)
+    loop.step()
+    for _ in range(4):
+        q = {name: getattr(d, "base_dist", d).concentration.numpy() for name, d in loop.posterior().items()}
+        given = {n: w for n, w in loop.weights().items() if n.startswith("attach")}
+        given |= {f"{n}[{k}]": torch.tensor(sub_normalized(q[n])) for n in ("root", "stop") for k in range(K)}
+        given["z"] = torch.tensor(sub_normalized(q["pi"][None])[0])
+        bound = float(log_likelihood(given)) - divergence(q["pi"][None], np.array([[1.5, 2.5]]))
+        bound -= sum(divergence(q[n], np.full(q[n].shape, 1.5)) for n in ("root", "stop"))
+        assert loop.step() == pytest.approx(bound, rel=1e-10)
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(loop.history))
+
+
+def test_a_guide_beside_an_indicator() -> None:
+    loop = VariationalEM(from_normals, guide=AutoNormal, guide_steps=10).run(num_steps=25, progress=False)
+    assert np.mean(loop.history[-5:]) > np.mean(loop.history[:5])
+    assert loop.plan()["words"] | {"z": ""} == {"z": ""} | {
+        f"{n}[{k}]": "guide" if n == "attach" else "closed form" for n in BLOCKS for k in range(K)
+    }
+    assert loop.plan()["words"]["z"] == "closed form"
+
+
+@pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
+def test_samplers_of_latent_values(sampler: type[TreeGibbs] | type[TreeHastings]) -> None:
+    """The log joint: Dirichlets integrated out, weights from normals where the chain is."""
+    chain = sampler(from_normals, seed=1)
+    for _ in range(6):
+        chain.step()
+        eta = chain.hyperparameters()["eta"]
+        joint = log_collapsed(chain, {"z": [1.5, 2.5], "stop": 1.5, "root": 1.5})
+        joint += float(dist.Normal(0.0, 1.5).log_prob(eta).sum())
+        for sentence, (k, *heads) in zip(CORPUS, chain.trees().tolist(), strict=True):
+            for block, index in tree_events(sentence, heads[: len(sentence)], False):
+                joint += float(eta[k].log_softmax(-1)[index]) if block == "attach" else 0.0
+        assert float(chain._state.log_joint) == pytest.approx(joint, rel=1e-9)  # type: ignore[union-attr]
+
+
+def test_collapsed_vb_of_latent_values() -> None:
+    loop = CollapsedVB(from_normals).run(num_steps=30, progress=False)
+    assert loop.history[-1] > loop.history[0]
+    assert set(loop.latents()) == {"eta"}
+
+
+def test_an_indicator_is_summed_out_as_components_are_read() -> None:
+    """One run with all values, or a run for each: the same mixture, with evidence."""
+    known = torch.full_like(WORDS, -1)
+    known[1, 0] = 0
+
+    def model() -> None:
+        pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+        attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(K, V, 2, V)).to_event(3))
+        with pyro.plate("sentences", len(WORDS)):
+            z = pyro.sample("z", dist.Categorical(pi))
+            weights = {"root": START[0], "attach": attach[z], "stop": STOP}
+            pyro.sample("words", Sentence(GRAMMAR, weights, known=known), obs=WORDS)
+
+    results = []
+    torch.manual_seed(0)
+    drawn = {"pi": torch.tensor([0.3, 0.7]), "attach": torch.rand(K, V, 2, V).log_softmax(-1).exp()}
+    for traced in (trace_model(model, "EM"), read_computed(summed_out(model, "EM"), "EM")):
+        logs = {n: drawn.get(n, s.value).log() for n, s in traced.weight_sources.items()}
+        log_z, counts = expected_counts(traced, logs)
+        results.append([torch.as_tensor(log_z), counts["pi"], counts["attach"]])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 # ---------------------------------------------------------------------- the grammar
 
 
@@ -217,12 +356,12 @@ def test_refused() -> None:
             weights = {"root": theta[(z + y.long()) % 2], "attach": ATTACH, "stop": STOP}
             pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
 
-    def computed() -> None:
-        eta = pyro.sample("eta", dist.Normal(torch.zeros(2, V), 1.0).to_event(2))
+    def more_than_sentences() -> None:
+        theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
         with pyro.plate("sentences", len(WORDS)):
             z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
-            weights = {"root": eta.softmax(-1)[z], "attach": ATTACH, "stop": STOP}
-            pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
+            pyro.sample("x", dist.Normal(torch.arange(2.0)[z], 1.0), obs=torch.zeros(len(WORDS)))
+            pyro.sample("words", Sentence(GRAMMAR, {"root": theta[z], "attach": ATTACH, "stop": STOP}), obs=WORDS)
 
     def for_all() -> None:
         theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
@@ -231,9 +370,14 @@ def test_refused() -> None:
             weights = {"root": theta[z], "attach": ATTACH, "stop": STOP}
             pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
 
-    for model in (two_choices, computed, for_all):
+    causes = {
+        two_choices: "can handle one discrete latent site of each sentence, not both 'z' and 'y'",
+        more_than_sentences: "cannot sum out the discrete latent site 'z', on which site 'x' depends as well",
+        for_all: "cannot handle the discrete latent site 'z'",
+    }
+    for model, cause in causes.items():
         for loop in (EM, VariationalEM, TreeGibbs):
-            with pytest.raises(ModelError, match="cannot handle the discrete latent site .*TraceEnum_ELBO can"):
+            with pytest.raises(ModelError, match=f"{cause}.*TraceEnum_ELBO can"):
                 loop(model).step()
 
 

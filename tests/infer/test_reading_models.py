@@ -22,7 +22,7 @@ from torch.distributions import constraints
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
-from pyrogram.infer import EM, CollapsedVB, ModelError, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.tracing import trace_model
 
 WORDS = torch.tensor([[0, 1, -1], [1, 0, 1], [0, -1, -1]])
@@ -193,7 +193,10 @@ REFUSED: list[tuple[Callable[[], None], str]] = [
 ]
 # Unless densities are those of unconstrained coordinates.
 REFUSED_BY_EM: list[tuple[Callable[[], None], str]] = [
-    (gamma_hyperprior, r"cannot learn the concentration of Dirichlet site 'root'.*use EM\(unconstrained=True\)"),
+    (
+        gamma_hyperprior,
+        r"cannot learn the concentration of Dirichlet site 'root'.*has a prior, EM\(unconstrained=True\)",
+    ),
     (unused_beside_a_learnt_prior, r"cannot learn the concentration of Dirichlet site 'root'"),
     (hierarchical_dirichlet, r"cannot learn the concentration of Dirichlet site 'attach'"),
     (prior_around_a_learnt_block, r"cannot learn the concentration of Dirichlet site 'attach'"),
@@ -249,9 +252,32 @@ def test_em_refuses_what_has_no_mode() -> None:
         ModelError, match=r"at least 1.*'root' goes down to 0\.25; use EM.unconstrained=True., or VariationalEM"
     ):
         EM(dirichlet).step(WORDS, GRAMMAR)
-    with pytest.raises(ModelError, match="cannot learn the concentration of Dirichlet site 'root'.*or VariationalEM"):
+    with pytest.raises(
+        ModelError, match="cannot learn the concentration of Dirichlet site 'root'.*or use VariationalEM"
+    ):
         EM(dirichlet).step(WORDS, GRAMMAR, concentration=2.0, learn=True)
     EM(dirichlet).step(WORDS, GRAMMAR, concentration=1.0)
+
+
+def test_the_cures_of_a_learnt_concentration() -> None:
+    """A fixed one, variational EM, and of one with a prior its mode in unconstrained coordinates."""
+    EM(dirichlet).run(WORDS, GRAMMAR, concentration=2.0, num_steps=3, progress=False)
+    loop = VariationalEM(dirichlet).run(WORDS, GRAMMAR, concentration=2.0, learn=True, num_steps=3, progress=False)
+    learnt = EM(gamma_hyperprior, unconstrained=True).run(num_steps=30, progress=False)
+    assert learnt.stopped and all(bool(alpha.isfinite()) for alpha in learnt.latents().values() if alpha.dim() == 0)
+    assert all(math.isfinite(x) for x in [*loop.history, *learnt.history[1:]])
+
+
+@pytest.mark.parametrize("loop", [partial(EM, unconstrained=True), VariationalEM, CollapsedVB, TreeGibbs, TreeHastings])
+def test_concentrations_of_zero(loop: Any) -> None:
+    """Without validation Pyro takes them, and all would be NaN."""
+
+    def model() -> None:
+        zero = dist.Dirichlet(torch.tensor([0.5, 0.0]), validate_args=False)
+        observe({**priors(omit="root"), "root": pyro.sample("root", zero)})
+
+    with pyro.validation_enabled(False), pytest.raises(ModelError, match="positive .* of site 'root' goes down to 0;"):
+        loop(model).step()
 
 
 def test_model_error_is_a_not_implemented_error() -> None:

@@ -176,7 +176,25 @@ def test_which_iterations_have_restarts(monkeypatch: pytest.MonkeyPatch) -> None
     assert len({tuple(mean) for mean in roots}) == 4
 
 
-@pytest.mark.parametrize("options", [{"tolerance": -1.0}, {"rounds": 0}, {"restarts": -1}, {"restart_every": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"tolerance": -1.0}, {"rounds": 0}, {"restarts": -1}, {"restart_every": 0}),
+        *(
+            {"tolerance": float("nan")},
+            {"tolerance": "0.1"},
+            {"rounds": 1.5},
+            {"restarts": 2.5},
+            {"restart_every": None},
+        ),
+    ],
+)
 def test_options_are_checked(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="restarts >= 0 and restart_every >= 1, not EStep"):
         EStep(**options)
+
+
+def test_an_e_step_that_is_none() -> None:
+    wrong: Any = {"restarts": 2}
+    with pytest.raises(TypeError, match=r"e_step must be an EStep\(tolerance, rounds, restarts\), not {'restarts': 2}"):
+        VariationalEM(wide, e_step=wrong)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from pyrogram.charts.dmv import dmv
+from pyrogram.charts.hmm import chain
 from pyrogram.charts.projective import first_order
 from pyrogram.recursion import recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.rules.bounds import Bounds
-from pyrogram.recursion.rules.products import with_products
+from pyrogram.recursion.rules.products import with_given, with_products
 from pyrogram.recursion.running.program import Program
 
 
@@ -35,6 +36,55 @@ def test_a_weight_that_rules_share_stays_alone_where_it_is_said() -> None:
     assert with_products(dmv(), shared=False).factors == {}
     assert len(with_products(dmv()).factors) == 4
     assert len(with_products(dmv(valence_attach=True), shared=False).factors) == 8
+
+
+def test_shared_weights_that_stand_together_become_one() -> None:
+    """With evidence the choice of a child and the factor of its arc are one, which is taken out of the sum."""
+    made = dmv(evidence=True)
+    products = with_products(made, shared=False)
+    assert sorted([f.table for f in parts] for parts in products.factors.values()) == [["arc", "attach"]] * 2
+    for before, rule in zip(made.rules, products.recursion.rules, strict=True):
+        if before.head.table in ("IR", "IL"):
+            stop, product = rule.weights
+            assert (stop, *products.of(product)) == before.weights  # in their order
+        else:
+            assert rule == before
+    by_valence = with_products(dmv(valence_attach=True, evidence=True), shared=False).factors.values()
+    assert all([f.table for f in parts] == ["stop", "arc", "attach"] for parts in by_valence) and len(by_valence) == 8
+
+
+@recursion(first=0)
+def apart(p: Any) -> None:
+    """Two rules that share two weights, with one of their own between them."""
+    i, j, k = p.positions("i j k")
+    B, Z = p.items("B Z")
+    a, b, c = p.weights("a b c")
+    B[i, i + 1] += 1
+    B[i, j] += a[i, j] * c[i] * b[i, j] * B[i, k] * B[k, j]
+    B[i, j] += a[i, j] * c[j] * b[i, j] * B[i, k] * B[k, j] * B[i, k]
+    Z[()] += B[0, p.n]
+
+
+def test_weights_that_do_not_stand_side_by_side_stay_alone() -> None:
+    """Derivations name them in the order of the rule."""
+    assert with_products(apart(), shared=False).factors == {}
+
+
+def test_what_is_given_is_multiplied_into_what_stands_beside_it() -> None:
+    """In chains the factor of a state, and what it emits; not at the first word, which is a position of its own."""
+    made = chain(evidence=True)
+    products = with_given(made, frozenset(["bonus"]))
+    (parts,) = products.factors.values()
+    assert [f.table for f in parts] == ["bonus", "emission"]
+    first, later, last = products.recursion.rules
+    assert (first, last) == (made.rules[0], made.rules[2])
+    transition, product = later.weights
+    assert transition.table == "transition"
+    assert [(f.table, f.positions) for f in products.of(product)] == [
+        ("bonus", made.rules[1].head.positions),
+        ("emission", ()),
+    ]
+    assert with_given(made, frozenset()).recursion.rules == made.rules
 
 
 def test_weights_of_groups_stay_alone() -> None:

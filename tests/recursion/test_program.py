@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from enumeration import expected_counts, listed, random_sentences
+from enumeration import Trace, expected_counts, listed, random_sentences
 from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
@@ -270,3 +271,47 @@ def test_a_call_leaves_nothing_to_the_next_one(name: str) -> None:
         engine.log_counts(before, order)
         again = engine.log_counts(given, order)
         assert (again[0] == first[0]).all() and not again[2].any()
+
+
+def as_constant(given: Sentences, name: str) -> Sentences:
+    """A table as numbers that nobody counts."""
+    numbers = np.exp(given.weights[name])
+    return given.with_constants({name: Constant(numbers, float(numbers.max()))})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_constants_are_not_counted(page: Page) -> None:
+    """Each table in turn; all else is as it is in logarithms, and where lanes cannot be trusted."""
+    made, program = page.make(), Program(page.make())
+    given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0))
+    truth = listed(page, made, given)
+    log_z, counts = np.array([one.log_z for one in truth]), expected_counts(given, truth, None)
+    assert program.tables
+    for name in (w.name for w in program.tables):
+        found_z, found = program.log_counts(as_constant(given, name))
+        assert set(found) == set(counts) - {name}
+        compare((found_z, found), (log_z, {n: counts[n] for n in found}), 1e-11)
+        extreme = {n: t if n == name else 300 * t for n, t in given.weights.items()}
+        wild = replace(given, weights=extreme)
+        scale = np.random.default_rng(1).random(11)
+        expected_z, expected = in_logs(made, wild, scale)
+        found_z, found = program.log_counts(as_constant(wild, name), scale=scale)
+        compare((found_z, found), (expected_z, {n: expected[n] for n in found}), 1e-9)
+        np.testing.assert_allclose(program.log_counts(as_constant(wild, name), counts=False)[0], expected_z, rtol=1e-9)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_derivations_with_constants(page: Page) -> None:
+    """They are drawn, and the best are found, as with the same weights in logarithms."""
+    made, program = page.make(), Program(page.make())
+    given = random_sentences(page, made, [4, 1, 3, 2], np.random.default_rng(0))
+    name, trace = program.tables[0].name, Trace(given).numbers()
+    constant = as_constant(given, name)
+    for k in (1, 2):
+        found, expected = program.best(constant, k, trace, 40), program.best(given, k, trace, 40)
+        np.testing.assert_allclose(found[0], expected[0], atol=1e-12)
+    worth = {n: np.ones_like(t) for n, t in given.weights.items()}
+    np.testing.assert_array_equal(
+        program.most_expected(constant, worth, trace, 40)[1], program.most_expected(given, worth, trace, 40)[1]
+    )
+    np.testing.assert_allclose(program.draw(constant, 2, 0, trace, 40)[0], program.draw(given, 2, 0, trace, 40)[0])

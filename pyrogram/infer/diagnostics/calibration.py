@@ -21,7 +21,6 @@ from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import Sentence
 from pyrogram.infer.loops.variational_em import VariationalEM
-from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.sites import base_distribution, is_left_out, random_state_kept
 from pyrogram.infer.prediction import posterior_predictive
 from pyrogram.infer.samplers.base import TreeSampler
@@ -147,7 +146,7 @@ def draws_by_chain(
         chain = sampler(model)
         chain.setup(burn_in, *args, **kwargs)
         sites = chain._need_problem().traced.sentences
-        named = [site.name for site in sites if not isinstance(site.grammar, MixtureGrammar)]
+        named = [site.name for site in sites if site.mixture is None]
         found: dict[str, list[Tensor]] = {}
         for sweep in range(1, burn_in + num_draws * thin + 1):
             values = chain.sample({})

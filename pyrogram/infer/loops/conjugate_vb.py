@@ -40,7 +40,7 @@ class EStep:
         iteration.
     :param restarts: how many starts there are besides the present q.
     :param restart_every: iterations from one E-step with restarts to the next; the first iteration has them.
-    :raises ValueError: if there is no round, or if a number is negative.
+    :raises ValueError: if there is no round, or if a number is negative, or no integer where it counts.
     """
 
     tolerance: float = 1e-3
@@ -49,9 +49,12 @@ class EStep:
     restart_every: int = 10
 
     def __post_init__(self) -> None:
-        if self.tolerance < 0 or self.rounds < 1 or self.restarts < 0 or self.restart_every < 1:
+        least = {"rounds": 1, "restarts": 0, "restart_every": 1}
+        counts = all(isinstance(getattr(self, name), int) and getattr(self, name) >= n for name, n in least.items())
+        if not isinstance(self.tolerance, int | float) or not self.tolerance >= 0 or not counts:
             raise ValueError(
-                f"an E-step needs tolerance >= 0, rounds >= 1, restarts >= 0 and restart_every >= 1, not {self}"
+                "an E-step needs tolerance >= 0 and integers rounds >= 1, restarts >= 0 and restart_every >= 1, "
+                f"not {self}"
             )
 
 
@@ -64,6 +67,8 @@ class LogisticNormalOptions:
     e_step: EStep
 
     def __post_init__(self) -> None:
+        if not isinstance(self.e_step, EStep):
+            raise TypeError(f"e_step must be an EStep(tolerance, rounds, restarts), not {self.e_step!r:.80}")
         if self.averaging not in ("all", "present") or self.point_estimate not in ("softmax", "exp"):
             raise ValueError(
                 f"averaging must be 'all' or 'present' and point_estimate 'softmax' or 'exp', not {self.averaging!r} "

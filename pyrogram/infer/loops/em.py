@@ -15,6 +15,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.computed import read_computed
 from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
@@ -70,7 +71,8 @@ class EM(GrammarLoop[Problem, EMState]):
         with 10, networks with 30.
     :param unconstrained: whether the densities of latent sites are those of their unconstrained coordinates, such as
         logits and logarithms (MacKay 1998), as Pyro's ``AutoLaplaceApproximation`` has them. A multinomial becomes
-        f + α, normalised, so concentrations may be below 1, latent, or to be learnt.
+        f + α, normalised, so concentrations may be below 1, or latent; those that are parameters have no mode there
+        either.
     :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration
         below 1, where the density is infinite at the boundary, and one that is itself to be learnt.
     """
@@ -107,6 +109,7 @@ class EM(GrammarLoop[Problem, EMState]):
         if in_closed_form:
             self._check(traced)
             return Problem(traced, model)
+        model = summed_out(model, "EM")
         traced = read_computed(model, "EM", unconstrained=self.unconstrained)
         self._check(traced)
         points = PointProblem(traced, model, self.unconstrained)
@@ -182,11 +185,12 @@ class EM(GrammarLoop[Problem, EMState]):
         if self.unconstrained:
             return
         cure = "use EM(unconstrained=True), or VariationalEM"
+        cure_of_learnt = "fix it, or use VariationalEM, or, if it has a prior, EM(unconstrained=True)"
         for name, source in traced.weight_sources.items():
             if source.learns_prior:
                 raise ModelError(
                     f"EM cannot learn the concentration of Dirichlet site {name!r}, for MAP would push it to the "
-                    f"boundary; {cure}"
+                    f"boundary; {cure_of_learnt}"
                 )
         latents = {n: p.concentration for n, p in traced.hyperparameters.items()}
         sources = {n: s.concentration for n, s in traced.weight_sources.items() if s.scale}

@@ -30,6 +30,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.computed import computed_blocks, read_computed
 from pyrogram.infer.model.expected_counts import expected_counts, most_likely
+from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, line
 from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
 from pyrogram.infer.model.selection import leaves_of
@@ -108,11 +109,12 @@ class GuidedProblem(Problem):
         if not options.is_factory:
             own = functools.partial(options.guide, *model.args, **model.keywords)
             opened = set(_guide_sites(own)[0])
-        traced = read_computed(model, "VariationalEM", opened=opened)
-        reference = PointProblem(traced, model).reference("VariationalEM")
+        whole = summed_out(model, "VariationalEM")
+        traced = read_computed(whole, "VariationalEM", opened=opened)
+        reference = PointProblem(traced, whole).reference("VariationalEM")
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
-        super().__init__(replace(traced, hyperparameters=parameters, reference=reference), model)
+        super().__init__(replace(traced, hyperparameters=parameters, reference=reference), whole)
         self.options, self.dirichlets = options, DirichletFactors(self.traced)
         self.is_random = bool(latents)
         self.own_guide = own

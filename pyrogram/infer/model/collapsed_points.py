@@ -18,6 +18,7 @@ from pyrogram.grammar import Weights
 
 from .collapsed import log_dirichlet_multinomial
 from .computed import read_computed
+from .indicators import summed_out
 from .points import PointProblem, Terms, line
 from .structure import ModelError
 
@@ -34,6 +35,7 @@ class CollapsedPoints(PointProblem):
 
         :raises ModelError: for scales, which are no factors of a joint of derivations.
         """
+        model = summed_out(model, loop)
         points = CollapsedPoints(read_computed(model, loop, unconstrained=True), model)
         scaled = [name for name, source in points.traced.weight_sources.items() if source.scale != 1]
         scaled += [site.name for site in points.traced.sentences if site.scale != 1]

@@ -39,7 +39,7 @@ from .sites import (
 )
 from .sources import WeightReader, multinomial_source, of_each
 from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
-from .tracing import check_constraints, check_corpora, check_names, flat_words
+from .tracing import check_concentrations, check_constraints, check_corpora, check_names, flat_words
 
 
 def read_computed(
@@ -75,6 +75,7 @@ def read_computed(
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
     check_names(reader.used, nodes, loop)
+    check_concentrations(reader.used, loop)
     check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
     points = {}
     for name, site in nodes.items():

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Block, Grammar, Weights, logarithms
+from pyrogram.grammars.mixed_sweeps import MixedUpdates
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.tree_statistics import Statistic, ready_made
-
-from .sites import base_distribution, is_left_out
 
 
 class MixtureGrammar(Grammar):
@@ -69,7 +68,11 @@ class MixtureGrammar(Grammar):
         return _MixtureDerivation(self, logarithms(weights, log_weights), words)
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        return _MixtureUpdates(self, words)
+        base = self.base.collapsed_updates(words)
+        page = base.by_page()
+        if isinstance(page, RecursiveUpdates):
+            return MixedUpdates(self, page, self.num_components)
+        return _MixtureUpdates(self, words, base)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """Those of the grammar, each component's disturbed in its own way: components that are alike stay alike."""
@@ -121,7 +124,9 @@ class _MixtureDerivation:
         return self._weighted(shares.movedim(-1, 0).double(), [d.counts(value[..., 1:]) for d in self.components])
 
     def expected_counts(self) -> Weights:
-        return self._weighted(self._joint.softmax(0), [d.expected_counts() for d in self.components])
+        possible = self.log_partition > -torch.inf  # a sentence without a derivation counts nothing
+        shares = torch.where(possible, torch.where(possible, self._joint, 0.0).softmax(0), 0.0)
+        return self._weighted(shares, [d.expected_counts() for d in self.components])
 
     def _weighted(self, shares: Tensor, counts: list[Weights]) -> Weights:
         """Counts of components times their shares, ``(K, *batch)``."""
@@ -147,9 +152,9 @@ def _(support: _MixtureDerivation) -> dict[str, Statistic]:
 class _MixtureUpdates(CollapsedUpdates):
     """Sweeps in plain torch; parts are those of the derivations."""
 
-    def __init__(self, grammar: MixtureGrammar, words: Tensor) -> None:
+    def __init__(self, grammar: MixtureGrammar, words: Tensor, base: CollapsedUpdates) -> None:
         super().__init__(grammar, words)
-        self._base = grammar.base.collapsed_updates(words)
+        self._base = base
 
     def parts(self, trees: Tensor) -> Tensor:
         return self._base.parts(trees[:, 1:].contiguous())
@@ -162,40 +167,3 @@ def _log_sum(joint: Tensor) -> Tensor:
     """The log of a sum over the first dimension, whose gradient is zero where all are minus infinity."""
     possible = (joint > -torch.inf).any(0)
     return torch.where(possible, torch.where(possible, joint, 0.0).logsumexp(0), -torch.inf)
-
-
-# ---------------------------------------------------------------------- in a model
-
-
-def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
-    """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
-    found = {}
-    for name, site in nodes.items():
-        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
-            continue
-        function = base_distribution(site["fn"])
-        if site["fn"].support.is_discrete and getattr(function, "has_enumerate_support", False):
-            if not function.event_shape:
-                found[name] = len(function.enumerate_support(expand=False))
-    return found
-
-
-class _Component(Messenger):
-    def __init__(self, indicator: str, k: int) -> None:
-        super().__init__()
-        self.indicator, self.k = indicator, k
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] == self.indicator:
-            support = base_distribution(msg["fn"]).enumerate_support(expand=False)
-            msg["value"], msg["done"] = support[self.k].reshape(()), True
-
-
-def of_component(model: Any, indicator: str, k: int) -> Any:
-    """A model in which all elements have one value of an indicator."""
-
-    def component() -> Any:
-        with _Component(indicator, k):
-            return model()
-
-    return component

@@ -35,8 +35,10 @@ def random_state_kept(seed: int | None = None) -> Iterator[None]:
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=devices):
-        if seed is not None:
-            torch.manual_seed(seed)
+        if seed is not None:  # torch.manual_seed would leave word for CUDA, which may begin after this
+            torch.default_generator.manual_seed(seed)
+            if devices:
+                torch.cuda.manual_seed_all(seed)
         yield
 
 

@@ -51,6 +51,12 @@ class SentenceSite:
         return self.grammar.derivation(None, self.words, log_weights=zeros)
 
     @property
+    def mixture(self) -> MixtureGrammar | None:
+        """The grammar that the model has, if it is a mixture."""
+        grammar = self.grammar.base if isinstance(self.grammar, TiedGrammar) else self.grammar
+        return grammar if isinstance(grammar, MixtureGrammar) else None
+
+    @property
     def plain_words(self) -> Tensor:
         """The words as the model has them: they do not say which evidence is theirs."""
         grammar: Any = self.grammar

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.collapsed import CollapsedUpdates, sums_of_entries
 from pyrogram.grammar import Block, Grammar, TooLong, Weights
 
 
@@ -65,16 +65,7 @@ class TiedGrammar(Grammar):
 
     def sums(self, counts: Mapping[str, Tensor]) -> Weights:
         """Values of events, ``(*batch, *block.shape)`` by block of the base, summed over those of each entry."""
-        total: Tensor | None = None
-        for name, entries in self.entries.items():
-            given = counts[name]
-            batch = given.shape[: given.dim() - entries.dim()]
-            if total is None:
-                total = given.new_zeros(*batch, sum(self._sizes))
-            total = total.index_add(-1, entries.to(given.device).flatten(), given.reshape(*batch, -1))
-        assert total is not None
-        parts = zip(self._blocks.items(), total.split(self._sizes, -1), strict=True)
-        return {name: part.unflatten(-1, block.shape) for (name, block), part in parts}
+        return sums_of_entries(counts, self._blocks, self.entries)
 
     def sources_of_blocks(self) -> dict[str, list[str]]:
         """By block of the base grammar, the sources of its weights."""

@@ -26,7 +26,7 @@ from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Block
 
-from .mixture import indicators, of_component
+from .indicators import indicators, indicators_of_sentences, of_component
 from .selection import selections
 from .sites import (
     MULTINOMIALS,
@@ -48,8 +48,6 @@ from .structure import (
     TracedModel,
     WeightSource,
 )
-
-ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
 
 
 def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any) -> TracedModel:
@@ -100,7 +98,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
         candidates[id(site["value"])] = WeightSource(name, block, site["value"])
     given = partial(model, *args, **kwargs)
     reader = WeightReader(candidates, lambda: selections(given), loop, computed=False)
-    sites = _sites(reader, nodes, sentences, choices, given)
+    sites = _sites(reader, nodes, sentences, given)
     used = reader.used
     if used and all(source.is_constant for source in used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
@@ -125,36 +123,18 @@ def _sites(
     reader: WeightReader,
     nodes: Mapping[str, Any],
     sentences: list[tuple[str, Sentence, Tensor]],
-    choices: Mapping[str, int],
     model: Callable[[], Any],
 ) -> list[SentenceSite]:
-    """Sentences with the sources of their weights: of the grammar, or of components between which a site chooses.
-
-    :param choices: the discrete latent sites, and how many values they have.
-    """
-    found, unused = [], set(choices)
+    """Sentences with the sources of their weights: of the grammar, or of components between which a site chooses."""
+    found, sizes, chosen = [], indicators(nodes), indicators_of_sentences(nodes, reader.loop)
     for name, function, words in sentences:
-        own = [choice for choice in choices if _plates(nodes[choice]) == _plates(nodes[name])]
-        if len(own) > 1:
-            raise ModelError(
-                f"{reader.loop} can handle one discrete latent site of each sentence, not both {own[0]!r} and "
-                f"{own[1]!r}; {ENUMERATED}"
-            )
-        if own:
-            parts = [selections(of_component(model, own[0], k), own[0]) for k in range(choices[own[0]])]
-            found.append(reader.mixture(name, function, words, own[0], parts))
-        else:
+        own = chosen.get(name)
+        if own is None:
             found.append(reader.site(name, function, words))
-        unused -= set(own)
-    if unused:
-        raise ModelError(
-            f"{reader.loop} found no sentences that the discrete latent site {min(unused)!r} belongs to; {ENUMERATED}"
-        )
+        else:
+            parts = [selections(of_component(model, own, k), own) for k in range(sizes[own])]
+            found.append(reader.mixture(name, function, words, own, parts))
     return found
-
-
-def _plates(site: Any) -> set[str]:
-    return {frame.name for frame in site["cond_indep_stack"]}
 
 
 class LeafMessenger(Messenger):
@@ -253,6 +233,7 @@ def _check_used(
     for name in gaussians.keys() - mixed:
         raise ModelError(f"{loop} found no weights made of Gaussian site {name!r}; {ELSEWHERE}")
     check_constraints(used, parameters, loop)
+    check_concentrations(used, loop)
 
 
 def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
@@ -263,6 +244,19 @@ def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: st
         if used[name].is_computed:
             raise ModelError(
                 f"{loop} needs another name for site {name!r}, which is that of a block of a Sentence site"
+            )
+
+
+def check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
+    """
+    :raises ModelError: if some are not positive, which Pyro refuses only where it validates.
+    """
+    for name, source in used.items():
+        alpha = source.concentration
+        if alpha is not None and not bool((alpha > 0).all()):
+            raise ModelError(
+                f"{loop} needs positive concentrations, but that of site {name!r} goes down to {float(alpha.min()):g}; "
+                "make it positive, be it by little"
             )
 
 

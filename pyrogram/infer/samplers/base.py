@@ -81,6 +81,12 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
                 f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice', 'hmc' or 'nuts', not "
                 f"{batch_size}, {order!r}, {kernel!r}"
             )
+        own = keep_statistics.values() if isinstance(keep_statistics, Mapping) else ()
+        if not isinstance(keep_statistics, bool | Mapping) or not all(map(callable, own)):
+            raise TypeError(
+                "keep_statistics must be True, False, or functions of words and derivations by name, not "
+                f"{keep_statistics!r:.80}"
+            )
         self.batch_size, self.order, self.seed = batch_size, order, seed
         self.kernel, self.keep_parts = kernel, keep_parts
         self.keep_statistics, self.keep_weights = keep_statistics, keep_weights

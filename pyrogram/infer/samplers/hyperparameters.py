@@ -21,7 +21,7 @@ from torch.distributions import biject_to
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
-from pyrogram.infer.model.mixture import indicators, of_component
+from pyrogram.infer.model.indicators import indicators, of_component
 from pyrogram.infer.model.priors import evaluate_priors
 from pyrogram.infer.model.selection import selections
 from pyrogram.infer.model.sites import MULTINOMIALS, base_distribution, distribution_name, is_left_out

@@ -43,9 +43,13 @@ class WeightTable:
 
 @dataclass
 class Layout:
-    """Names, indices and addresses in compiled code."""
+    """Names, indices and addresses in compiled code.
+
+    :param given: tables of weights that nobody counts: evidence, say.
+    """
 
     cells: Cells
+    given: frozenset[str] = frozenset()
 
     @cached_property
     def weights(self) -> list[WeightTable]:
@@ -54,6 +58,11 @@ class Layout:
             if not table.is_item and name in self.cells.arity:
                 found.append(WeightTable(name, self.cells.arity[name], table.sizes))
         return found
+
+    @cached_property
+    def events(self) -> list[WeightTable]:
+        """Tables of weights that are counted."""
+        return [w for w in self.weights if self.is_counted(w.name)]
 
     def _refs(self) -> Iterator[Ref]:
         return (f for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors))
@@ -149,7 +158,7 @@ class Layout:
 
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""
-        return True
+        return table not in self.given
 
     # ------------------------------------------------------------------ items
 

@@ -10,7 +10,12 @@ cells of lanes:
 
     root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)  padding  |  root ()  attach (u, 2)  stop (u, 2, 2)  padding
 
-The *corpus* has one vector like it, with all V words and one number at its end that all padding belongs to.
+The *corpus* has one vector like it, with all V words, and two more numbers at its end: one that all padding belongs
+to, and one for nothing, whose weight is zero.
+
+What a weight by position is differs from sentence to sentence, the word of ``word[t, a]`` say: its part has the shape
+(n + 1, size of a), and the event of each element is given. Where the rows of a table are not its multinomials, as in a
+list of rules, its last axis has one element, so that every event is a row.
 
 Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else.
 """
@@ -18,7 +23,7 @@ Weights that are no events, evidence on arcs say, are *given*: tables of each se
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -97,46 +102,61 @@ class SentenceEvents:
     num_numbers: int
 
     @staticmethod
-    def of(cells: Cells, shapes: Mapping[str, tuple[int, ...]], words: Numbers) -> SentenceEvents:
+    def of(
+        cells: Cells,
+        shapes: Mapping[str, tuple[int, ...]],
+        words: Numbers,
+        located: Mapping[str, Numbers] | None = None,
+    ) -> SentenceEvents:
         """
-        :param shapes: of the weights that are events, in the order that they have in the corpus.
+        :param shapes: of the weights that are events, in the order that they have in the corpus, which may have further
+            ones; a last axis more than a table has is one of one element.
+        :param located: the events of the corpus that weights by position are, -1 for nothing, shape
+            ``(N, n + 1, ..., *sizes)``.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
-        word_axes = WordAxes.of(cells)
-        by_word, tables = word_axes.axes, [w.name for w in Layout(cells).weights if w.name in shapes]
+        located, word_axes = located or {}, WordAxes.of(cells)
+        weights = {w.name: w for w in Layout(cells).weights if w.name in {*shapes, *located}}
         num_events = sum(math.prod(s) for s in shapes.values())
-        num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 1
+        num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 2
         if num_numbers >= 2**31:
             raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
-        real = words >= 0
-        local, distinct, kinds = _local_words(words, real, word_axes.constants)
-        parts = {name: _parts(shapes[name], by_word[name]) for name in tables}
-        sizes = np.zeros(len(words), np.int64)
-        for u in np.unique(distinct):
-            events = sum(math.prod(part(int(u))) for part in parts.values())
-            sums = sum(math.prod(part(int(u))[:-1]) for part in parts.values())
-            sizes[distinct == u] = -(-events // CELL) * CELL + -(-sums // CELL) * CELL
-        lengths = real.sum(1)
-        order = np.argsort(lengths, kind="stable")
-        starts = np.zeros(len(words), np.int64)
-        starts[order] = np.cumsum(sizes[order]) - sizes[order]
-        places = np.full(int(sizes.sum()), num_numbers - 1, np.int32)
         first_event, first_sum = _firsts(shapes, num_events)
-        for u in np.unique(distinct):
-            these = np.flatnonzero(distinct == u)
-            at, sums_at = starts[these], 0
-            events = sum(math.prod(part(int(u))) for part in parts.values())
-            sums_at = at + -(-events // CELL) * CELL
-            for name in tables:
-                index = first_event[name] + _index(shapes[name], by_word[name], kinds[these, : int(u)])
-                places[at[:, None] + np.arange(index.shape[1])] = index
-                at = at + index.shape[1]
-                index = first_sum[name] + _index(shapes[name][:-1], by_word[name][:-1], kinds[these, : int(u)])
-                places[sums_at[:, None] + np.arange(index.shape[1])] = index
-                sums_at = sums_at + index.shape[1]
         multinomials = np.concatenate(
             [first_sum[n] + np.arange(math.prod(s), dtype=np.int32) // s[-1] for n, s in shapes.items()]
         ).astype(np.int32)
+        of_numbers = np.append(multinomials, num_numbers - 2)  # the last one, of nothing
+        real = words >= 0
+        lengths = real.sum(1)
+        local, distinct, kinds = _local_words(words, real, word_axes.constants)
+
+        def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[Numbers, Numbers]]:
+            """Numbers of the events and of the multinomials of sentences, shape ``(S, numbers)``, table by table."""
+            for name, w in weights.items():
+                if name in located:
+                    within_sentences = (these, *[slice(n + 1)] * w.num_positions)
+                    here = located[name][within_sentences].reshape(len(these), -1)
+                    yield np.where(here < 0, num_numbers - 1, here), of_numbers[here]
+                    continue
+                shape, by_word = shapes[name], (*word_axes.axes[name], False)[: len(shapes[name])]
+                index = first_event[name] + _index(shape, by_word, kinds[these, :u])
+                yield index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
+
+        alike = np.stack([distinct, lengths if located else distinct], 1)
+        groups = [np.flatnonzero((alike == own).all(1)) for own in np.unique(alike, axis=0)]
+        found = []
+        sizes = np.zeros(len(words), np.int64)
+        for these in groups:
+            parts = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
+            whole = [_whole_cells(np.concatenate(numbers, 1), num_numbers - 2) for numbers in zip(*parts, strict=True)]
+            found.append(np.concatenate(whole, 1))
+            sizes[these] = found[-1].shape[1]
+        order = np.argsort(lengths, kind="stable")
+        starts = np.zeros(len(words), np.int64)
+        starts[order] = np.cumsum(sizes[order]) - sizes[order]
+        places = np.empty(int(sizes.sum()), np.int32)
+        for these, numbers in zip(groups, found, strict=True):
+            places[starts[these, None] + np.arange(numbers.shape[1])] = numbers
         words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
         return SentenceEvents(words, lengths, local, kinds, distinct, starts, sizes, places, multinomials, num_numbers)
 
@@ -171,9 +191,10 @@ def _local_words(words: Numbers, real: Numbers, constants: Sequence[int]) -> tup
     return local, C + first.sum(1), kinds
 
 
-def _parts(shape: tuple[int, ...], by_word: tuple[bool, ...]) -> Any:
-    """The shape of a sentence's part of a table, as a function of u."""
-    return lambda u: tuple(u if w else size for size, w in zip(shape, by_word, strict=True))
+def _whole_cells(numbers: Numbers, padding: int) -> Numbers:
+    """Rows of numbers, padded to whole cells."""
+    room = -numbers.shape[1] % CELL
+    return np.pad(numbers, ((0, 0), (0, room)), constant_values=padding)
 
 
 def _firsts(shapes: Mapping[str, tuple[int, ...]], num_events: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -200,18 +221,10 @@ class SentenceLayout(Layout):
 
     :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
 
-    :param given: tables of weights that are no events.
+    :param rows: tables of events in which every event is a row.
     """
 
-    given: frozenset[str] = frozenset()
-
-    @cached_property
-    def events(self) -> list[WeightTable]:
-        """Tables of weights that are events."""
-        return [w for w in self.weights if w.name not in self.given]
-
-    def is_counted(self, table: str) -> bool:
-        return table not in self.given
+    rows: frozenset[str] = frozenset()
 
     def parameters(self) -> list[Array | Name]:
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
@@ -230,14 +243,18 @@ class SentenceLayout(Layout):
         return Name(f"extent.{w.name}.{axis}", "int")
 
     def extents(self, w: WeightTable) -> list[Expression]:
-        """The shape of the sentence's part of a table."""
-        known = [value(s) if isinstance(s, int) else self._extent(w, a) for a, s in enumerate(w.sizes)]
-        return [Name("u", "int") if by else s for by, s in zip(self._word_axes.axes[w.name], known, strict=True)]
+        """The shape of the sentence's part of a table, with an axis of one element where every event is a row."""
+        found: list[Expression] = [Name("positions", "int")] * w.num_positions
+        for axis, (size, by_word) in enumerate(zip(w.sizes, self._word_axes.axes[w.name], strict=True)):
+            known = value(size) if isinstance(size, int) else self._extent(w, w.num_positions + axis)
+            found.append(Name("u", "int") if by_word else known)
+        return [*found, value(1)] if w.name in self.rows else found
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their sums."""
         b = Name("b", "int")
         code.set("u", Array("distinct", "int")[b])
+        code.set("positions", Array("lengths", "int")[b] + 1)
         first = code.set("first", lane * Name("room", "int"))
         code.set("sentence", Array("sentence_starts", "int")[b])
         at: Expression = value(0)
@@ -274,16 +291,16 @@ class SentenceLayout(Layout):
 
     def axis_values(self, ref: Ref) -> list[Expression]:
         found = super().axis_values(ref)
-        for axis, by_word in enumerate(self._word_axes.axes[ref.table]):
-            x = ref.symbols[axis]
+        for axis, (x, by_word) in enumerate(zip(ref.symbols, self._word_axes.axes[ref.table], strict=True)):
             if by_word and isinstance(x, Constant):
-                found[axis] = value(self._word_axes.constants.index(x.value))
+                found[len(ref.positions) + axis] = value(self._word_axes.constants.index(x.value))
         return found
 
     def _index(self, ref: Ref, axes: slice = slice(None)) -> Expression:
         extents = self.extents(next(w for w in self.weights if w.name == ref.table))
+        values = [*self.axis_values(ref), *([value(0)] if ref.table in self.rows else [])]
         index: Expression = value(0)
-        for x, extent in list(zip(self.axis_values(ref), extents, strict=True))[axes]:
+        for x, extent in list(zip(values, extents, strict=True))[axes]:
             index = index * extent + within(x, 0, extent)
         return index
 

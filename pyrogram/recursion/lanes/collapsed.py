@@ -17,16 +17,16 @@ from ..machine.expressions import Array, Expression, Name, fill, fma, lane, valu
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
+from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
 
 SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
 OWN, OUT = Array("own", "real"), Array("out", "real")
 ENTROPIES = Array("entropies", "real")
 
 
-def collapsed_vb(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
+def collapsed_vb(recursion: Recursion, weighing: Weighing) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return CollapsedSweep(recursion, given, tied).function()
+    return CollapsedSweep(recursion, weighing).function()
 
 
 class CollapsedSweep(Sweeps):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
+from ..calling.sentence_events import SentenceLayout
 from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
@@ -42,16 +43,24 @@ def size(recursion: Recursion, layout: Layout | None = None) -> Function:
 
 
 def _products(recursion: Recursion, layout: Layout | None) -> Products:
-    """Products of weights: of all where every sentence has its own layout, and so its own weights."""
-    return with_products(recursion, shared=layout is not None)
+    """Products of weights: of all where every sentence has its own."""
+    return with_products(recursion, shared=isinstance(layout, SentenceLayout))
 
 
-def log_counts(recursion: Recursion, logs: bool, lanes: int, dtype: str, options: Options | None = None) -> Function:
+def log_counts(
+    recursion: Recursion,
+    logs: bool,
+    lanes: int,
+    dtype: str,
+    given: frozenset[str] = frozenset(),
+    options: Options | None = None,
+) -> Function:
     """``lanes``: log Z and, if they are wanted, posteriors of weights, for sentences of which the longest come first.
 
     :param logs: whether weights are logarithms.
+    :param given: tables that are not counted.
     """
-    made = LogCounts(recursion, lanes, dtype)
+    made = LogCounts(recursion, lanes, dtype, Layout(lower(recursion), given))
     made.options = options or Options()
     return made.function(logs)
 
@@ -180,7 +189,7 @@ class LogCounts(Blocks):
             with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
                 code.put(MEMORY, x, fill(0.0))  # weights that only empty sums are multiplied by stay zero
         parameters = [*self.elements.layout.parameters(), *BLOCKS, *_OWN]
-        for w in self.elements.layout.weights:
+        for w in self.elements.layout.events:
             parameters.append(Array(f"out.{w.name}", "element"))
             parameters += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
         return Function("lanes", [*parameters, MEMORY], code.body)
@@ -203,7 +212,7 @@ class LogCounts(Blocks):
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements
-        for family in elements.tables.families.values():
+        for family in filter(elements.are_counted, elements.tables.families.values()):
             with elements.rows(family, inward=False), elements.each_lane() as x:
                 b = Name("b", "int")
                 with code.when(equal(Array("failed", "int")[b], 0)):

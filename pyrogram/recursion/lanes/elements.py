@@ -96,6 +96,11 @@ class Elements:
         index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
         self.code.add(target.array, index, number)
 
+    def are_counted(self, family: Iterable[WeightCells]) -> bool:
+        """Whether posteriors of some of these weights are wanted."""
+        refs = (f for w in family for f in self.products.of(self.tables.weights[w][0]))
+        return any(self.layout.is_counted(f.table) for f in refs)
+
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         index: Expression = value(0)
         for x in range(w.num_axes):

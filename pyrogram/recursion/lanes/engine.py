@@ -63,13 +63,21 @@ class LanesEngine:
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param logs: whether weights are logarithms.
     :param weights: the type of weights, if it is another.
+    :param given: tables that are not counted; where there are some, no weights are logarithms.
     """
 
-    def __init__(self, recursion: Recursion, dtype: str = "float64", logs: bool = True, weights: str = "") -> None:
+    def __init__(
+        self,
+        recursion: Recursion,
+        dtype: str = "float64",
+        logs: bool = True,
+        weights: str = "",
+        given: frozenset[str] = frozenset(),
+    ) -> None:
         self._weights = np.dtype(weights or dtype)
         self.dtype, self._name, self.width = np.dtype(dtype), dtype, LINE // np.dtype(dtype).itemsize
         self.cells = lower(recursion, widen=True)
-        self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
+        self.layout, self._checks = Layout(self.cells, given), Checks.of(self.cells)
         self.recursion, self.logs = recursion, logs
         self._most = most(recursion, dtype)
         self._functions: dict[str, Compiled] = {}
@@ -88,8 +96,9 @@ class LanesEngine:
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
     ) -> tuple[Numbers, dict[str, Numbers], Numbers]:
-        """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them;
-        and which sentences failed: their log Z is not to be trusted, and their counts are missing.
+        """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them,
+        of tables that are counted; and which sentences failed: their log Z is not to be trusted, and their counts are
+        missing.
 
         :param order: the sentences, the longest first.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
@@ -102,11 +111,11 @@ class LanesEngine:
         self._checks.check_names(given)
         B = len(given.lengths)
         blocks = -(-len(order) // self.width)
-        shared = counts and into is None and any(len(table) == 1 for table in given.weights.values())
+        shared = counts and into is None and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
         shared = shared and not by_sentence
         parts = min(PARTS, blocks) if shared else blocks
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
-        for w in self.layout.weights if into is None else ():
+        for w in self.layout.events if into is None else ():
             shape = given.weights[w.name].shape
             shape = (B, *shape[1:]) if by_sentence else shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
@@ -183,7 +192,7 @@ class LanesEngine:
             return self._prepared[key]
         self._checks.check(given, self._weights)
         values = given.strides() | {"pitch": given.pitch | 1}  # odd: so rows do not fall into the same cache sets
-        for w in self.layout.weights if outs else ():
+        for w in self.layout.events if outs else ():
             out = own[f"out.{w.name}"]
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
             values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
@@ -210,7 +219,9 @@ class LanesEngine:
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         """A function, and the one that says how much memory it needs."""
         make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.log_counts(recursion, self.logs, self.width, self._name),
+            "lanes": lambda recursion: driver.log_counts(
+                recursion, self.logs, self.width, self._name, self.layout.given
+            ),
             "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
             "best": lambda recursion: descents.best(recursion, self.width, self._name),
         }
@@ -219,7 +230,11 @@ class LanesEngine:
     @property
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
-        return f"lanes of {'logs' if self.logs else 'reals'}"
+        return f"lanes of {'logs' if self.logs else 'reals'}{self._given}"
+
+    @property
+    def _given(self) -> str:
+        return f" given {sorted(self.layout.given)}" if self.layout.given else ""
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:

@@ -36,14 +36,14 @@ from ..rules.recursions import Recursion
 from .descents import TERMS, Descents, Draws
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps
+from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
 
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
 
-def hastings(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
+def hastings(recursion: Recursion, weighing: Weighing) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TreeHastings(recursion, given, tied).function()
+    return _TreeHastings(recursion, weighing).function()
 
 
 class HastingsSweep(Sweeps, Descents):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..calling.functions import compiled
+from ..calling.layout import Layout
 from ..calling.sentence_events import CELL, SentenceEvents, SentenceLayout
 from ..calling.sentences import strided
 from ..machine.objects import Compiled
@@ -20,6 +21,7 @@ from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
 from .engine import lines_of, memory_of_descents, most
+from .sweeps import Weighing
 
 Numbers = Any  # a numpy array
 
@@ -30,13 +32,15 @@ class SweepEngine:
     """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
 
     :param recursion: the rules.
-    :param shapes: of the weights that are events, in the order that these have in the corpus.
+    :param shapes: of the weights that are events, in the order that these have in the corpus, see
+        :meth:`.SentenceEvents.of`.
     :param words: shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
-    :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding) the one
-        that is counted in its place (of entries, of their multinomials, of padding), int32.
-    :param given: the other weights, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
+    :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding, nothing)
+        the one that is counted in its place (of entries, of their multinomials, of padding, of nothing), int32.
+    :param given: weights that are no events, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
+    :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
@@ -50,24 +54,24 @@ class SweepEngine:
         lists: Mapping[str, Numbers] | None = None,
         renumbered: Numbers | None = None,
         given: Mapping[str, Numbers] | None = None,
+        located: Mapping[str, Numbers] | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
+        located = located or {}
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
-        self.events = SentenceEvents.of(self._cells, shapes, words)
+        self.events = SentenceEvents.of(self._cells, shapes, words, located)
         self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
-        self._layout = SentenceLayout(self._cells, frozenset(self.given))
-        self._shapes, self._functions = dict(shapes), dict[str, Compiled]()
-        self._renumbered = renumbered
+        axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
+        rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
+        self.weighing = Weighing(frozenset(self.given), frozenset(rows | set(located)), renumbered is not None)
+        self._layout = SentenceLayout(self._cells, self.weighing.given, self.weighing.rows)
+        self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
+        self._functions, self._renumbered = dict[str, Compiled](), renumbered
         #: As those of :class:`.SentenceEvents`, of what is counted.
         self.places, self.multinomials = self.events.places, self.events.multinomials
         if renumbered is not None:
             self.places, self.multinomials = renumbered[self.places], renumbered[self.multinomials]
-
-    @property
-    def tied(self) -> bool:
-        """Whether events share entries."""
-        return self._renumbered is not None
 
     def collapsed_vb(
         self,
@@ -184,7 +188,7 @@ class SweepEngine:
 
     def _function(self, name: str) -> Compiled:
         if name not in self._functions:
-            kind = f"{self._kind}: {name}, given {sorted(self.given)}{', tied' if self.tied else ''}"
+            kind = f"{self._kind}: {name}, {self.weighing}"
             make = functools.partial(self._functions_of, name)
             self._functions[name] = compiled(self.recursion, kind, make, "float64", CELL)
         return self._functions[name]
@@ -192,4 +196,4 @@ class SweepEngine:
     def _functions_of(self, name: str) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
         make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [make(self.recursion, frozenset(self.given), self.tied), driver.size(self.recursion, self._layout)]
+        return [make(self.recursion, self.weighing), driver.size(self.recursion, self._layout)]

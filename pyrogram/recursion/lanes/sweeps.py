@@ -14,6 +14,7 @@ numbers of a sentence are those of entries, and some are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ..calling.replacements import ALPHA, COUNTS, FAILED
 from ..calling.sentence_events import CELL, SentenceLayout
@@ -48,16 +49,28 @@ LINE = 64  # bytes of a line of the cache
 _BYTES = {"real": 8, "int32": 4}
 
 
-class Sweeps(Blocks):
-    """Code that goes through batches of sentences, in float64.
+class Weighing(NamedTuple):
+    """The kinds of weights that a sweep is compiled for.
 
     :param given: tables of weights that are no events.
+    :param rows: tables of events in which every event is a row.
     :param tied: whether events may share entries.
     """
 
-    def __init__(self, recursion: Recursion, given: frozenset[str], tied: bool) -> None:
-        self.tied = tied
-        self.layout = SentenceLayout(lower(recursion), given)
+    given: frozenset[str] = frozenset()
+    rows: frozenset[str] = frozenset()
+    tied: bool = False
+
+    def __str__(self) -> str:
+        return f"given {sorted(self.given)}, rows {sorted(self.rows)}{', tied' if self.tied else ''}"
+
+
+class Sweeps(Blocks):
+    """Code that goes through batches of sentences, in float64."""
+
+    def __init__(self, recursion: Recursion, weighing: Weighing) -> None:
+        self.tied = weighing.tied
+        self.layout = SentenceLayout(lower(recursion), weighing.given, weighing.rows)
         super().__init__(recursion, CELL, "float64", self.layout)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:

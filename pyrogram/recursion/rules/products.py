@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .bounds import Bounds
-from .cells import names_in, renamed
-from .language import Constant, Position, Ref, Rule, Word, _positions
+from .cells import names_in, renamed, symbols_in
+from .language import Constant, Entry, Position, Ref, Rule, Variable, Word, _positions
 from .recursions import Recursion, Table
 
 
@@ -47,16 +48,19 @@ def with_products(recursion: Recursion, shared: bool = True) -> Products:
     Products over one position would take more room than they save time. Weights of groups (``once``) stay alone.
 
     :param shared: whether weights that several rules of an item share are factors, too. Left alone they are taken out
-        of its sum, and fewer weights are made: worth it where sentences have the same weights.
+        of its sum, and fewer weights are made: worth it where sentences have the same weights. Several of them that
+        stand together become one.
     """
     made = copy.copy(recursion)
     made.tables = dict(recursion.tables)
     factors: dict[str, tuple[Ref, ...]] = {}
     alone = set() if shared else _shared(recursion)
-    made.rules = [
-        rule if any((rule.head.table, f) in alone for f in rule.weights) else _with_product(recursion, rule, factors)
-        for rule in recursion.rules
-    ]
+    made.rules = []
+    for rule in recursion.rules:
+        common = tuple(f for f in rule.weights if (rule.head.table, f) in alone)
+        own = tuple(f for f in rule.weights if f not in common)
+        parts = common if common and not _is_product(recursion, own) else rule.weights
+        made.rules.append(_with_product(recursion, rule, parts, factors))
     for name in factors:
         made.tables[name] = Table(made, name, False, ())
     return Products(made, factors)
@@ -69,17 +73,72 @@ def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
     return {key for key, count in found.items() if count > 1}
 
 
-def _with_product(recursion: Recursion, rule: Rule, factors: dict[str, tuple[Ref, ...]]) -> Rule:
-    by_axes = sorted(rule.weights, key=lambda f: len(names_in(f)))
-    names = list(dict.fromkeys(x.name for f in by_axes for x in _positions(f)))  # of all first, for outer loops
-    whole = len(names) == 2 and len(names_in(by_axes[-1])) == 2
-    if len(by_axes) < 2 or not whole or not all(_is_free(recursion, f) for f in by_axes):
+def _with_product(
+    recursion: Recursion, rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple[Ref, ...]]
+) -> Rule:
+    """The rule with one weight for some of its own, if these can be one, and stand side by side."""
+    if not _is_product(recursion, weights):
         return rule
+    start = rule.weights.index(weights[0])
+    before, after = rule.weights[:start], rule.weights[start + len(weights) :]
+    if rule.weights != (*before, *weights, *after):
+        return rule
+    by_axes = sorted(weights, key=lambda f: len(names_in(f)))
+    names = list(dict.fromkeys(x.name for f in by_axes for x in _positions(f)))  # of all first, for outer loops
     axes = {x: Position(f"axis{number}") for number, x in enumerate(names)}
-    parts = tuple(renamed(f, axes) for f in rule.weights)  # in their order, in which derivations name them
+    parts = tuple(renamed(f, axes) for f in weights)  # in their order, in which derivations name them
     name = " * ".join(map(str, parts))
     factors[name] = parts
-    return replace(rule, factors=(Ref(name, False, tuple(map(Position, names)), ()), *rule.items), written=None)
+    product = Ref(name, False, tuple(map(Position, names)), ())
+    return replace(rule, factors=(*before, product, *after, *rule.items), written=None)
+
+
+def with_given(recursion: Recursion, given: frozenset[str]) -> Products:
+    """The recursion in which weights that are given are multiplied into others at the same position and symbols.
+
+    Before, and after, where P has the factors ``bonus[axis0, axis0]`` and ``emission[axis0, w[axis0]]``:
+
+        F[t, x] += F[t - 1, y] * transition[y, x] * bonus[t, x] * emission[x, w[t]]
+        F[t, x] += F[t - 1, y] * transition[y, x] * P[t, x]
+    """
+    made = copy.copy(recursion)
+    made.tables = dict(recursion.tables)
+    factors: dict[str, tuple[Ref, ...]] = {}
+    made.rules = [_with_given(made, rule, given, factors) for rule in recursion.rules]
+    return Products(made, factors)
+
+
+def _with_given(made: Recursion, rule: Rule, given: frozenset[str], factors: dict[str, tuple[Ref, ...]]) -> Rule:
+    for f in (f for f in rule.weights if f.table in given and names_in(f)):
+        for g in (g for g in rule.weights if g.table not in given and _indices(f) == _indices(g) is not None):
+            names, symbols = sorted(names_in(f)), symbols_in([f])
+            axes = {x: Position(f"axis{number}") for number, x in enumerate(names)}
+            own = {x: Variable(f"axis{number}", x.size) for number, x in enumerate(symbols)}
+            parts = tuple(
+                replace(part, symbols=tuple(own[x] if isinstance(x, Variable) else x for x in part.symbols))
+                for part in (renamed(f, axes), renamed(g, axes))
+            )
+            product = Ref(" * ".join(map(str, parts)), False, tuple(map(Position, names)), tuple(symbols))
+            factors[product.table] = parts
+            made.tables[product.table] = Table(made, product.table, False, tuple(x.size for x in symbols))
+            return replace(rule, factors=(*(x for x in rule.factors if x not in (f, g)), product), written=None)
+    return rule
+
+
+def _indices(f: Ref) -> set[object] | None:
+    """The positions and symbols of a weight; None if it has fixed positions, lists of rules, or a symbol twice."""
+    free = [x for x in f.symbols if isinstance(x, Variable)]
+    fixed = any(x.name in ("", "n") for x in _positions(f)) or any(isinstance(x, Entry) for x in f.symbols)
+    if fixed or len(set(free)) < len(free):
+        return None
+    return {*names_in(f), *free}
+
+
+def _is_product(recursion: Recursion, weights: Sequence[Ref]) -> bool:
+    """Whether these are several weights over two positions, of which one has both."""
+    names = [names_in(f) for f in weights]
+    whole = len(names) > 1 and len(set().union(*names)) == 2 == max(map(len, names))
+    return whole and all(_is_free(recursion, f) for f in weights)
 
 
 def _is_free(recursion: Recursion, f: Ref) -> bool:

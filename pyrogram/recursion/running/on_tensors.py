@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.sentences import Sentences
+from ..calling.sentences import Constant, Sentences
 from ..calling.traces import Trace
 from ..rules.recursions import Recursion
 from ..tensors.engine import TorchEngine
@@ -74,6 +74,19 @@ def fits_compiled(*tensors: Tensor) -> bool:
     return all(
         t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not is_traced(t) for t in tensors
     )
+
+
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
+    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
+
+    :param scores: shape ``(B, *axes)``; those of -inf are 0.
+    """
+    scores = scores.detach().to("cpu", dtype)
+    factors = scores.exp()
+    is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
+    if bool(is_small.any()) or not bool(factors.isfinite().all()):
+        return None
+    return Constant(factors.numpy(), float(factors.max()) if factors.numel() else 0.0)
 
 
 class TensorProgram:
@@ -133,15 +146,22 @@ class TensorProgram:
         return log_z, dict(zip(given.weights, counts, strict=True))
 
     def log_counts(
-        self, given: Given, scale: Tensor | None = None, *, by_sentence: bool = False
+        self,
+        given: Given,
+        scale: Tensor | None = None,
+        *,
+        by_sentence: bool = False,
+        constants: Mapping[str, Constant] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`marginals` by compiled code, without a graph; NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: see :meth:`marginals`.
+        :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
         by = None if scale is None else scale.detach().cpu().double().numpy()
-        log_z, counts = self.program.log_counts(given.arrays(), scale=by, by_sentence=by_sentence)
+        sentences = given.arrays().with_constants(constants or {})
+        log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
         unknown = np.isnan(log_z)
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):

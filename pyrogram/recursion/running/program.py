@@ -63,9 +63,10 @@ class Program:
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
     ) -> tuple[Numbers, dict[str, Numbers]]:
-        """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
+        """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them;
+        none of constants.
 
-        :param given: weights, all of them float64 or all float32; where some are no logarithms, the others are shared.
+        :param given: weights, all of them float64 or all float32; where some are constants, the others are shared.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
             same element of a table.
@@ -101,6 +102,7 @@ class Program:
                 each = {name: np.broadcast_to(w, (len(todo), *w.shape[1:])) for name, w in few.weights.items()}
                 few = replace(few, weights=each)
             log_z[todo], found = self._scalar(dtype).log_counts(few, counts=counts, scale=own)
+            found = {name: table for name, table in found.items() if name not in given.constants}
             if counts and not total and into is None:
                 total = _zeros(given, by_sentence)
             _add(total if into is None else dict(into), found, todo)
@@ -113,10 +115,10 @@ class Program:
 
         Weights of groups (``once``) are at most one when they have been shifted.
         """
-        are_raised = bool(given.reals) or self._is_shared(given)
+        are_raised = bool(given.constants) or self._is_shared(given)
         names = set(given.weights) if are_raised else {*self._unclaimed, *self._plain}
-        logs = [_greatest(given.weights[name]) for name in names - given.reals if name in given.weights]
-        logs += [math.log(max(1.0, float(np.max(given.weights[name], initial=0.0)))) for name in given.reals]
+        logs = [_greatest(given.weights[name]) for name in names - set(given.constants) if name in given.weights]
+        logs += [math.log(max(1.0, greatest)) for greatest in given.constants.values()]
         return max(0.0, *logs, 0.0) * self._most_weights
 
     def least(self, dtype: str, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> float:
@@ -139,6 +141,7 @@ class Program:
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
         """
+        given = given.in_logarithms()
         if k > 1 or not self._many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
         if self._has_numbers(given):
@@ -158,13 +161,14 @@ class Program:
             by; of several, by the sum.
         :returns: the sums, shape ``(B,)``, -inf without derivations, and the weights, ``(B, width)``; see :meth:`best`.
         """
-        return self._scalar(_dtype(given)).most_expected(given, worth, trace, width)
+        return self._scalar(_dtype(given)).most_expected(given.in_logarithms(), worth, trace, width)
 
     def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
 
         Rows of sentences without derivations are -1.
         """
+        given = given.in_logarithms()
         dtype, n, excess = _dtype(given), given.pitch - 1, self._excess(given)
         todo = longest_first(given.lengths)
         if not self._many:
@@ -202,7 +206,7 @@ class Program:
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
-        shared = self._is_shared(given) or bool(given.reals)
+        shared = self._is_shared(given) or bool(given.constants)
         numbers = self._plain if self._has_numbers(given) else frozenset[str]()
         if not shared and not numbers:
             return self._lanes(dtype, weights=_dtype(given)), given
@@ -211,9 +215,12 @@ class Program:
             rows = np.ascontiguousarray(weights[name].transpose(order))
             weights[name] = rows.transpose(np.argsort(order))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            raised = set(weights) - given.reals if shared else numbers
+            raised = set(weights) - set(given.constants) if shared else numbers
             weights |= {name: np.exp(weights[name]) for name in raised}
-        engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
+        if given.constants:
+            engine = self._lanes(dtype, logs=False, given=frozenset(given.constants))
+        else:
+            engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
         return engine, replace(given, weights=weights)
 
 
@@ -254,8 +261,8 @@ def _dtype(given: Sentences) -> str:
 
 def _zeros(given: Sentences, by_sentence: bool) -> dict[str, Numbers]:
     """Counts of nothing."""
-    B = len(given.lengths)
-    return {name: np.zeros((B if by_sentence else len(w), *w.shape[1:]), w.dtype) for name, w in given.weights.items()}
+    B, counted = len(given.lengths), {n: w for n, w in given.weights.items() if n not in given.constants}
+    return {name: np.zeros((B if by_sentence else len(w), *w.shape[1:]), w.dtype) for name, w in counted.items()}
 
 
 def _add(total: dict[str, Numbers], found: Mapping[str, Numbers], sentences: Numbers) -> None:

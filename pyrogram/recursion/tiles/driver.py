@@ -12,7 +12,7 @@ from ..lanes.tables import MEMORY, WeightCells
 from ..machine.expressions import Array, Expression, Name, equal, fill, select, total_of, with_lane
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
-from ..rules.products import Products
+from ..rules.products import Products, with_given
 from ..rules.recursions import Recursion
 from .columns import columns
 from .elements import TileElements
@@ -22,10 +22,16 @@ from .outside import Outside
 from .tables import TileTables
 
 
-def size(recursion: Recursion, lanes: int, shared: bool, layout: Layout | None = None) -> Function:
-    """``size``: the number of cells that the functions of lanes need."""
+def size(
+    recursion: Recursion, lanes: int, shared: bool, layout: Layout | None = None, given: frozenset[str] = frozenset()
+) -> Function:
+    """``size``: the number of cells that the functions of lanes need.
+
+    :param given: tables that are not counted by :class:`TileLogCounts`.
+    """
     code, layout = Code(), layout or Layout(lower(recursion))
-    code.give(TileTables(lower(recursion, widen=True), layout, lanes, shared).place(code))
+    made = with_given(recursion, given).recursion
+    code.give(TileTables(lower(made, widen=True), layout, lanes, shared).place(code))
     return Function("size", layout.parameters(), code.body, "int")
 
 
@@ -82,9 +88,15 @@ class TileBlocks(Blocks):
 class TileLogCounts(TileBlocks, LogCounts):
     """Code for log Z and posteriors, where items have symbols."""
 
+    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
+        assert layout is not None
+        return TileElements(
+            with_given(recursion, layout.given), lanes, layout, shared=self._shared, arithmetic=self.numbers
+        )
+
     def _drain(self) -> None:
         code, elements = self.code, self.elements
-        rows, others = self._split()
+        rows, others = (list(filter(elements.tables.is_counted, part)) for part in self._split())
         share = code.set("share", fill(0.0))
         for x, scale in self._trusted():
             code.set("share", with_lane(share, x, scale))
@@ -92,7 +104,7 @@ class TileLogCounts(TileBlocks, LogCounts):
                 elements.drain(w, region, x, scale, part=True)
         for w in rows:
             self._drain_lanes(w)
-        for w in elements.tables.numbers:
+        for w in filter(elements.tables.is_counted, elements.tables.numbers):
             with code.when(Name(f"out.{w.table}.b", "int") > 0):
                 self._drain_lanes(w)
             with code.otherwise():

@@ -89,4 +89,6 @@ class TileElements(Elements):
     def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
         with self.loops(region, None):
             found: Expression = self.code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
-            self.add(by_axes(region.ref), found if scale is None else found * scale, part)
+            found = found if scale is None else self.code.let(found * scale)
+            for f in self.products.of(by_axes(region.ref)):
+                self.add(f, found, part)

@@ -36,15 +36,16 @@ class TilesEngine(LanesEngine):
         dtype: str = "float64",
         logs: bool = True,
         weights: str = "",
+        given: frozenset[str] = frozenset(),
         shared: bool | None = None,
     ) -> None:
-        super().__init__(recursion, dtype, logs, weights)
+        super().__init__(recursion, dtype, logs, weights, given)
         self.shared = not logs if shared is None else shared
 
     @property
     def _kind(self) -> str:
         numbers = " with numbers" if self.shared else ""
-        return f"tiles of {'logs' if self.logs else 'reals'}{numbers}"
+        return f"tiles of {'logs' if self.logs else 'reals'}{numbers}{self._given}"
 
     @functools.cached_property
     def _rules(self) -> list[tuple[list[int | str], int]]:
@@ -60,12 +61,13 @@ class TilesEngine(LanesEngine):
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         kind = self.width, self._name, None, self.shared
+        counts = self.width, self._name, Layout(lower(self.recursion), self.layout.given), self.shared
         make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.TileLogCounts(recursion, *kind).function(self.logs),
+            "lanes": lambda recursion: driver.TileLogCounts(recursion, *counts).function(self.logs),
             "draw": lambda recursion: descents.IndependentTileDraws(recursion, *kind).function(self.logs),
             "best": lambda recursion: descents.BestTileDerivation(recursion, *kind).function(),
         }
-        return [make[name], lambda recursion: driver.size(recursion, self.width, self.shared)]
+        return [make[name], lambda recursion: driver.size(recursion, self.width, self.shared, given=self.layout.given)]
 
 
 class TilesSweepEngine(SweepEngine):
@@ -76,7 +78,7 @@ class TilesSweepEngine(SweepEngine):
     def _functions_of(self, name: str) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
         return [
-            make(self.recursion, frozenset(self.given), self.tied),
+            make(self.recursion, self.weighing),
             driver.size(self.recursion, CELL, False, self._layout),
         ]
 

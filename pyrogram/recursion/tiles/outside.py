@@ -89,7 +89,7 @@ class Outside(Pass):
             kept = self.is_kept(cell, head, term)
             values.append(self.tables.node(cell, term) if kept else self.form(cell, term))
         for x, f in enumerate(term.factors):
-            if not self._is_plain(f):
+            if self._is_opened(f):
                 self.sums.contract(self.tables.target(f), [*given, *values[:x], *values[x + 1 :]])
         if term.inner is not None:
             self._open_sum(cell, head, term, [*given, *outer])
@@ -98,7 +98,7 @@ class Outside(Pass):
         """The same for one row of a list whose rows read what earlier ones have added to."""
         outer, given = self.outer(term), self._given(term, adjoint)
         for x, f in enumerate(term.factors):
-            if not self._is_plain(f):
+            if self._is_opened(f):
                 self.sums.contract(self.tables.target(f), [*given, *outer[:x], *outer[x + 1 :]], known=rows)
 
     def _given(self, term: Term, adjoint: Factor) -> list[Factor]:
@@ -114,7 +114,7 @@ class Outside(Pass):
         inner, refs = self.inner(term), term.inner.factors
         targets = []
         for x, f in enumerate(refs):
-            if not self._is_plain(f):
+            if self._is_opened(f):
                 others = [y for y in range(len(refs)) if y != x]
                 targets.append((self.tables.target(f), others))
         if term.inner.loops:
@@ -129,8 +129,15 @@ class Outside(Pass):
             return self.tables.item(head.ref, adjoint=True)
         return self.tables.node(cell, term, adjoint=True)
 
-    def _is_plain(self, f: Ref) -> bool:
-        return not f.is_item and self.tables.is_plain(weight_cells(f))
+    def _is_opened(self, f: Ref) -> bool:
+        """Whether the adjoints of a factor are added up along with those of items."""
+        w = weight_cells(f)
+        return f.is_item or (self.tables.is_counted(w) and not self.tables.is_plain(w))
+
+    def _is_late_count(self, f: Ref) -> bool:
+        """Whether a factor is a weight whose counts come later."""
+        w = weight_cells(f)
+        return not f.is_item and self.tables.is_counted(w) and self.tables.is_plain(w)
 
     # ------------------------------------------------------------------ counts
 
@@ -156,13 +163,13 @@ class Outside(Pass):
         if term.inner is not None:
             values.append(self.tables.node(cell, term))
         for x, f in enumerate(term.factors):
-            if self._is_plain(f):
+            if self._is_late_count(f):
                 self.sums.contract(self.tables.target(f), [*given, *values[:x], *values[x + 1 :]], loops)
         if term.inner is None:
             return
         inner = self.inner(term)
         for x, f in enumerate(term.inner.factors):
-            if self._is_plain(f):
+            if self._is_late_count(f):
                 parts = [self._of_sum(cell, head, term), *inner[:x], *inner[x + 1 :]]
                 self.sums.contract(self.tables.target(f), parts, [*loops, *term.inner.loops])
 
@@ -181,14 +188,14 @@ class Outside(Pass):
                 high = x * PITCH + N + 1 if arity == 2 else N + 1
                 with code.loop("y", low * block, high * block) as y:
                     code.put(MEMORY, Name(f"adjoint.{name}", "int") + y, zero)
-        for w in self.tables.weights:
+        for w in filter(self.tables.is_counted, self.tables.weights):
             with self._elements(w) as element:
                 code.put(MEMORY, Name(f"d{w.name}", "int") + element, zero)
 
     def _close(self) -> None:
         """Posteriors from sums that lack the weight; all of them are added to the bound."""
         code = self.code
-        for w in self.tables.weights:
+        for w in filter(self.tables.is_counted, self.tables.weights):
             if self.tables.is_plain(w):
                 weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
                 with self.sums.loops((), count.variables):

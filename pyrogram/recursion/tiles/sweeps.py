@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from ..lanes.collapsed import CollapsedSweep
 from ..lanes.hastings import HastingsSweep
+from ..lanes.sweeps import Weighing
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .descents import TileDraws
 from .driver import TileBlocks
 
 
-def collapsed_vb(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
+def collapsed_vb(recursion: Recursion, weighing: Weighing) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _TileCollapsedVB(recursion, given, tied).function()
+    return _TileCollapsedVB(recursion, weighing).function()
 
 
-def hastings(recursion: Recursion, given: frozenset[str], tied: bool) -> Function:
+def hastings(recursion: Recursion, weighing: Weighing) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TileHastings(recursion, given, tied).function()
+    return _TileHastings(recursion, weighing).function()
 
 
 class _TileCollapsedVB(CollapsedSweep, TileBlocks):

@@ -60,6 +60,10 @@ class TileTables:
         """Whether no position, and no word, is an index of a weight."""
         return self.cells.arity[w.table] == 0 and None not in w.indices
 
+    def is_counted(self, w: WeightCells) -> bool:
+        """Whether posteriors of a weight are wanted."""
+        return self.layout.is_counted(w.table)
+
     def is_number(self, w: WeightCells) -> bool:
         """Whether it is a table of numbers that all sentences share."""
         return self.shared and self.is_plain(w)

@@ -1,0 +1,197 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Discrete latent sites that choose a grammar for each sentence: read component by component, or summed out.
+
+Where all weights have closed forms, a model is run once for each value of the site. Where some are computed, the site
+is summed out as Pyro's enumeration does it: one run, in which the site has all values along a dimension on the left of
+all plates. The ``Sentence`` then has the weights of all components, and is replaced by one of a
+:class:`.MixtureGrammar`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from pyro import poutine
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyrogram.distributions import Sentence
+from pyrogram.distributions.partition import unexpanded
+from pyrogram.grammar import Weights
+
+from .mixture import MixtureGrammar
+from .sites import base_distribution, is_left_out, random_state_kept
+from .structure import ModelError
+
+ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
+
+
+def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
+    """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
+    found = {}
+    for name, site in nodes.items():
+        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
+            continue
+        function = base_distribution(site["fn"])
+        if site["fn"].support.is_discrete and getattr(function, "has_enumerate_support", False):
+            if not function.event_shape:
+                found[name] = len(function.enumerate_support(expand=False))
+    return found
+
+
+def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, str]:
+    """By Sentence site, the indicator in its plates, if there is one.
+
+    :raises ModelError: if there are two of them, or an indicator belongs to no sentences, or to those of two sites.
+    """
+    choices, found = indicators(nodes), dict[str, str]()
+    for name, site in nodes.items():
+        if site["type"] != "sample" or not site["is_observed"]:
+            continue
+        if not isinstance(base_distribution(site["fn"]), Sentence):
+            continue
+        own = [choice for choice in choices if _plates(nodes[choice]) == _plates(site)]
+        if len(own) > 1:
+            raise ModelError(
+                f"{loop} can handle one discrete latent site of each sentence, not both {own[0]!r} and {own[1]!r}; "
+                f"{ENUMERATED}"
+            )
+        if own and own[0] in found.values():
+            raise ModelError(
+                f"{loop} can handle a discrete latent site of one Sentence site, but {own[0]!r} belongs to several; "
+                f"{ENUMERATED}"
+            )
+        if own:
+            found[name] = own[0]
+    unused = choices.keys() - set(found.values())
+    if unused:
+        raise ModelError(
+            f"{loop} found no sentences that the discrete latent site {min(unused)!r} belongs to; {ENUMERATED}"
+        )
+    return found
+
+
+def _plates(site: Any) -> set[str]:
+    return {frame.name for frame in site["cond_indep_stack"]}
+
+
+# ---------------------------------------------------------------------- one component
+
+
+class _Component(Messenger):
+    def __init__(self, indicator: str, k: int) -> None:
+        super().__init__()
+        self.indicator, self.k = indicator, k
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == self.indicator:
+            support = base_distribution(msg["fn"]).enumerate_support(expand=False)
+            msg["value"], msg["done"] = support[self.k].reshape(()), True
+
+
+def of_component(model: Any, indicator: str, k: int) -> Any:
+    """A model in which all elements have one value of an indicator."""
+
+    def component() -> Any:
+        with _Component(indicator, k):
+            return model()
+
+    return component
+
+
+# ---------------------------------------------------------------------- all of them
+
+
+def summed_out(model: Callable[[], Any], loop: str) -> Callable[[], Any]:
+    """A model in which sentences with an indicator are those of a mixture; the same, if there is no indicator.
+
+    :param loop: name of the loop, for messages.
+    :raises ModelError: see :func:`indicators_of_sentences`; and if another site depends on an indicator.
+    """
+    with random_state_kept():
+        nodes: dict[str, Any] = dict(poutine.trace(model).get_trace().nodes)
+    chosen = indicators_of_sentences(nodes, loop)
+    if not chosen:
+        return model
+    frames = [frame for site in nodes.values() if site["type"] == "sample" for frame in site["cond_indep_stack"]]
+    depth = max(-frame.dim for frame in frames if frame.dim is not None)
+
+    def mixed() -> Any:
+        with _SummingOut(chosen, depth, loop):
+            return model()
+
+    return mixed
+
+
+class _SummingOut(Messenger):
+    """Hides indicators, and gives sentences their mixtures.
+
+    :param chosen: the indicator by Sentence site.
+    :param depth: how many dimensions the plates have.
+    """
+
+    def __init__(self, chosen: Mapping[str, str], depth: int, loop: str) -> None:
+        super().__init__()
+        self.chosen, self.depth, self.loop = chosen, depth, loop
+
+    def __enter__(self) -> _SummingOut:
+        self.shares: dict[str, Tensor] = {}  #: by indicator, ``(*batch, K)``
+        self.multinomials: list[Tensor] = []  #: values of latent sites and parameters
+        return super().__enter__()
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        self.multinomials.append(msg["value"])
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if isinstance(msg["value"], Tensor) and msg["value"].is_floating_point():
+            self.multinomials.append(msg["value"])
+
+    def _pyro_sample(self, msg: Any) -> None:
+        name, function = msg["name"], base_distribution(msg["fn"])
+        if name in self.chosen.values():
+            self.shares[name] = self._shares(function)
+            support: Tensor = function.enumerate_support(expand=False)
+            msg["value"] = support.reshape(len(support), *(1,) * self.depth)
+            msg["done"] = msg["stop"] = True
+        elif msg["is_observed"] and name in self.chosen:
+            self._mix(msg, function, self.chosen[name])
+        elif len(getattr(msg["fn"], "batch_shape", ())) > self.depth:
+            raise ModelError(
+                f"{self.loop} cannot sum out the discrete latent site {min(self.chosen.values())!r}, on which site "
+                f"{name!r} depends as well as sentences; {ENUMERATED}"
+            )
+
+    def _shares(self, function: Any) -> Tensor:
+        """The probabilities of the values of an indicator; the tensor of a site, if they are its value.
+
+        ``Categorical`` normalises, and the result is no entry of a site any more.
+        """
+        if isinstance(function, dist.Bernoulli):
+            probability = unexpanded(function.probs, 0)
+            return torch.stack([1 - probability, probability], -1)
+        shares: Tensor = unexpanded(function.probs, 1)
+        flat, accuracy = shares.detach().reshape(-1), 10 * torch.finfo(shares.dtype).eps
+        for value in self.multinomials:
+            if value.shape == flat.shape and torch.allclose(value.detach().to(flat), flat, rtol=accuracy, atol=0.0):
+                return value
+        return shares
+
+    def _mix(self, msg: Any, function: Sentence, indicator: str) -> None:
+        shares = self.shares[indicator]
+        given = function.log_weights if function.weights is None else function.weights
+        grammar = MixtureGrammar(function.observed_grammar, indicator, shares.shape[-1])
+        weights: Weights = {indicator: shares.log() if function.weights is None else shares}
+        for k in range(grammar.num_components):
+            for block, w in given.items():
+                each = w.dim() - len(function.grammar.blocks[block].shape) > self.depth
+                weights[f"{block}[{k}]"] = w[k] if each else w
+        kind = "log_weights" if function.weights is None else "weights"
+        options: dict[str, Any] = {kind: weights, "normalized": function.normalized}
+        mixture = Sentence(grammar, validate_args=function._validate_args, **options)
+        inner = len(function.batch_shape) - len(msg["fn"].batch_shape)  # dimensions of one event, under to_event
+        msg["fn"] = mixture.expand(function.batch_shape[-self.depth - inner :]).to_event(inner)
+        msg["value"] = function.observed(msg["value"])
