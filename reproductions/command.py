@@ -187,6 +187,11 @@ def reproduce(
     topics is Tables 3 and 4 of the same paper, from the same: pos, whose states are the tags, and states-50, ... for
     every number of --states.
 
+    --protocol paper has other defaults, what the papers did: one start, the initialiser itself; runs that end where
+    held-out sentences become less likely, and nowhere else (lognormal, shared); the sentences of TRAIN, --dev and
+    --test taken together, to learn from and to be scored on (lognormal, shared, cvb of heads); 5 starts (cvb of other
+    files); --unseen test (pitman-yor, topics), and a tagger's tags in test sentences (pitman-yor).
+
     Killed and called again with the same --out, it goes on. Finished starts stay there: with more --starts or other
     --rows only what is missing is computed, and the tables have the rows that are asked for.
     """

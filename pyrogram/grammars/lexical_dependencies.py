@@ -259,8 +259,8 @@ class LexicalDependencies:
     def tagged_scores(self, words: Tensor, cases: Tensor, predict: Mapping[str, Predict]) -> TaggedTreeScores:
         """The scores of all trees with all tags of N sentences: their sum is log P(tags, words, cases, tree).
 
-        As :meth:`scores`, but tags are not given. Looked up are all pairs of tags under each head with each tag:
-        (n+1) S^3 of them.
+        As :meth:`scores`, but tags are not given. Looked up are all pairs of tags under each head with each tag, on
+        either side: 2 (n+1) S (S+1)^2 of them in a sentence.
 
         :param words: shape (N, n), padded with -1, as are cases.
         """

@@ -24,6 +24,8 @@ from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from reproductions.pitman_yor.experiment import PitmanYorTable, read_experiment
 from reproductions.pitman_yor.pictures import all_pictures
+from reproductions.shared.experiment import TrialStudy
+from reproductions.shared.settings import TrialSettings
 from reproductions.shared.store import Key, unpack_learnt
 
 STEPS, SEED = 2, 4
@@ -154,12 +156,24 @@ def test_fixed_parameters(run):
 def test_every_row_is_compared_with_what_the_paper_claims():
     """Pitman-Yor with Dirichlet, sampled with fixed, all else the same: the two claims, each for three seatings."""
     pairs = {(t.name, other) for t in PitmanYorTable.trials for other in (t.above, *t.also) if other}
-    assert len(PitmanYorTable.trials) == 12
+    assert len(PitmanYorTable.trials) == 13
     for paths in ("maximal", "minimal", "exact"):
         for how in ("fixed", "sampled"):
             assert (f"pitman-yor-{how}-{paths}", f"dirichlet-{how}-{paths}") in pairs
         for kind in ("dirichlet", "pitman-yor"):
             assert (f"{kind}-sampled-{paths}", f"{kind}-fixed-{paths}") in pairs
+
+
+def test_what_takes_long_is_asked_for(banks):
+    """Without --rows, tags are not found with the trees."""
+    study = study_of(banks)
+
+    def rows(*names):
+        return [t.name for t in TrialStudy(TrialSettings("pitman-yor", {}, {}, 1, rows=names), study).trials]
+
+    untagged = "pitman-yor-sampled-minimal-untagged"
+    assert len(rows()) == 12 and untagged not in rows()
+    assert rows(untagged) == [untagged]
 
 
 def test_table_2(run):

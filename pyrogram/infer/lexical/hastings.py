@@ -280,17 +280,14 @@ class SiblingHastings(Resumable, Kernel):
     def _moved(self, state: ProposedState) -> tuple[ProposedState, Tensor, Tensor]:
         """The next state; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
         now, block, generator = state.now, state.block, at_state(state.generator)
-        moved = torch.zeros(len(now.lengths), dtype=torch.float64)
         if isinstance(self.moves, JointMoves):
             now, accepted = self.moves.sweep(now, generator)
-            moved += (now.tags != state.now.tags).sum(-1)
         else:
             now, block, accepted = self._judged(self.moves, now, block, generator)
-            moved += (now.tags != state.now.tags).sum(-1)
             for position in range(now.tags.shape[1] if self._posterior is not None else 0):
                 assert self._posterior is not None
-                now, changed = self.moves.retag(now, position, self._posterior, generator)
-                moved += changed
+                now = self.moves.retag(now, position, self._posterior, generator)
+        moved = (now.tags != state.now.tags).sum(-1)
         return ProposedState(now, generator.get_state(), block), accepted, moved
 
     def _judged(

@@ -114,17 +114,13 @@ class IndependentMoves:
             tags = given.tags[which, : int(lengths.max())].expand(number, -1, -1)
             yield which, tags, draw_trees(scores, lengths, number, generator)
 
-    def retag(
-        self, given: ChainState, position: int, posterior: Tensor, generator: torch.Generator
-    ) -> tuple[ChainState, Tensor]:
+    def retag(self, given: ChainState, position: int, posterior: Tensor, generator: torch.Generator) -> ChainState:
         """Propose another tag for one word of every sentence that is long enough, and judge it.
 
         :param position: of the word, from 0.
         :param posterior: the tags' proposal, p(tag | words) of a tagger, shape (N, n, S).
-        :returns: the sentences, and which have changed their tag, bool (N,).
         """
-        long = given.lengths > position
-        rows = long.nonzero()[:, 0]
+        rows = (given.lengths > position).nonzero()[:, 0]
         part = ChainState(*(t[rows] for t in (given.tags, given.words, given.cases, given.heads, given.log_p)))
         share = posterior[rows, position]
         tags, old = part.tags.clone(), part.tags[:, position]
@@ -137,9 +133,7 @@ class IndependentMoves:
         part = part.where(accepted, proposed)
         all_tags, log_p = given.tags.clone(), given.log_p.clone()
         all_tags[rows], log_p[rows] = part.tags, part.log_p
-        moved = torch.zeros_like(long)
-        moved[rows] = accepted & (old != new)
-        return replace(given, tags=all_tags, log_p=log_p), moved
+        return replace(given, tags=all_tags, log_p=log_p)
 
 
 class JointMoves:
