@@ -81,12 +81,12 @@ def scores(
         same number of batch dimensions, which tells.
     """
     V, n = root.shape[-1], words.shape[-1]
-    batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1])
     if valence_attach is None:
         valence_attach = attach.dim() - root.dim() == 3
     by_valence = attach if valence_attach else attach[..., None, :]
     # continue [.., V, 2, 2, 1] + attach [.., V, 2, 1 or 2, V]
     arc_table = (stop[..., 0, None] + by_valence).transpose(-1, -2)  # [head, direction, child, valence]
+    batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-4])
     w = words.clamp_min(0)
     positions = torch.arange(n, device=words.device)
     direction = (positions > positions[:, None]).long()

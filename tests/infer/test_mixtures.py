@@ -4,6 +4,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -312,6 +313,55 @@ def test_an_indicator_is_summed_out_as_components_are_read() -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_shares_are_those_of_their_site() -> None:
+    """Another site of the same size begins at the same values, and constants are equal to both."""
+
+    def model(constant: bool) -> None:
+        pyro.sample("other", dist.Dirichlet(torch.tensor([3.0, 3.0])))
+        pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([2.0, 3.0])))
+        eta = pyro.sample("eta", dist.Normal(torch.zeros(K, V, 2, V), 1.5).to_event(4))
+        choice = dist.Categorical(torch.tensor([0.5, 0.5]) if constant else pi)
+        mixed({**dirichlets("root", "stop"), "attach": eta.softmax(-1)}, choice)
+
+    drawn = partial(model, False)
+    loop = EM(drawn).run(num_steps=3, progress=False)
+    expected = log_likelihood(loop.weights()) + log_prior(drawn, loop.latents())
+    assert loop.step() == pytest.approx(float(expected), rel=1e-10)
+    fixed = EM(partial(model, True)).run(num_steps=3, progress=False)
+    assert torch.equal(fixed.weights()["z"], torch.tensor([0.5, 0.5]))
+    assert fixed.plan()["words"]["z"] == "constant"
+
+
+def test_shares_from_logits_are_shared() -> None:
+    def model() -> None:
+        logits = pyro.sample("logits", dist.Normal(torch.zeros(K), 1.0).to_event(1))
+        attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(K, V, 2, V)).to_event(3))
+        mixed({**dirichlets("root", "stop"), "attach": attach}, dist.Categorical(logits=logits))
+
+    for loop in (TreeHastings(model, seed=0), CollapsedVB(model)):
+        assert loop.run(num_steps=2, progress=False).weights()["z"].shape == (K,)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_one_block_by_component_alone(block: str) -> None:
+    """As Pyro's own enumeration has it: the other blocks have no dimension for it."""
+    torch.manual_seed(0)
+    weights = {n: b.normalize(torch.rand(b.shape)) for n, b in BLOCKS.items()}
+    each = BLOCKS[block].normalize(torch.rand(K, 1, *BLOCKS[block].shape))
+    found = Sentence(GRAMMAR, {**weights, block: each}).log_prob(WORDS)
+    for k in range(K):
+        torch.testing.assert_close(found[k], Sentence(GRAMMAR, {**weights, block: each[k, 0]}).log_prob(WORDS))
+
+
+def test_draws_of_sentences_that_one_component_cannot_derive() -> None:
+    grammar = CFG.from_string("S -> 'a' S | 'b' S | 'a' | 'b'")
+    words = grammar.encode([["a", "a"], ["b"], ["b", "b"]])
+    rules = torch.tensor([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]])
+    mixture = MixtureGrammar(grammar, "z", 2)
+    weights = {"z": torch.tensor([0.5, 0.5]), "rules[0]": rules[0], "rules[1]": rules[1]}
+    assert mixture.derivation(weights, words).sample()[:, 0].tolist() == [0, 1, 1]
+
+
 # ---------------------------------------------------------------------- the grammar
 
 
@@ -370,11 +420,31 @@ def test_refused() -> None:
             weights = {"root": theta[z], "attach": ATTACH, "stop": STOP}
             pyro.sample("words", Sentence(GRAMMAR, weights), obs=WORDS)
 
+    def groups() -> None:
+        theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
+        with pyro.plate("groups", 1):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
+            weights = {"root": theta[z][..., None, :], "attach": ATTACH, "stop": STOP}
+            group = Sentence(GRAMMAR, weights).expand([1, len(WORDS)]).to_event(1)
+            pyro.sample("words", group, obs=WORDS[None])
+
+    def scales() -> None:
+        theta = pyro.sample("theta", dist.Dirichlet(torch.ones(2, V)).to_event(1))
+        with pyro.plate("sentences", len(WORDS)):
+            with pyro.poutine.scale(scale=2.0):
+                z = pyro.sample("z", dist.Categorical(torch.ones(2) / 2))
+            pyro.sample("words", Sentence(GRAMMAR, {"root": theta[z], "attach": ATTACH, "stop": STOP}), obs=WORDS)
+
     causes = {
+        groups: "can handle a discrete latent site of each sentence, but 'z' belongs to groups of them",
         two_choices: "can handle one discrete latent site of each sentence, not both 'z' and 'y'",
         more_than_sentences: "cannot sum out the discrete latent site 'z', on which site 'x' depends as well",
         for_all: "cannot handle the discrete latent site 'z'",
     }
+    with pytest.raises(
+        ModelError, match="needs one scale for the discrete latent site 'z' and the sentences of 'words'"
+    ):
+        EM(scales).step()
     for model, cause in causes.items():
         for loop in (EM, VariationalEM, TreeGibbs):
             with pytest.raises(ModelError, match=f"{cause}.*TraceEnum_ELBO can"):

@@ -24,6 +24,7 @@ from pyrogram.distributions.partition import unexpanded
 from pyrogram.grammar import Weights
 
 from .mixture import MixtureGrammar
+from .selection import leaves_of
 from .sites import base_distribution, is_left_out, random_state_kept
 from .structure import ModelError
 
@@ -37,9 +38,8 @@ def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
         if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
             continue
         function = base_distribution(site["fn"])
-        if site["fn"].support.is_discrete and getattr(function, "has_enumerate_support", False):
-            if not function.event_shape:
-                found[name] = len(function.enumerate_support(expand=False))
+        if isinstance(function, (dist.Categorical, dist.Bernoulli)):
+            found[name] = len(function.enumerate_support(expand=False))
     return found
 
 
@@ -64,6 +64,16 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
             raise ModelError(
                 f"{loop} can handle a discrete latent site of one Sentence site, but {own[0]!r} belongs to several; "
                 f"{ENUMERATED}"
+            )
+        if own and len(base_distribution(site["fn"]).batch_shape) > len(site["fn"].batch_shape):
+            raise ModelError(
+                f"{loop} can handle a discrete latent site of each sentence, but {own[0]!r} belongs to groups of them, "
+                f"site {name!r} under to_event; {ENUMERATED}"
+            )
+        if own and not torch.equal(*(torch.as_tensor(nodes[x]["scale"], dtype=torch.float64) for x in (name, own[0]))):
+            raise ModelError(
+                f"{loop} needs one scale for the discrete latent site {own[0]!r} and the sentences of {name!r}; put "
+                "both under the same poutine.scale"
             )
         if own:
             found[name] = own[0]
@@ -124,6 +134,8 @@ def summed_out(model: Callable[[], Any], loop: str) -> Callable[[], Any]:
         with _SummingOut(chosen, depth, loop):
             return model()
 
+    with random_state_kept(), torch.no_grad():
+        mixed()  # whatever it refuses is said here, without what Pyro's traces add to messages
     return mixed
 
 
@@ -170,14 +182,23 @@ class _SummingOut(Messenger):
 
         ``Categorical`` normalises, and the result is no entry of a site any more.
         """
+        by_logits = (
+            "probs" not in function.__dict__
+        )  # which Pyro expands over plates, probabilities of these it does not
         if isinstance(function, dist.Bernoulli):
-            probability = unexpanded(function.probs, 0)
-            return torch.stack([1 - probability, probability], -1)
+            p = unexpanded(function.logits, 0).sigmoid() if by_logits else unexpanded(function.probs, 0)
+            return torch.stack([1 - p, p], -1)
+        if by_logits:
+            return unexpanded(function.logits, 1).softmax(-1)
         shares: Tensor = unexpanded(function.probs, 1)
         flat, accuracy = shares.detach().reshape(-1), 10 * torch.finfo(shares.dtype).eps
-        for value in self.multinomials:
-            if value.shape == flat.shape and torch.allclose(value.detach().to(flat), flat, rtol=accuracy, atol=0.0):
-                return value
+        leaves = leaves_of(shares)
+        for value in (
+            self.multinomials if leaves else ()
+        ):  # sites may have equal values: it must be the one that is used
+            if value.shape == flat.shape and leaves_of(value) == leaves:
+                if torch.allclose(value.detach().to(flat), flat, rtol=accuracy, atol=0.0):
+                    return value
         return shares
 
     def _mix(self, msg: Any, function: Sentence, indicator: str) -> None:

@@ -93,7 +93,7 @@ class _MixtureDerivation:
     """Of each sentence its component and its derivation: rows ``[k, *derivation]``."""
 
     def __init__(self, grammar: MixtureGrammar, log_weights: Mapping[str, Tensor], words: Tensor) -> None:
-        self.grammar = grammar
+        self.grammar, self._log_weights, self._words = grammar, log_weights, words
         pairs = list(grammar._components(log_weights))
         self.components = [grammar.base.derivation(None, words, log_weights=own) for own, _ in pairs]
         joint = [d.log_partition + share for d, (_, share) in zip(self.components, pairs, strict=True)]
@@ -113,11 +113,20 @@ class _MixtureDerivation:
         return inside & torch.as_tensor(support.check(value[..., 1:]))
 
     def sample(self) -> Tensor:
+        base, words = self.grammar.base, self._words
         with torch.no_grad():
             chosen = torch.distributions.Categorical(logits=self._joint.movedim(0, -1)).sample()
-            drawn = torch.stack([d.sample().expand(*self.batch_shape, -1) for d in self.components])
-        index = chosen[None, ..., None].expand(1, *drawn.shape[1:])
-        return torch.cat([chosen[..., None], drawn.gather(0, index)[0]], -1)
+            every = words.expand(*self.batch_shape, words.shape[-1]).reshape(-1, words.shape[-1])
+            drawn = every.new_full((len(every), self.event_shape[0] - 1), -1)
+            for k in chosen.unique().tolist():  # of each sentence its own component: others may not derive it
+                here = (chosen.reshape(-1) == k).nonzero()[:, 0]
+                own = {}
+                for name, w in self.grammar.component(self._log_weights, k).items():
+                    shape = base.blocks[name].shape
+                    each = w.dim() > len(shape)
+                    own[name] = w.expand(*self.batch_shape, *shape).reshape(-1, *shape)[here] if each else w
+                drawn[here] = base.derivation(None, every[here], log_weights=own).sample()
+        return torch.cat([chosen[..., None], drawn.reshape(*self.batch_shape, -1)], -1)
 
     def counts(self, value: Tensor) -> Weights:
         shares = torch.nn.functional.one_hot(value[..., 0], self.grammar.num_components)
