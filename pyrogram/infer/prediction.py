@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 from pyro import poutine
-from pyro.infer import MCMC, Predictive
+from pyro.infer import MCMC, Predictive, infer_discrete
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import Categorical
@@ -19,8 +19,9 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
 from .loops.base import GrammarLoop
+from .model.indicators import depth_of, indicators
 from .model.mixture import MixtureGrammar
-from .model.sites import base_distribution
+from .model.sites import base_distribution, random_state_kept
 from .trees.drawing import infer_trees
 
 Fitted = GrammarLoop[Any, Any] | MCMC | Mapping[str, Tensor] | Callable[..., Any]
@@ -53,6 +54,7 @@ def posterior_predictive(
         weights (of a mixture of grammars those of one component for each sentence, given its words); a
         ``pyro.infer.MCMC`` that has run, or posterior samples by site, shape ``(S, *shape)``; or a guide.
         Parameters are those in Pyro's store.
+        Discrete sites of sentences that have no values, such as the components of a mixture, are drawn given the words.
     :param num_samples: of a loop or a guide, by default 1; there is one for each posterior sample.
     :param new_sentences: whether all that is observed is drawn anew, in the model's own plates: sentences (up to their
         ``max_length``), and their trees.
@@ -74,10 +76,58 @@ def posterior_predictive(
         options["return_sites"] = [f"{name}.tree" for name in names] + (names if new_sentences else [])
     else:
         options["guide"] = fitted
+    chosen: dict[str, Tensor] = {}
     if new_sentences:
         model = poutine.uncondition(model)
+    elif not isinstance(fitted, GrammarLoop):
+        chosen = _choices(model, options, temperature, args, kwargs)
+        if chosen:
+            options = {"posterior_samples": {**options.get("posterior_samples", {}), **chosen}}
     found: dict[str, Tensor] = Predictive(infer_trees(model, temperature), **options)(*args, **kwargs)
-    return found
+    return {**chosen, **found}
+
+
+def _choices(
+    model: Callable[..., Any],
+    options: Mapping[str, Any],
+    temperature: Literal[0, 1],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Tensor]:
+    """Draws of discrete sites that nobody gives values to, given the sentences, and those of the guide.
+
+    ``Predictive`` would draw them from their priors: components of mixtures that know nothing of the words.
+
+    :param options: of ``Predictive``.
+    :returns: nothing, if all are given.
+    """
+    with random_state_kept(), torch.no_grad():
+        nodes: Mapping[str, Any] = poutine.trace(model).get_trace(*args, **kwargs).nodes
+        guide: Any = options.get("guide", _no_sites)
+        given = {*options.get("posterior_samples", {}), *poutine.trace(guide).get_trace(*args, **kwargs).nodes}
+    missing = indicators(nodes).keys() - given
+    if not missing:
+        return {}
+    draws: dict[str, Tensor] = options.get("posterior_samples", {})
+    if "guide" in options:
+        draws = Predictive(guide, num_samples=options["num_samples"])(*args, **kwargs)
+
+    def enumerated(site: Any) -> Any:
+        return {"enumerate": "parallel"} if site["name"] in missing else {}
+
+    found = []
+    with torch.no_grad():
+        for s in range(options.get("num_samples") or len(next(iter(draws.values())))):
+            # Conditioned within: infer_discrete hides its first run from what is without.
+            at = poutine.condition(model, {name: x[s] for name, x in draws.items()})
+            inferred = infer_discrete(poutine.infer_config(at, enumerated), -1 - depth_of(nodes), temperature)
+            found.append(poutine.trace(inferred).get_trace(*args, **kwargs).nodes)
+    own = {name: torch.stack([trace[name]["value"] for trace in found]) for name in sorted(missing)}
+    return {**(draws if "guide" in options else {}), **own}
+
+
+def _no_sites(*args: Any, **kwargs: Any) -> None:
+    """A guide of a model whose values are all given."""
 
 
 def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any], temperature: int) -> Callable[..., Any]:

@@ -506,3 +506,49 @@ def test_random_numbers_are_left_alone() -> None:
     before = torch.get_rng_state()
     VariationalEM(two_grammars).run(num_steps=2, progress=False)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def shared_weights(computed: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    pi = pyro.sample("pi", dist.Dirichlet(torch.tensor([1.5, 2.5])))
+    if computed:
+        attach = pyro.sample("eta", dist.Normal(torch.zeros(K, V, 2, V), 1.5).to_event(4)).softmax(-1)
+    else:
+        attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(K, V, 2, V)).to_event(3))
+    return pi, {**dirichlets("root", "stop"), "attach": attach}
+
+
+def some_sentences(words: Tensor, end: int, pi: Tensor, w: Mapping[str, Tensor]) -> None:
+    z = pyro.sample(f"z{end}", dist.Categorical(pi))
+    own = {"attach": w["attach"][z], "root": w["root"], "stop": w["stop"]}
+    pyro.sample(f"words{end}", Sentence(GRAMMAR, own), obs=words)
+
+
+def one_by_one(computed: bool) -> None:
+    shared = shared_weights(computed)
+    for i in pyro.plate("sentences", len(WORDS)):
+        some_sentences(WORDS[i], i, *shared)
+
+
+def by_document(computed: bool) -> None:
+    shared = shared_weights(computed)
+    for i in pyro.plate("documents", 2):
+        words = WORDS[:2] if i == 0 else WORDS[2:]
+        with pyro.plate(f"sentences{i}", len(words)):
+            some_sentences(words, i, *shared)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("plates", [one_by_one, by_document])
+def test_plates_that_are_loops(plates: Callable[[bool], None], computed: bool) -> None:
+    """A component for each sentence, with sentences one by one, or in a plate for each document."""
+
+    def model() -> None:
+        plates(computed)
+
+    loop = EM(model, initial_weights="random")
+    torch.manual_seed(3)
+    loop.step()
+    for _ in range(4):
+        weights = {"z" if name == "z0" else name: w for name, w in loop.weights("words0").items()}
+        expected = float(log_likelihood(weights) + log_prior(model, loop.latents()))
+        assert loop.step() == pytest.approx(expected, rel=1e-10)

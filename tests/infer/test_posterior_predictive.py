@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyro
+import pyro.distributions as dist
 import pytest
 import torch
 from infer.tree_site_models import GRAMMAR, WORDS, padded_batch, weights
@@ -110,3 +111,40 @@ def test_of_latent_trees() -> None:
     found = posterior_predictive(padded_batch, guide, num_samples=2)
     assert found["heads"].shape == (2, *WORDS.shape)
     assert constraints.simplex.check(found["emission"]).all()
+
+
+@pytest.mark.parametrize("of", ["guide", "samples"])
+def test_components_that_nobody_has_are_drawn_given_the_words(of: str) -> None:
+    """A guide for ``TraceEnum_ELBO`` has no site for them; the trees are of the component that was drawn."""
+    V = GRAMMAR.num_words
+    bumps = 4 * torch.eye(V)[:, None].expand(V, 2, V)  # heads like children of their own tag, or do not
+    table = torch.stack([bumps, -bumps]).softmax(-1)
+    shared = GRAMMAR.initial_weights(WORDS)
+
+    def model(words: Tensor) -> None:
+        share = pyro.sample("share", dist.Beta(2.0, 2.0))
+        with pyro.plate("sentences", len(words)):
+            z = pyro.sample("z", dist.Bernoulli(share))
+            pyro.sample("words", Sentence(GRAMMAR, shared | {"attach": table[z.long()]}), obs=words)
+
+    def guide(words: Tensor) -> None:
+        pyro.sample("share", dist.Delta(torch.tensor(0.3)))
+
+    S = 400
+    fitted: Any = guide if of == "guide" else {"share": torch.full((S,), 0.3)}
+    options = {"num_samples": S} if of == "guide" else {}
+    found = posterior_predictive(model, fitted, WORDS, **options)
+    assert found["words.tree"].shape == (S, *WORDS.shape)
+    logits = torch.stack([Sentence(GRAMMAR, shared | {"attach": table[k]}).log_prob(WORDS) for k in (0, 1)])
+    shares = (logits + torch.tensor([0.7, 0.3]).log()[:, None]).softmax(0)[1]
+    assert found["z"].mean(0) == pytest.approx(shares, abs=5 * (0.25 / S) ** 0.5)
+    assert not torch.allclose(shares, torch.full_like(shares, 0.3), atol=0.25)
+    for k in (0, 1):  # a component's own trees
+        law = GRAMMAR.derivation(shared | {"attach": table[k]}, WORDS)
+        own = (found["z"][..., 0] == k).nonzero()[:, 0]
+        arcs = law.parts(found["words.tree"][own])[:, 0].double().mean(0)
+        assert arcs == pytest.approx(law.marginals()[0].double(), abs=5 * (0.25 / len(own)) ** 0.5)
+    best = posterior_predictive(model, guide, WORDS, temperature=0)
+    assert torch.equal(best["z"][0], (shares > 0.5).to(best["z"]))
+    new = posterior_predictive(model, {"share": torch.full((5,), 0.3)}, WORDS, new_sentences=True)
+    assert new["words"].shape[0] == 5

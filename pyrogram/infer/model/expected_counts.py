@@ -82,8 +82,9 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
         grammar = site.grammar.base if isinstance(site.grammar, TiedGrammar) else site.grammar
         if isinstance(grammar, EvidenceGrammar) and not bool(grammar.admits(site.words[first : first + 1])):
             raise ValueError(
-                f"sentence {first} of site {site.name!r} has evidence that no derivation agrees with (two roots, a "
-                "cycle, crossing arcs); correct what is known of it, or say that it is unknown"
+                f"sentence {first} of site {site.name!r} has evidence that no derivation agrees with, such as two "
+                "roots, a cycle of heads, or brackets that cross; correct what is known of it, or say that it is "
+                "unknown"
             )
         raise ValueError(
             f"sentence {first} of site {site.name!r} has probability zero under the current weights; "

@@ -85,8 +85,15 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
     return found
 
 
-def _plates(site: Any) -> set[str]:
-    return {frame.name for frame in site["cond_indep_stack"]}
+def _plates(site: Any) -> set[tuple[str, int]]:
+    """By name, and by the step of those that are loops."""
+    return {(frame.name, frame.counter) for frame in site["cond_indep_stack"]}
+
+
+def depth_of(nodes: Mapping[str, Any]) -> int:
+    """How many dimensions the plates of a model have."""
+    frames = [frame for site in nodes.values() if site["type"] == "sample" for frame in site["cond_indep_stack"]]
+    return max((-frame.dim for frame in frames if frame.dim is not None), default=0)
 
 
 # ---------------------------------------------------------------------- one component
@@ -127,8 +134,7 @@ def summed_out(model: Callable[[], Any], loop: str) -> Callable[[], Any]:
     chosen = indicators_of_sentences(nodes, loop)
     if not chosen:
         return model
-    frames = [frame for site in nodes.values() if site["type"] == "sample" for frame in site["cond_indep_stack"]]
-    depth = max(-frame.dim for frame in frames if frame.dim is not None)
+    depth = depth_of(nodes)
 
     def mixed() -> Any:
         with _SummingOut(chosen, depth, loop):
@@ -214,5 +220,6 @@ class _SummingOut(Messenger):
         options: dict[str, Any] = {kind: weights, "normalized": function.normalized}
         mixture = Sentence(grammar, validate_args=function._validate_args, **options)
         inner = len(function.batch_shape) - len(msg["fn"].batch_shape)  # dimensions of one event, under to_event
-        msg["fn"] = mixture.expand(function.batch_shape[-self.depth - inner :]).to_event(inner)
+        outer = len(function.batch_shape) - self.depth - inner  # the values of the indicator
+        msg["fn"] = mixture.expand(function.batch_shape[max(outer, 0) :]).to_event(inner)
         msg["value"] = function.observed(msg["value"])
