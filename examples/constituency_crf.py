@@ -50,7 +50,7 @@ def spans_of(heads: Tensor) -> Tensor:
 def scores(weights: Tensor, widths: Tensor, tags: Tensor) -> Tensor:
     """Scores of spans, shape ``(N, n, n+1)``.
 
-    :param weights: of tags at the four places, shape ``(4, V)``, and of pairs of them, in and out, ``(2, V, V)``, joined.
+    :param weights: of a tag, shape ``(V, 4 + 2 V)``: at the four places, and beside each tag at both edges.
     """
     V, n = int(weights.shape[0]), tags.shape[1]
     single, left, right = weights.split([4, V, V], -1)

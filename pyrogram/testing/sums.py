@@ -125,7 +125,7 @@ def check_top_k(case: DistributionCase) -> None:
 
 
 def check_mbr(case: DistributionCase) -> None:
-    """mbr() has the greatest expected number of right parts of all derivations, less that of wrong ones if it says so."""
+    """mbr() has the greatest expected number of right parts of all derivations, less that of wrong ones if it minds."""
     assert case.parts is not None
     for pick, weights, d in elements(case):
         truth = Enumeration(case, weights)

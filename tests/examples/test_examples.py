@@ -78,7 +78,7 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     ),
     "semi_markov_segmenter": (
         ["--num-utterances 40 --num-steps 3"],
-        r"32 utterances to learn from, 8 others: F1 of words \d+.\d%, of boundaries \d+.\d%",
+        r"\d+ utterances to learn from, \d+ others: F1 of words \d+.\d%, of boundaries \d+.\d%",
     ),
     "shared_logistic_normal": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once --ties V&N")],
