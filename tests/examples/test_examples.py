@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 7 --num-symbols 3 --num-steps 4"],
         r"HDP-PCFG: log joint -\d+.\d, -\d.\d{3} nats a word of \d other sentences,\n +\d of 3 symbols",
     ),
-    "latent_annotation_pcfg": (["--num-trees 40 --num-steps 2"], r"labelled F1 of 4 other sentences: \d+.\d%"),
+    "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
     "log_linear_dmv": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"families: the greatest weight of a feature is \d.\d\d\nheads that are right: \d+.\d%",
