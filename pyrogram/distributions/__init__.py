@@ -11,6 +11,7 @@ from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .known_derivation import KnownDerivation
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
+from .nonprojective_tree import DependencyTree
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
@@ -24,6 +25,7 @@ from .tied_start import tied_starts
 
 __all__ = [
     "Contexts",
+    "DependencyTree",
     "DependencyTrees",
     "Experts",
     "Gaussian",

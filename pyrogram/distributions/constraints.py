@@ -38,19 +38,25 @@ class Scores(_Named):
 
 
 class DependencyTrees(_Named):
-    """Heads of projective trees over sentences of the given lengths, padded with -1."""
+    """Heads of trees over sentences of the given lengths, padded with -1.
+
+    :param lengths: shape ``batch``.
+    :param multiroot: whether ROOT may have several children.
+    :param projective: whether arcs must not cross.
+    """
 
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, lengths: Tensor, multiroot: bool):
-        self.lengths, self.multiroot = lengths, multiroot
+    def __init__(self, lengths: Tensor, multiroot: bool, *, projective: bool = True):
+        self.lengths, self.multiroot, self.projective = lengths, multiroot, projective
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
         heads = value.long()
         integral = (heads == value).all(-1)
-        return integral & (lengths_of(heads) == self.lengths) & is_tree(heads, self.multiroot)
+        trees = is_tree(heads, self.multiroot, projective=self.projective)
+        return integral & (lengths_of(heads) == self.lengths) & trees
 
 
 class PaddedWords(_Named):

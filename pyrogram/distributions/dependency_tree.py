@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What distributions over projective dependency trees have in common, whatever their scores look at."""
+"""What distributions over dependency trees have in common, whatever their scores look at."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 from pyrogram.charts.checks import check_shape, check_size, is_traced
-from pyrogram.charts.trees import projective_trees
+from pyrogram.charts.spanning import nonprojective
+from pyrogram.charts.trees import nonprojective_trees, projective_trees
 
 from .charted import ChartDistribution, Self, conditional, copied
 from .constraints import DependencyTrees, Scores
 
-LONGEST_ENUMERATED = 7
+LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 
 
 class DependencyTreeDistribution(ChartDistribution):
@@ -34,6 +35,8 @@ class DependencyTreeDistribution(ChartDistribution):
 
     arg_constraints = {"arc_scores": Scores()}
     has_enumerate_support = True
+    projective = True
+    """Whether arcs must not cross."""
 
     arc_scores: Tensor
     lengths: Tensor
@@ -77,8 +80,8 @@ class DependencyTreeDistribution(ChartDistribution):
 
     @property
     def support(self) -> DependencyTrees:
-        """Projective trees of the sentences' lengths."""
-        return DependencyTrees(self.lengths, self.multiroot)
+        """Trees of the sentences' lengths."""
+        return DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -207,26 +210,29 @@ class DependencyTreeDistribution(ChartDistribution):
         Heads are -1 where no tree is possible.
         """
         with torch.no_grad():
-            heads = projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
+            expected = self.marginals()
+            if self.projective:
+                heads = projective.mbr(expected[..., None], self.lengths, multiroot=self.multiroot)
+            else:
+                heads = nonprojective.mbr(expected, self.lengths, multiroot=self.multiroot)
             return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
 
-        :raises NotImplementedError: for more than 7 words (728 trees at 6, 3,876 at 7), or if lengths differ.
+        :raises NotImplementedError: for more than 7 words (728 projective trees at 6, 3,876 at 7), or more than 6 if
+            arcs may cross (7,776 trees at 6), or if lengths differ.
         """
-        n = self.event_shape[0]
-        if n > LONGEST_ENUMERATED:
-            raise NotImplementedError(
-                f"there are too many trees of {n} words to enumerate; the limit is {LONGEST_ENUMERATED}"
-            )
+        n, longest = self.event_shape[0], LONGEST_ENUMERATED[self.projective]
+        if n > longest:
+            raise NotImplementedError(f"there are too many trees of {n} words to enumerate; the limit is {longest}")
         if not bool((self.lengths == n).all()):
             raise NotImplementedError(
                 "sentences of different lengths have no common support to enumerate; infer.collapse_trees sums their "
                 "trees out of a model"
             )
-        # A copy: the list of trees is kept for all distributions, and a caller may change what he gets.
-        trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
+        list_trees = projective_trees if self.projective else nonprojective_trees
+        trees = list_trees(n, self.multiroot).to(self.arc_scores.device)
         trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
         return trees.expand(-1, *self.batch_shape, -1) if expand else trees
 
