@@ -33,8 +33,8 @@ class DependencyTree(DependencyTreeDistribution):
     >>> round(float(trees.log_partition.exp()), 4)  # three words have nine trees with one root, two with crossing arcs
     9.0
 
-    log Z is that of the matrix-tree theorem [1], found without subtraction [2], so that it is exact for scores of any size
-    and for forbidden arcs. Its gradient are the arc marginals, and its Hessian the covariances of arcs [3]:
+    log Z is that of the matrix-tree theorem [1], found without subtraction [2], so that it is exact for scores of any
+    size and for forbidden arcs. Its gradient are the arc marginals, its Hessian the covariances of arcs [3]:
 
     >>> log_z = lambda scores: DependencyTree(scores, validate_args=False).log_partition
     >>> covariance = torch.autograd.functional.hessian(log_z, torch.zeros(4, 4))  # [head, dependent, head, dependent]
@@ -45,8 +45,8 @@ class DependencyTree(DependencyTreeDistribution):
     (on a GPU, for second derivatives, and where scores leave the range of plain numbers); a draw takes some steps of
     random walks [4], O(n^4) time at most; the best tree O(n^2), the k best O(k n^3) [5].
 
-    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent]; -inf forbids an arc. Column 0 and the diagonal are
-        not read.
+    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent]; -inf forbids an arc. Column 0 and the diagonal
+        are not read.
     :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
     :param multiroot: whether ROOT may have several children.
     :raises TypeError: if one of them is no tensor.
@@ -57,13 +57,13 @@ class DependencyTree(DependencyTreeDistribution):
     [1] Koo, T., Globerson, A., Carreras, X. and Collins, M. (2007). Structured prediction models via the matrix-tree
     theorem. EMNLP, section 3. https://aclanthology.org/D07-1015/
 
-    [2] Grassmann, W. K., Taksar, M. I. and Heyman, D. P. (1985). Regenerative analysis and steady state distributions for
-    Markov chains. Operations Research 33(5), section 2. https://doi.org/10.1287/opre.33.5.1107
+    [2] Grassmann, W. K., Taksar, M. I. and Heyman, D. P. (1985). Regenerative analysis and steady state distributions
+    for Markov chains. Operations Research 33(5). https://doi.org/10.1287/opre.33.5.1107
 
     [3] Zmigrod, R., Vieira, T. and Cotterell, R. (2021). Efficient computation of expectations under spanning tree
     distributions. TACL 9. https://aclanthology.org/2021.tacl-1.41/
 
-    [4] Wilson, D. B. (1996). Generating random spanning trees more quickly than the cover time. STOC, section 2.
+    [4] Wilson, D. B. (1996). Generating random spanning trees more quickly than the cover time. STOC.
     https://doi.org/10.1145/237814.237880
 
     [5] Stanojevic, M. and Cohen, S. B. (2021). A root of a problem: optimizing single-root dependency parsing. EMNLP.
@@ -88,7 +88,9 @@ class DependencyTree(DependencyTreeDistribution):
         shape = tuple(arc_scores.shape)
         if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        super().__init__({"arc_scores": arc_scores}, {"arc_scores": 2}, shape[-1] - 1, lengths, multiroot, validate_args)
+        super().__init__(
+            {"arc_scores": arc_scores}, {"arc_scores": 2}, shape[-1] - 1, lengths, multiroot, validate_args
+        )
 
     def _log_partition(self) -> Tensor:
         return nonprojective.log_partition(self.arc_scores, self._lengths, multiroot=self.multiroot)

@@ -36,9 +36,7 @@ def problem(lengths, scale=1.0, dtype=torch.float64, seed=0, forbidden=0.0):
 
 
 def enumerations(arcs, lengths, multiroot):
-    return [
-        Spanning(arcs[b, : m + 1, : m + 1].double().numpy(), multiroot) for b, m in enumerate(lengths.tolist())
-    ]
+    return [Spanning(arcs[b, : m + 1, : m + 1].double().numpy(), multiroot) for b, m in enumerate(lengths.tolist())]
 
 
 def check(arcs, lengths, multiroot, engine, tolerance=None):

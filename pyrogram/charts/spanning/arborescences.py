@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best spanning trees: Chu and Liu (1965) and Edmonds (1967), with one root exactly, and k of them.
 
-Where there must be one root, an arc from ROOT is worse than any other. So the best tree has no more roots than it must
-have (the reweighting of Stanojevic and Cohen 2021, section 4, with an infinite weight). Of arcs from ROOT the scores decide.
+Where there must be one root, an arc from ROOT is worse than any other, so that the best tree has no more roots than it
+must have: the reweighting of Stanojevic and Cohen (2021), with an infinite weight. Among arcs from ROOT scores decide.
 
 The k best are found by partition (Lawler 1972): of the trees that share the first heads of the best one, and differ
 from it in the next, the best is found in the same way, and so on.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.compiling import borrowing, kernel
 from pyrogram.charts.runtime.threads import run_workers, take
 
 
@@ -81,7 +81,7 @@ def _best_all(turns, scores, lengths, multiroot, heads, found):
                     parts += 1
 
 
-@njit(nogil=True)
+@borrowing
 def _restrict(scores, n, tree, shared, excluded, table):
     """Scores of the trees that share the heads of the first words, and do not give the next one those excluded."""
     for d in range(1, n + 1):
@@ -90,7 +90,7 @@ def _restrict(scores, n, tree, shared, excluded, table):
             table[h, d] = scores[h, d] if there and h != d else -np.inf
 
 
-@njit(nogil=True)
+@borrowing
 def _score(scores, n, tree):
     total = 0.0
     for d in range(1, n + 1):
@@ -153,7 +153,7 @@ def _best_tree(table, n, multiroot, tree):
     return _unknot(n, nodes, knot, head, dependent, tree) == 1 or multiroot
 
 
-@njit(nogil=True)
+@borrowing
 def _unknot(n, nodes, knot, head, dependent, tree):
     """Heads from the best arcs into nodes; the number of roots.
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The matrix-tree theorem without subtraction, in torch: any device, any number of derivatives, torch's transforms.
 
-The total weight of all spanning trees is a determinant (Koo et al. 2007; Smith and Smith 2007; McDonald and Satta 2007).
-Its pivots are found as Grassmann, Taksar and Heyman (1985) find those of a Markov chain, by additions of positive
-numbers alone. With weights a[h, d] of arcs, words are eliminated from the last to the first: word k has
+The total weight of all spanning trees is a determinant (Koo et al. 2007; Smith and Smith 2007; McDonald and Satta
+2007). Its pivots are found as Grassmann, Taksar and Heyman (1985) find those of a Markov chain, by additions of
+positive numbers alone. With weights a[h, d] of arcs, words are eliminated from the last to the first: word k has
 
     s[k] = sum over h < k of a[h, k],    and then    a[h, d] += a[h, k] a[k, d] / s[k]  for all h, d < k,
 
@@ -12,10 +12,10 @@ the arcs from h to d by way of k. Z is the product of all s[k]. ROOT is head 0, 
 nothing cancels, whatever the scores, and logarithms do.
 
 Trees with one root are those of weight t when every arc from ROOT has the weight t times its own: the coefficient of t
-in Z. For an infinitesimal t a sum is its term of lowest order. Arcs between words have order 0 and remain so. An arc from
-ROOT has order 1, until it leads by way of a word that has no other head left, a *root word*: then s[k] has order 1,
-too, and the new arc from ROOT has order 0. So ROOT has two rows, of either order, and Z has the order of the number of root
-words: where that is not 1, no tree has one root.
+in Z. For an infinitesimal t a sum is its term of lowest order. Arcs between words have order 0 and remain so. An arc
+from ROOT has order 1, until it leads by way of a word that has no other head left, a *root word*: then s[k] has order
+1, too, and the new arc from ROOT has order 0. So ROOT has two rows, of either order, and Z has the order of the number
+of root words: where that is not 1, no tree has one root.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 """The elimination of :mod:`.elimination` in plain numbers, eight sentences at once, and its reverse: arc marginals.
 
 Every column is divided by its sum, so that it says where a random walk goes from a word: to its head. What is less
-than a double can hold is lost. An error of a column grows by a factor of at most 1 + 2 max(a[k, d]) / s[k] when word k is
-eliminated. So the product of these factors, and the least s[k], say of which sentences log Z and marginals can be
+than a double can hold is lost. An error of a column grows by a factor of at most 1 + 2 max(a[k, d]) / s[k] when word k
+is eliminated. So the product of these factors, and the least s[k], say of which sentences log Z and marginals can be
 trusted. Of all others, log Z is NaN.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from pyrogram.charts.lanes_log import log
-from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.lanes import exp, fill, fma, is_zero, load, maximum, store
+from pyrogram.charts.runtime.compiling import borrowing, kernel
+from pyrogram.charts.runtime.lanes import exp, fill, fma, gather_cells, is_zero, load, maximum, scatter_cells, store
 from pyrogram.charts.runtime.lanes_memory import aligned
 from pyrogram.charts.runtime.threads import run_workers, take
 
@@ -49,20 +49,21 @@ def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tupl
 def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, marginals):
     weights, arcs, adjoints, root, inverses, are_root_words, root_adjoints, norms = cells
     N = scores.shape[1]
-    known = np.zeros(4 * WIDTH)
+    flat, flat_marginals = scores.reshape(scores.size), marginals.reshape(marginals.size)
+    known, offsets = np.zeros(4 * WIDTH), np.zeros(WIDTH, np.int64)
     for _ in range(len(order)):
         first = WIDTH * take(turns)
         if first >= len(order):
             break
         sentences = order[first : first + WIDTH]
         n = lengths[sentences[0]]
-        _read(scores, lengths, sentences, n, weights)
+        _read(flat, lengths, sentences, n, N, offsets, weights)
         total = _normalise(n, N, multiroot, weights, arcs, root, norms)
         for lane in range(WIDTH):  # words in the padding hang on ROOT
             m = lengths[sentences[lane]] if lane < len(sentences) else 0
             for d in range(m + 1, n + 1):
                 arcs[d * WIDTH + lane] = 1.0
-        _eliminate(n, N, multiroot, arcs, root, inverses, are_root_words, known)
+        _eliminate(n, N, arcs, root, inverses, are_root_words, known)
         total = total + load(known, 0)
         store(known, 0, total)
         for lane in range(len(sentences)):
@@ -71,7 +72,7 @@ def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, ma
             root_words, impossible = known[2 * WIDTH + lane], known[3 * WIDTH + lane]
             usual = 0 if multiroot else 1  # the last word to be eliminated
             trusted = growth < _GREATEST_GROWTH
-            if trusted and (impossible > 0 or root_words > usual or not are_root_words[WIDTH + lane] == usual):
+            if trusted and (impossible > 0 or root_words > usual or are_root_words[WIDTH + lane] != usual):
                 trusted = _zeros_are_zeros(scores[b], lengths[b], multiroot, are_root_words[lane::WIDTH], impossible)
             if not trusted:
                 log_z[b] = np.nan
@@ -81,23 +82,35 @@ def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, ma
                 log_z[b] = value
         if counts:
             _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints)
-            _write(n, multiroot, weights, adjoints, root_adjoints, lengths, sentences, log_z, marginals)
+            _write(n, N, multiroot, weights, adjoints, root_adjoints, len(sentences), offsets, flat_marginals)
+            for b in sentences:
+                if not log_z[b] > -np.inf:
+                    marginals[b] = 0
 
 
-@njit(nogil=True)
-def _read(scores, lengths, sentences, n, weights):
+@borrowing
+def _read(scores, lengths, sentences, n, N, offsets, weights):
     """Cell (h, d) from the scores of eight sentences; -inf where there is no arc."""
-    N = scores.shape[1]
     for lane in range(WIDTH):
-        b = sentences[min(lane, len(sentences) - 1)]
-        m = lengths[b] if lane < len(sentences) else 0
+        offsets[lane] = sentences[min(lane, len(sentences) - 1)] * N * N
+    for h in range(n + 1):
+        d = 0
+        while d + 8 <= n + 1:
+            gather_cells(weights, h * N + d, scores, offsets, h * N + d)
+            d = n - 7 if d < n - 7 < d + 8 else d + 8  # the last eight may be some that were read before
+        while d <= n:
+            for lane in range(WIDTH):
+                weights[(h * N + d) * WIDTH + lane] = scores[offsets[lane] + h * N + d]
+            d += 1
+    for lane in range(WIDTH):
+        m = lengths[sentences[lane]] if lane < len(sentences) else 0
         for h in range(n + 1):
-            for d in range(1, n + 1):
-                there = h <= m and d <= m and h != d
-                weights[(h * N + d) * WIDTH + lane] = scores[b, h, d] if there else -np.inf
+            weights[(h * N + h) * WIDTH + lane] = -np.inf
+            for d in range(1 if h > m else m + 1, n + 1):
+                weights[(h * N + d) * WIDTH + lane] = -np.inf
 
 
-@njit(nogil=True)
+@borrowing
 def _normalise(n, N, multiroot, weights, arcs, root, norms):
     """Weights from scores, of which the columns add up to 1; :returns: the log of what they are divided by.
 
@@ -137,41 +150,67 @@ def _normalise(n, N, multiroot, weights, arcs, root, norms):
     return total if multiroot else total + greatest
 
 
-@njit(nogil=True)
-def _eliminate(n, N, multiroot, arcs, root, inverses, are_root_words, known):
+@borrowing
+def _add_products(x, y, first, step, count, own, own_step, shared, shared_step, times):
+    """x[first + i step] += sum over t of x[own + i step + t own_step] y[shared + t shared_step], for i < count.
+
+    Four at a time, which share what they read of y.
+    """
+    i = 0
+    while i + 4 <= count:
+        at, from_ = first + i * step, own + i * step
+        a, b, c, d = load(x, at), load(x, at + step), load(x, at + 2 * step), load(x, at + 3 * step)
+        for t in range(times):
+            factor, place = load(y, shared + t * shared_step), from_ + t * own_step
+            a, b = fma(load(x, place), factor, a), fma(load(x, place + step), factor, b)
+            c, d = fma(load(x, place + 2 * step), factor, c), fma(load(x, place + 3 * step), factor, d)
+        store(x, at, a)
+        store(x, at + step, b)
+        store(x, at + 2 * step, c)
+        store(x, at + 3 * step, d)
+        i += 4
+    while i < count:
+        total = load(x, first + i * step)
+        for t in range(times):
+            total = fma(load(x, own + i * step + t * own_step), load(y, shared + t * shared_step), total)
+        store(x, first + i * step, total)
+        i += 1
+
+
+@borrowing
+def _eliminate(n, N, arcs, root, inverses, are_root_words, known):
     """Into ``known``: the log of the product of all s[k], the growth of errors, how many root words, and zeros.
 
-    In place of its arcs, each word's column then has its shares a[h, k] / s[k].
+    In place of its arcs, each word's column then has its shares a[h, k] / s[k]. What the words after k add to its arcs
+    is added when it is eliminated itself.
     """
     zero, one, two = fill(arcs, 0.0), fill(arcs, 1.0), fill(arcs, 2.0)
     total, growth, greatest_inverse, root_words, impossible = zero, one, one, zero, zero
     for k in range(n, 0, -1):
-        s = zero
+        after = k + 1
+        _add_products(arcs, arcs, k, N, k, after, 1, after * N + k, N, n - k)  # a[h, k] += a[h, j] a[j, k]
+        _add_products(arcs, arcs, k * N + 1, 1, k - 1, after * N + 1, N, k * N + after, 1, n - k)  # and a[k, d]
+        _add_products(root, arcs, k, 1, 1, after, 1, after * N + k, N, n - k)
+        s, greatest = zero, zero
         for h in range(k):
             s = s + load(arcs, h * N + k)
-        is_root_word = is_zero(s)
-        inverse = one / (s + is_root_word)
-        share_of_root = load(root, k) * inverse * (one - is_root_word)
-        greatest = zero
         for d in range(1, k):
-            row = load(arcs, k * N + d)
-            greatest = maximum(row, greatest)
-            store(root, d, fma(share_of_root, row, load(root, d)))
-        for h in range(k):
-            share = load(arcs, h * N + k) * inverse
-            if h == 0:
-                share = share + is_root_word
-            store(arcs, h * N + k, share)
-            for d in range(1, k):
-                store(arcs, h * N + d, fma(share, load(arcs, k * N + d), load(arcs, h * N + d)))
-        store(inverses, k, inverse)
-        store(are_root_words, k, is_root_word)
+            greatest = maximum(load(arcs, k * N + d), greatest)
+        is_root_word = is_zero(s)
         factor = fma(is_root_word, load(root, k), s)
         nothing = is_zero(factor)
         factor = factor + nothing
+        inverse = one / factor
+        share = inverse * (one - is_root_word)
+        for h in range(k):
+            store(arcs, h * N + k, load(arcs, h * N + k) * share)
+        store(arcs, k, load(arcs, k) + is_root_word)
+        store(root, k, load(root, k) * share)
+        store(inverses, k, inverse)
+        store(are_root_words, k, is_root_word)
         total = total + log(factor)
-        growth = growth * fma(two * greatest, one / factor, one)
-        greatest_inverse = maximum(one / factor, greatest_inverse)
+        growth = growth * fma(two * greatest, inverse, one)
+        greatest_inverse = maximum(inverse, greatest_inverse)
         root_words = root_words + is_root_word
         impossible = impossible + nothing
     store(known, 0, total)
@@ -210,7 +249,7 @@ def _zeros_are_zeros(scores, n, multiroot, are_root_words, impossible):
     return nothing == (impossible > 0)
 
 
-@njit(nogil=True)
+@borrowing
 def _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints):
     """The derivatives of log Z by all arcs as they were at first, from what the elimination has left.
 
@@ -219,42 +258,41 @@ def _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints
     """
     zero, one = fill(arcs, 0.0), fill(arcs, 1.0)
     for k in range(1, n + 1):
-        is_root_word = load(are_root_words, k)
-        scale = load(inverses, k) * (one - is_root_word)
-        share_of_root = load(root, k) * scale
-        by_share_of_root = zero
+        for h in range(k):
+            store(adjoints, h * N + k, zero)
+        store(root_adjoints, k, zero)
+        # By the shares: of a word its arcs, each times how much comes by way of k.
+        _add_products(adjoints, arcs, k, N, k, 1, 1, k * N + 1, 1, k - 1)
+        _add_products(root_adjoints, arcs, k, 1, 1, 1, 1, k * N + 1, 1, k - 1)
+        # By the arcs out of k: of ROOT and of all words their arcs, each times the share of k.
         for d in range(1, k):
-            adjoint = load(root_adjoints, d)
-            by_share_of_root = fma(adjoint, load(arcs, k * N + d), by_share_of_root)
-            store(adjoints, k * N + d, adjoint * share_of_root)
-        mean = share_of_root * by_share_of_root
+            store(adjoints, k * N + d, load(root, k) * load(root_adjoints, d))
+        _add_products(adjoints, arcs, k * N + 1, 1, k - 1, 1, N, k, N, k)
+        mean = load(root, k) * load(root_adjoints, k)
         for h in range(k):
-            share, by_share = load(arcs, h * N + k), zero
-            for d in range(1, k):
-                adjoint = load(adjoints, h * N + d)
-                by_share = fma(adjoint, load(arcs, k * N + d), by_share)
-                store(adjoints, k * N + d, fma(adjoint, share, load(adjoints, k * N + d)))
-            store(adjoints, h * N + k, by_share)
-            mean = fma(share, by_share, mean)
+            mean = fma(load(arcs, h * N + k), load(adjoints, h * N + k), mean)
+        is_root_word = load(are_root_words, k)
+        inverse = load(inverses, k)
+        share = inverse * (one - is_root_word)
         for h in range(k):
-            store(adjoints, h * N + k, (one + load(adjoints, h * N + k) - mean) * scale)
-        weight = load(root, k)
-        store(root_adjoints, k, fma(by_share_of_root, scale, is_root_word / (weight + is_zero(weight))))
+            store(adjoints, h * N + k, (one + load(adjoints, h * N + k) - mean) * share)
+        store(root_adjoints, k, fma(load(root_adjoints, k), share, inverse * is_root_word))
 
 
-@njit(nogil=True)
-def _write(n, multiroot, weights, adjoints, root_adjoints, lengths, sentences, log_z, marginals):
+@borrowing
+def _write(n, N, multiroot, weights, adjoints, root_adjoints, num_sentences, offsets, marginals):
     """Marginals, arc by arc: weight times derivative."""
-    N = marginals.shape[1]
     zero = fill(weights, 0.0)
-    for d in range(1, n + 1):
-        for h in range(n + 1):
+    for h in range(n + 1):
+        store(weights, h * N, zero)
+        for d in range(1, n + 1):
             adjoint = load(adjoints, h * N + d) if h > 0 or multiroot else load(root_adjoints, d)
             store(weights, h * N + d, maximum(load(weights, h * N + d) * adjoint, zero))
-    for lane in range(len(sentences)):
-        b = sentences[lane]
-        m = lengths[b]
-        if log_z[b] > -np.inf:
-            for h in range(m + 1):
-                for d in range(1, m + 1):
-                    marginals[b, h, d] = weights[(h * N + d) * WIDTH + lane]
+        d = 0
+        while d + 8 <= n + 1 and num_sentences == WIDTH:
+            scatter_cells(weights, h * N + d, marginals, offsets, h * N + d)
+            d = n - 7 if d < n - 7 < d + 8 else d + 8
+        while d <= n:
+            for lane in range(num_sentences):
+                marginals[offsets[lane] + h * N + d] = weights[(h * N + d) * WIDTH + lane]
+            d += 1

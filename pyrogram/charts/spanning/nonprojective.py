@@ -9,8 +9,6 @@ Everywhere
 * position 0 is ROOT; column 0 and the diagonal are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
@@ -149,9 +147,7 @@ class _Compiled:
         """Scores, shape ``(k, B)``, and heads, ``(k, B, width)``."""
         return arborescences.best(*_of(given, np.float64), self._multiroot, k)
 
-    def draw(
-        self, given: Sentences, number: int, seed: int, trace: object, width: int
-    ) -> tuple[Numbers, Numbers]:
+    def draw(self, given: Sentences, number: int, seed: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and heads, ``(number, B, width)``."""
         log_z, found = self.log_counts(given, counts=not self._multiroot)
         scores, lengths = _of(given, np.float64)

@@ -6,10 +6,11 @@ From a word the walk goes to a head, in proportion to the arc's weight, until it
 becomes a branch. If the tree may have one root only, that is drawn first, from its marginal (Colbourn et al. 1996;
 Zmigrod et al. 2021), and is what all walks lead to.
 
-How many steps that takes is independent of the tree that is drawn (Propp and Wilson 1998, section 7): so a tree that is not
-finished in time may be drawn anew in another way. That way goes from a word to its head as the walk without loops does:
-to h in proportion to the weight of the arc times the probability that a walk from h meets the tree before it meets the
-words that it has left behind. These probabilities are found by the elimination of :mod:`.elimination`, in logarithms.
+How many steps that takes is independent of the tree that is drawn, for the loops are (Propp and Wilson 1998). So a tree
+that is not finished in time may be drawn anew in another way. That way goes from a word to its head as the walk without
+loops does: to h in proportion to the weight of the arc times the probability that a walk from h meets the tree before
+the words that it has left behind. These probabilities are found by the elimination of :mod:`.elimination`, in
+logarithms.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.compiling import borrowing, kernel
 from pyrogram.charts.runtime.random_numbers import choose, seed_stream, uniform
 from pyrogram.charts.runtime.threads import run_workers, take
 
@@ -70,7 +71,7 @@ def _draw_all(turns, scores, lengths, multiroot, roots, seed, steps, heads):
             heads[i, b, :n] = tree[1 : n + 1]
 
 
-@njit(nogil=True)
+@borrowing
 def _accumulate(scores, n, begin, cumulative):
     """Sums of the weights of a word's first heads, a row for each word; heads begin with ROOT, 0, or with word 1."""
     for d in range(1, n + 1):
@@ -146,40 +147,35 @@ def _draw_by_escapes(scores, n, root, state, heads):
 @njit(nogil=True)
 def _log_escapes(scores, n, kind):
     """The log probabilities that a walk from a position meets the tree before the path."""
-    table = np.full((n + 1, n + 1), -np.inf)
-    for d in range(n + 1):
-        if kind[d] == _FREE:
-            table[:, d] = scores[: n + 1, d]
-            table[d, d] = -np.inf
-            if kind[0] < 0:
-                table[0, d] = -np.inf
-    free = np.flatnonzero(kind == _FREE)
-    for i in range(len(free) - 1, -1, -1):  # what is eliminated is no head any more
-        k = free[i]
-        total = -np.inf
+    order = np.empty(n + 1, np.int64)  # tree and path, which stay, and then all free words
+    size = 0
+    for wanted in (_TREE, _PATH, _FREE):
+        first = size
         for h in range(n + 1):
-            if kind[h] != _FREE or h < k:
-                total = _add(total, table[h, k])
-        if total == -np.inf:
-            continue
-        for h in range(n + 1):
-            if kind[h] != _FREE or h < k:
-                table[h, k] -= total
-                if table[h, k] > -np.inf:
-                    for j in range(i):
-                        d = free[j]
-                        if d != h:
-                            table[h, d] = _add(table[h, d], table[h, k] + table[k, d])
+            if kind[h] == wanted:
+                order[size] = h
+                size += 1
+    table = scores.copy()
     escapes = np.full(n + 1, -np.inf)
     escapes[kind == _TREE] = 0.0
-    for k in free:
-        for h in range(n + 1):
-            if kind[h] != _FREE or h < k:
-                escapes[k] = _add(escapes[k], table[h, k] + escapes[h])
+    for i in range(size - 1, first - 1, -1):
+        k, total = order[i], -np.inf
+        for h in order[:i]:
+            total = _add(total, table[h, k])
+        for h in order[:i]:
+            if table[h, k] > -np.inf:
+                table[h, k] -= total
+                for d in order[first:i]:
+                    if d != h:
+                        table[h, d] = _add(table[h, d], table[h, k] + table[k, d])
+    for i in range(first, size):
+        k = order[i]
+        for h in order[:i]:
+            escapes[k] = _add(escapes[k], table[h, k] + escapes[h])
     return escapes
 
 
-@njit(nogil=True)
+@borrowing
 def _add(a, b):
     """log(exp(a) + exp(b))."""
     if a < b:
