@@ -7,12 +7,13 @@
 
 Each arc has a score by the tags of head and dependent, and by its direction and length, with a Gaussian prior. Of a
 sentence the heads of some words are known. Their probability is the share of the trees that have them, by weight:
-``trees.tilted(bonus)``, with a bonus of -inf for all other heads of these words, has their log Z. The scores are the MAP
-estimate. ``DependencyTree`` stands beside ``ProjectiveDependencyTree``, which can learn only from sentences without
-crossing arcs. Printed is the share of right heads of other sentences, of all words and of those whose arc crosses another.
+``trees.tilted(bonus)``, with a bonus of -inf for all other heads of these words, has their log Z. The scores are the
+MAP estimate. ``DependencyTree`` stands beside ``ProjectiveDependencyTree``, which can learn only from sentences without
+crossing arcs. Printed is the share of right heads of other sentences: of all words, and of those whose arc crosses
+another.
 
-The built-in sentences have no crossing arcs. Here some of their adjectives and adverbs have moved to other places, as in
-Latin verse.
+The built-in sentences have no crossing arcs. Here some of their adjectives and adverbs have moved to other places, as
+in Latin verse.
 
 Reference: Koo, Globerson, Carreras and Collins (2007), "Structured prediction models via the matrix-tree theorem",
 https://aclanthology.org/D07-1015
@@ -116,8 +117,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         with torch.no_grad():
             found = trees_of(kind, test.words, **guide(*data)).mbr()
         print(
-            f"{kind}: {len(train)} sentences, log joint from {-losses[0]:.1f} to {-losses[-1]:.1f}; right heads of other "
-            f"sentences: {right(found, test.heads, test.heads >= 0)}, of arcs that cross: "
+            f"{kind}: {len(train)} sentences, log joint from {-losses[0]:.1f} to {-losses[-1]:.1f}; right heads of "
+            f"other sentences: {right(found, test.heads, test.heads >= 0)}, of arcs that cross: "
             f"{right(found, test.heads, crosses)}"
         )
 

@@ -51,8 +51,8 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     ),
     "nonprojective_trees": (
         ["--num-sentences 60 --max-length 7 --num-steps 2 --known 0.4"],
-        r"\d+ sentences, \d+ with crossing arcs\nprojective: \d+ sentences, .*\ncrossing arcs: \d+ sentences, log joint from "
-        r"-\d+.\d to -\d+.\d; right heads of other sentences: \d+.\d%, of arcs that cross: (\d+.\d%|-)",
+        r"\d+ sentences, \d+ with crossing arcs\nprojective: \d+ sentences, .*\ncrossing arcs: \d+ sentences, log "
+        r"joint from -\d+.\d to -\d+.\d; right heads of other sentences: \d+.\d%, of arcs that cross: (\d+.\d%|-)",
     ),
     "optima_of_logistic_normals": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --restarts 2 --num-draws 10"],

@@ -13,9 +13,9 @@ nothing cancels, whatever the scores, and logarithms do.
 
 Trees with one root are those of weight t when every arc from ROOT has the weight t times its own: the coefficient of t
 in Z. For an infinitesimal t a sum is its term of lowest order. Arcs between words have order 0 and remain so. An arc
-from ROOT has order 1, until it leads by way of a word that has no other head left, a *root word*: then s[k] has order
-1, too, and the new arc from ROOT has order 0. So ROOT has two rows, of either order, and Z has the order of the number
-of root words: where that is not 1, no tree has one root.
+from ROOT has order 1, until it leads by way of a word that has no other head left, and is *bound* to it: then s[k] has
+order 1, too, and the new arc from ROOT has order 0. So ROOT has two rows, of either order, and the order of Z is the
+number of words that are bound: where that is not 1, no tree has one root.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ def log_partition(scores: Tensor, lengths: Tensor, multiroot: bool) -> Tensor:
     peak = torch.maximum(arcs.detach().amax(1), order_1.detach())
     peak = peak.masked_fill(peak == -torch.inf, 0.0)
     arcs, order_1, log_z = arcs - peak[:, None], order_1 - peak, peak.sum(-1)
-    root_words = torch.zeros_like(lengths)
+    num_bound = torch.zeros_like(lengths)
     for k in range(N - 1, 0, -1):  # word k is column k - 1
         column, row = arcs[:, :k, k - 1], arcs[:, k, : k - 1]
         total = _sum(column, (1,))
-        is_root_word = total.detach() == -torch.inf
-        root_words = root_words + is_root_word
-        log_z = log_z + torch.where(is_root_word, order_1[:, k - 1], total)
-        total = total.masked_fill(is_root_word, 0.0)
-        shares = torch.cat([column[:, :1].masked_fill(is_root_word[:, None], 0.0), column[:, 1:]], 1) - total[:, None]
-        share_of_root = (order_1[:, k - 1] - total).masked_fill(is_root_word, -torch.inf)
+        is_bound = total.detach() == -torch.inf
+        num_bound = num_bound + is_bound
+        log_z = log_z + torch.where(is_bound, order_1[:, k - 1], total)
+        total = total.masked_fill(is_bound, 0.0)
+        shares = torch.cat([column[:, :1].masked_fill(is_bound[:, None], 0.0), column[:, 1:]], 1) - total[:, None]
+        share_of_root = (order_1[:, k - 1] - total).masked_fill(is_bound, -torch.inf)
         arcs = _sum(torch.stack([arcs[:, :k, : k - 1], shares[:, :, None] + row[:, None]]), (0,))
         order_1 = _sum(torch.stack([order_1[:, : k - 1], share_of_root[:, None] + row]), (0,))
     impossible = log_z.detach() == -torch.inf
     if not multiroot:
-        impossible = impossible | (root_words > 1)
+        impossible = impossible | (num_bound > 1)
     return log_z.masked_fill(impossible, -torch.inf)

@@ -47,7 +47,7 @@ def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tupl
 
 @kernel
 def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, marginals):
-    weights, arcs, adjoints, root, inverses, are_root_words, root_adjoints, norms = cells
+    weights, arcs, adjoints, root, inverses, are_bound, root_adjoints, norms = cells
     N = scores.shape[1]
     flat, flat_marginals = scores.reshape(scores.size), marginals.reshape(marginals.size)
     known, offsets = np.zeros(4 * WIDTH), np.zeros(WIDTH, np.int64)
@@ -63,25 +63,25 @@ def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, ma
             m = lengths[sentences[lane]] if lane < len(sentences) else 0
             for d in range(m + 1, n + 1):
                 arcs[d * WIDTH + lane] = 1.0
-        _eliminate(n, N, arcs, root, inverses, are_root_words, known)
+        _eliminate(n, N, arcs, root, inverses, are_bound, known)
         total = total + load(known, 0)
         store(known, 0, total)
         for lane in range(len(sentences)):
             b = sentences[lane]
             value, growth = known[lane], known[WIDTH + lane]
-            root_words, impossible = known[2 * WIDTH + lane], known[3 * WIDTH + lane]
+            num_bound, impossible = known[2 * WIDTH + lane], known[3 * WIDTH + lane]
             usual = 0 if multiroot else 1  # the last word to be eliminated
             trusted = growth < _GREATEST_GROWTH
-            if trusted and (impossible > 0 or root_words > usual or are_root_words[WIDTH + lane] != usual):
-                trusted = _zeros_are_zeros(scores[b], lengths[b], multiroot, are_root_words[lane::WIDTH], impossible)
+            if trusted and (impossible > 0 or num_bound > usual or are_bound[WIDTH + lane] != usual):
+                trusted = _zeros_are_zeros(scores[b], lengths[b], multiroot, are_bound[lane::WIDTH], impossible)
             if not trusted:
                 log_z[b] = np.nan
-            elif impossible > 0 or not (multiroot or root_words == 1):
+            elif impossible > 0 or not (multiroot or num_bound == 1):
                 log_z[b] = -np.inf
             else:
                 log_z[b] = value
         if counts:
-            _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints)
+            _reverse(n, N, arcs, root, inverses, are_bound, adjoints, root_adjoints)
             _write(n, N, multiroot, weights, adjoints, root_adjoints, len(sentences), offsets, flat_marginals)
             for b in sentences:
                 if not log_z[b] > -np.inf:
@@ -178,14 +178,14 @@ def _add_products(x, y, first, step, count, own, own_step, shared, shared_step, 
 
 
 @borrowing
-def _eliminate(n, N, arcs, root, inverses, are_root_words, known):
-    """Into ``known``: the log of the product of all s[k], the growth of errors, how many root words, and zeros.
+def _eliminate(n, N, arcs, root, inverses, are_bound, known):
+    """Into ``known``: the log of the product of all s[k], the growth of errors, how many words are bound, and zeros.
 
     In place of its arcs, each word's column then has its shares a[h, k] / s[k]. What the words after k add to its arcs
     is added when it is eliminated itself.
     """
     zero, one, two = fill(arcs, 0.0), fill(arcs, 1.0), fill(arcs, 2.0)
-    total, growth, greatest_inverse, root_words, impossible = zero, one, one, zero, zero
+    total, growth, greatest_inverse, num_bound, impossible = zero, one, one, zero, zero
     for k in range(n, 0, -1):
         after = k + 1
         _add_products(arcs, arcs, k, N, k, after, 1, after * N + k, N, n - k)  # a[h, k] += a[h, j] a[j, k]
@@ -196,31 +196,31 @@ def _eliminate(n, N, arcs, root, inverses, are_root_words, known):
             s = s + load(arcs, h * N + k)
         for d in range(1, k):
             greatest = maximum(load(arcs, k * N + d), greatest)
-        is_root_word = is_zero(s)
-        factor = fma(is_root_word, load(root, k), s)
+        is_bound = is_zero(s)
+        factor = fma(is_bound, load(root, k), s)
         nothing = is_zero(factor)
         factor = factor + nothing
         inverse = one / factor
-        share = inverse * (one - is_root_word)
+        share = inverse * (one - is_bound)
         for h in range(k):
             store(arcs, h * N + k, load(arcs, h * N + k) * share)
-        store(arcs, k, load(arcs, k) + is_root_word)
+        store(arcs, k, load(arcs, k) + is_bound)
         store(root, k, load(root, k) * share)
         store(inverses, k, inverse)
-        store(are_root_words, k, is_root_word)
+        store(are_bound, k, is_bound)
         total = total + log(factor)
         growth = growth * fma(two * greatest, inverse, one)
         greatest_inverse = maximum(inverse, greatest_inverse)
-        root_words = root_words + is_root_word
+        num_bound = num_bound + is_bound
         impossible = impossible + nothing
     store(known, 0, total)
     store(known, 1, growth * greatest_inverse)
-    store(known, 2, root_words)
+    store(known, 2, num_bound)
     store(known, 3, impossible)
 
 
 @njit(nogil=True)
-def _zeros_are_zeros(scores, n, multiroot, are_root_words, impossible):
+def _zeros_are_zeros(scores, n, multiroot, are_bound, impossible):
     """Whether what was found to have no weight has none, rather than less than a number can hold."""
     arcs = np.zeros((n + 1, n + 1), np.bool_)  # whether there is one, of order 0
     root = np.zeros(n + 1, np.bool_)  # and of order 1
@@ -233,10 +233,10 @@ def _zeros_are_zeros(scores, n, multiroot, are_root_words, impossible):
                     arcs[h, d] = True
     nothing = False
     for k in range(n, 0, -1):
-        is_root_word = not arcs[:k, k].any()
-        if is_root_word != (are_root_words[k] > 0):
+        is_bound = not arcs[:k, k].any()
+        if is_bound != (are_bound[k] > 0):
             return False
-        if is_root_word:
+        if is_bound:
             nothing |= not root[k]
             arcs[0, k] = True
         else:
@@ -250,7 +250,7 @@ def _zeros_are_zeros(scores, n, multiroot, are_root_words, impossible):
 
 
 @borrowing
-def _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints):
+def _reverse(n, N, arcs, root, inverses, are_bound, adjoints, root_adjoints):
     """The derivatives of log Z by all arcs as they were at first, from what the elimination has left.
 
     The derivative by a share is a sum of positive numbers, too. From it the mean is subtracted, which has no terms
@@ -271,12 +271,12 @@ def _reverse(n, N, arcs, root, inverses, are_root_words, adjoints, root_adjoints
         mean = load(root, k) * load(root_adjoints, k)
         for h in range(k):
             mean = fma(load(arcs, h * N + k), load(adjoints, h * N + k), mean)
-        is_root_word = load(are_root_words, k)
+        is_bound = load(are_bound, k)
         inverse = load(inverses, k)
-        share = inverse * (one - is_root_word)
+        share = inverse * (one - is_bound)
         for h in range(k):
             store(adjoints, h * N + k, (one + load(adjoints, h * N + k) - mean) * share)
-        store(root_adjoints, k, fma(load(root_adjoints, k), share, inverse * is_root_word))
+        store(root_adjoints, k, fma(load(root_adjoints, k), share, inverse * is_bound))
 
 
 @borrowing
