@@ -4,12 +4,20 @@
 
 from pyrogram.charts.pitman_yor.restaurants import Paths
 
-from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, RecursiveDerivations, Scores
+from .constraints import (
+    DependencyTrees,
+    LabelledDependencyTrees,
+    LeftmostDerivations,
+    PaddedWords,
+    RecursiveDerivations,
+    Scores,
+)
 from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .known_derivation import KnownDerivation
+from .labelled_tree import LabelledDependencyTree
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
 from .nonprojective_tree import DependencyTree
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
@@ -31,6 +39,8 @@ __all__ = [
     "Gaussian",
     "HierarchicalPitmanYor",
     "KnownDerivation",
+    "LabelledDependencyTree",
+    "LabelledDependencyTrees",
     "LeftmostDerivations",
     "Link",
     "LogisticNormalWeights",

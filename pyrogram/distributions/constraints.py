@@ -59,6 +59,25 @@ class DependencyTrees(_Named):
         return integral & (lengths_of(heads) == self.lengths) & trees
 
 
+class LabelledDependencyTrees(_Named):
+    """Pairs of a head and a label below ``num_labels`` for each word, both -1 in the padding.
+
+    :param trees: the heads.
+    """
+
+    is_discrete = True
+    event_dim = 2
+
+    def __init__(self, trees: DependencyTrees, num_labels: int):
+        self.trees, self.num_labels = trees, num_labels
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        heads, labels = value.unbind(-1)
+        fits = torch.where(heads >= 0, (labels >= 0) & (labels < self.num_labels), labels == -1)
+        return self.trees.check(heads) & (fits & (labels.long() == labels)).all(-1)
+
+
 class PaddedWords(_Named):
     """At least one word in 0 .. num_words - 1, then only padding, -1."""
 

@@ -17,7 +17,7 @@ from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 
 from .charted import ChartDistribution, Self, conditional, copied
-from .constraints import DependencyTrees, Scores
+from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
 
 LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 
@@ -30,7 +30,7 @@ class DependencyTreeDistribution(ChartDistribution):
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
     :param event_dims: how many dimensions of each are not the batch's.
-    :param n: number of words.
+    :param event_shape: of trees; first the number of words.
     """
 
     arg_constraints = {"arc_scores": Scores()}
@@ -46,7 +46,7 @@ class DependencyTreeDistribution(ChartDistribution):
         self,
         scores: Mapping[str, Tensor | None],
         event_dims: Mapping[str, int],
-        n: int,
+        event_shape: tuple[int, ...],
         lengths: Tensor | None,
         multiroot: bool,
         validate_args: bool | None,
@@ -55,7 +55,7 @@ class DependencyTreeDistribution(ChartDistribution):
         shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in given.items()]
         self._all_full = lengths is None
         if lengths is None:
-            lengths = torch.full(shapes[0], n, dtype=torch.long, device=given["arc_scores"].device)
+            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=given["arc_scores"].device)
         batch_shape = projective.broadcast(*shapes, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
@@ -66,7 +66,7 @@ class DependencyTreeDistribution(ChartDistribution):
         validate = self._validate_args if validate_args is None else validate_args
         # torch looks at the scores once more only to complain of them.
         invalid = validate and (is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
-        super().__init__(batch_shape, torch.Size([n]), validate_args=invalid)
+        super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
         if validate:
             self._validate_parameters(given)
@@ -79,7 +79,7 @@ class DependencyTreeDistribution(ChartDistribution):
             projective.check_lengths(self.lengths, self.event_shape[0])
 
     @property
-    def support(self) -> DependencyTrees:
+    def support(self) -> DependencyTrees | LabelledDependencyTrees:
         """Trees of the sentences' lengths."""
         return DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
 
@@ -99,11 +99,11 @@ class DependencyTreeDistribution(ChartDistribution):
 
     @abstractmethod
     def _sample(self, count: int) -> Tensor:
-        """Trees (count, *batch_shape, n)."""
+        """Trees (count, *batch_shape, *event_shape)."""
 
     @abstractmethod
     def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The best trees (k, *batch_shape, n) and their scores."""
+        """The best trees (k, *batch_shape, *event_shape) and their scores."""
 
     @abstractmethod
     def marginals(self) -> Tensor:
@@ -158,7 +158,7 @@ class DependencyTreeDistribution(ChartDistribution):
         sample_shape = check_shape("sample_shape", sample_shape)
         with torch.no_grad():
             heads = self._sample(sample_shape.numel())
-        return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
+        return heads.reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def tilted(self: Self, bonus: Tensor) -> Self:
         """The distribution in proportion to p(tree) exp(sum of bonus[i, tree[i]] over words i).
@@ -259,7 +259,7 @@ def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> 
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
     if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
-        raise NotImplementedError("p and q are over trees of different lengths, so the divergence is infinite")
+        raise NotImplementedError("p and q are not over trees of the same sentences, so the divergence is infinite")
 
 
 def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:

@@ -89,7 +89,7 @@ class DependencyTree(DependencyTreeDistribution):
         if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
         super().__init__(
-            {"arc_scores": arc_scores}, {"arc_scores": 2}, shape[-1] - 1, lengths, multiroot, validate_args
+            {"arc_scores": arc_scores}, {"arc_scores": 2}, (shape[-1] - 1,), lengths, multiroot, validate_args
         )
 
     def _log_partition(self) -> Tensor:

@@ -84,7 +84,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
             raise ValueError(f"stop_scores must have shape (..., {n + 1}, 2, 2), not {tuple(stop_scores.shape)}")
         self._valence = valence
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, n, lengths, multiroot, validate_args)
+        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
 
     @property
     def _arcs(self) -> Tensor:

@@ -153,4 +153,6 @@ def _close_in_corner(actual: Tensor, expected: Tensor, what: str) -> None:
 
 
 def _pad(value: Tensor, event_shape: tuple[int, ...]) -> Tensor:
-    return torch.nn.functional.pad(value, (0, event_shape[0] - value.shape[-1]), value=-1)
+    """A derivation in the shape of the longest, with -1 behind each of its dimensions."""
+    missing = [size - own for size, own in zip(event_shape, value.shape[-len(event_shape) :], strict=True)]
+    return torch.nn.functional.pad(value, [x for size in reversed(missing) for x in (0, size)], value=-1)

@@ -60,9 +60,11 @@ def log_partition(scores: Tensor, lengths: Tensor, multiroot: bool) -> Tensor:
         log_z = log_z + torch.where(is_bound, order_1[:, k - 1], total)
         total = total.masked_fill(is_bound, 0.0)
         shares = torch.cat([column[:, :1].masked_fill(is_bound[:, None], 0.0), column[:, 1:]], 1) - total[:, None]
-        share_of_root = (order_1[:, k - 1] - total).masked_fill(is_bound, -torch.inf)
+        share_of_order_1 = (
+            order_1[:, k - 1] - total
+        )  # of a word that is bound it counts nothing, beside that of order 0
         arcs = _sum(torch.stack([arcs[:, :k, : k - 1], shares[:, :, None] + row[:, None]]), (0,))
-        order_1 = _sum(torch.stack([order_1[:, : k - 1], share_of_root[:, None] + row]), (0,))
+        order_1 = _sum(torch.stack([order_1[:, : k - 1], share_of_order_1[:, None] + row]), (0,))
     impossible = log_z.detach() == -torch.inf
     if not multiroot:
         impossible = impossible | (num_bound > 1)
