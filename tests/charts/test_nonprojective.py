@@ -155,6 +155,17 @@ def test_what_compiled_code_cannot_hold_is_known(multiroot):
 
 
 @roots
+@both_dtypes
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+def test_compiled_code_does_what_it_can(forbidden, dtype, multiroot):
+    """Usual scores are not left to torch: padded, forbidden, without trees; nor are cycles that dominate by much."""
+    arcs, lengths = problem([9, 1, 3, 2, 4, 12, 7, 3, 30, 2], 3.0, dtype, seed=10, forbidden=forbidden)
+    for scores, words in ((arcs, lengths), (cycles(50.0).to(dtype), torch.tensor([5, 5, 5]))):
+        log_z, _ = lanes.log_counts(scores.numpy(), words.numpy(), multiroot, counts=True)
+        assert not np.isnan(log_z).any()
+
+
+@roots
 @both_engines
 def test_nan_gives_nan(engine, multiroot):
     arcs, lengths = problem([4] * 10)

@@ -38,8 +38,8 @@ def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tupl
     order = np.argsort(-lengths, kind="stable")
 
     def work(turns: Any) -> None:
-        cells = [aligned(8 * size) for size in (N * N, N * N, N * N, N, N, N, N, N)]
-        _all_sums(turns, order, scores, lengths, multiroot, counts, tuple(cells), log_z, marginals)
+        cells = aligned(WIDTH * N * (3 * N + 5))
+        _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, marginals)
 
     run_workers(work, cost=float(B * N**2 * (N + 50)))
     return log_z, marginals
@@ -47,8 +47,12 @@ def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tupl
 
 @kernel
 def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, marginals):
-    weights, arcs, adjoints, root, inverses, are_bound, root_adjoints, norms = cells
     N = scores.shape[1]
+    table, row = WIDTH * N * N, WIDTH * N
+    weights, arcs, adjoints = cells[:table], cells[table : 2 * table], cells[2 * table : 3 * table]
+    rows = cells[3 * table :]
+    root, inverses, are_bound = rows[:row], rows[row : 2 * row], rows[2 * row : 3 * row]
+    root_adjoints, norms = rows[3 * row : 4 * row], rows[4 * row :]
     flat, flat_marginals = scores.reshape(scores.size), marginals.reshape(marginals.size)
     known, offsets = np.zeros(4 * WIDTH), np.zeros(WIDTH, np.int64)
     for _ in range(len(order)):
