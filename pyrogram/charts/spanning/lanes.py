@@ -101,7 +101,7 @@ def _read(scores, lengths, sentences, n, N, offsets, weights):
         d = 0
         while d + 8 <= n + 1:
             gather_cells(weights, h * N + d, scores, offsets, h * N + d)
-            d = n - 7 if d < n - 7 < d + 8 else d + 8  # the last eight may be some that were read before
+            d += 8
         while d <= n:
             for lane in range(WIDTH):
                 weights[(h * N + d) * WIDTH + lane] = scores[offsets[lane] + h * N + d]
@@ -295,7 +295,7 @@ def _write(n, N, multiroot, weights, adjoints, root_adjoints, num_sentences, off
         d = 0
         while d + 8 <= n + 1 and num_sentences == WIDTH:
             scatter_cells(weights, h * N + d, marginals, offsets, h * N + d)
-            d = n - 7 if d < n - 7 < d + 8 else d + 8
+            d += 8
         while d <= n:
             for lane in range(num_sentences):
                 marginals[offsets[lane] + h * N + d] = weights[(h * N + d) * WIDTH + lane]
