@@ -57,6 +57,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import pitman_yor
     import sibling
     import spanning_trees
+    import structures
     import sweeps
     import trees
     from peers import ENGINES
@@ -106,6 +107,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         f"Non-projective trees, batches of {spanning_trees.BATCH}, sentences/s": lambda: (
             f"{spanning_trees.agreement(spanning(), lengths)}\n\n"
             + _table(spanning_trees.HEADER, spanning_trees.rows(spanning(), lengths, threads, seconds))
+        ),
+        "Trees of spans, segmentations and chains, one thread, float64, structures/s": lambda: (
+            f"{structures.agreement(lengths)}\n\n" + _table(structures.HEADER, structures.rows(lengths, seconds / 2))
         ),
         f"Compiled recursions against the kernels by hand that they replaced ({before.BEFORE}), one thread, "
         f"batches of {before.BATCH} (of grammars 8 to {before.BATCH}), sentences/s": lambda: _table(

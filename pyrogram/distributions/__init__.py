@@ -16,6 +16,7 @@ from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
+from .higher_order_chain import HigherOrderChain
 from .known_derivation import KnownDerivation
 from .labelled_tree import LabelledDependencyTree
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
@@ -26,8 +27,10 @@ from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
 from .ragged import RaggedSimplex, ragged_simplex, simplex_of
 from .recursive_derivation import RecursiveDerivation
+from .segmentation import Segmentation, Segmentations
 from .sentence import Sentence
 from .sibling_tree import SiblingDependencyTree
+from .span_tree import SpanTree, SpanTrees
 from .state_sequence import StateSequence
 from .tied_start import tied_starts
 
@@ -38,6 +41,7 @@ __all__ = [
     "Experts",
     "Gaussian",
     "HierarchicalPitmanYor",
+    "HigherOrderChain",
     "KnownDerivation",
     "LabelledDependencyTree",
     "LabelledDependencyTrees",
@@ -54,8 +58,12 @@ __all__ = [
     "RecursiveDerivation",
     "RecursiveDerivations",
     "Scores",
+    "Segmentation",
+    "Segmentations",
     "Sentence",
     "SiblingDependencyTree",
+    "SpanTree",
+    "SpanTrees",
     "StateSequence",
     "dirichlet_prior",
     "logistic_normal",

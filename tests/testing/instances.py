@@ -5,6 +5,7 @@
 import cfg_instances
 import labelled_instances
 import nonprojective_instances
+import scored_instances
 import sibling_instances
 import torch
 from oracle import all_trees, events
@@ -113,6 +114,7 @@ TREES = {
     **nonprojective_instances.TREES,
     **labelled_instances.TREES,
     **sibling_instances.TREES,
+    **scored_instances.STRUCTURES,
 }
 
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])

@@ -10,7 +10,7 @@ Everywhere
 """
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def log_partition(
     O(n^3) time and O(n^2) memory a sentence, for second derivatives O(n^3).
     """
     given, batch = _given(arcs, lengths)
-    return shaped(_trees(multiroot).log_partition(given, by_torch=by_torch(arcs, engine)), batch)
+    return shaped(_TREES[multiroot].log_partition(given, by_torch=by_torch(arcs, engine)), batch)
 
 
 def marginals(
@@ -53,7 +53,7 @@ def marginals(
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N"]]:
     """log Z and its gradient: the posterior probabilities of arcs. Differentiable."""
     given, batch = _given(arcs, lengths)
-    log_z, found = _trees(multiroot).marginals(given, by_torch=by_torch(arcs, engine))
+    log_z, found = _TREES[multiroot].marginals(given, by_torch=by_torch(arcs, engine))
     return shaped(log_z, batch), shaped(found["arc"], batch)
 
 
@@ -72,7 +72,7 @@ def sample(
     num_samples = check_size("num_samples", num_samples, 0)
     given, batch = _given(arcs, lengths)
     width = arcs.shape[-1] - 1
-    heads = _trees(multiroot).draw(given, num_samples, {}, width, generator)
+    heads = _TREES[multiroot].draw(given, num_samples, {}, width, generator)
     return heads.to(arcs.device).reshape(num_samples, *batch, width)
 
 
@@ -90,7 +90,7 @@ def top_k(
     k = check_size("k", k)
     given, batch = _given(arcs, lengths)
     width = arcs.shape[-1] - 1
-    scores, heads = _trees(multiroot).best(given, k, {}, width)
+    scores, heads = _TREES[multiroot].best(given, k, {}, width)
     return heads.to(arcs.device).reshape(k, *batch, width), scores.to(arcs).reshape(k, *batch)
 
 
@@ -177,6 +177,4 @@ class _Trees(SumsOnTensors):
         return _Compiled(self._multiroot, self.torch_engine)
 
 
-@cache
-def _trees(multiroot: bool) -> _Trees:
-    return _Trees(multiroot)
+_TREES = _Trees(multiroot=False), _Trees(multiroot=True)
