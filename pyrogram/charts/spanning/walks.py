@@ -166,8 +166,7 @@ def _log_escapes(scores, n, kind):
             if table[h, k] > -np.inf:
                 table[h, k] -= total
                 for d in order[first:i]:
-                    if d != h:
-                        table[h, d] = _add(table[h, d], table[h, k] + table[k, d])
+                    table[h, d] = _add(table[h, d], table[h, k] + table[k, d])
     for i in range(first, size):
         k = order[i]
         for h in order[:i]:
