@@ -71,8 +71,9 @@ def test_divergence_of_projective_trees(kind):
     torch.testing.assert_close(kl_divergence(p, q), expected)
     forbidding = q.arc_scores.clone()
     forbidding[1, 2, 1] = -torch.inf
+    forbidding[2, 0] = -torch.inf  # no tree at all
     found = kl_divergence(p, DependencyTree(forbidding, multiroot=q.multiroot))
-    assert (found == torch.inf).tolist() == [False, True, False]
+    assert (found == torch.inf).tolist() == [False, True, True]
 
 
 def test_divergences_that_are_infinite():
