@@ -311,14 +311,15 @@ def test_draws_of_long_sentences(n, gap):
     assert ((shares - marginals[:, 1:]).abs() <= bound[:, 1:]).all()
 
 
-def test_what_cannot_be_drawn_is_named():
+@roots
+def test_what_cannot_be_drawn_is_named(multiroot):
     arcs = torch.zeros(3, 3, 3)
     arcs[1, 0] = -torch.inf
     with pytest.raises(ValueError, match="sentence 1 has no tree of positive weight to sample"):
-        trees.sample(arcs)
+        trees.sample(arcs, multiroot=multiroot)
     arcs[1] = torch.nan
     with pytest.raises(ValueError, match="scores of sentence 1 must be numbers, but some are NaN"):
-        trees.sample(arcs)
+        trees.sample(arcs, multiroot=multiroot)
 
 
 # Best trees
