@@ -106,3 +106,10 @@ def test_latent_labels_are_not_summed_out():
 
     with pytest.raises(ModelError, match="collapse_trees takes dependency trees and state sequences, not the Labelled"):
         collapse_trees(model)()
+
+
+def test_labels_of_the_padding():
+    support = LabelledDependencyTree(torch.zeros(4, 4, 2), torch.tensor(2)).support
+    assert support.check(torch.tensor([[0, 1], [1, 0], [-1, -1]]))
+    assert not support.check(torch.tensor([[0, 1], [1, 0], [-1, 0]]))
+    assert not support.check(torch.tensor([[0, 0.5], [1, 0], [-1, -1]]))
