@@ -45,6 +45,18 @@ def _forests(first: int, last: int, head: int) -> list[tuple[int, ...]]:
     return forests
 
 
+def nonprojective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
+    """All trees of n words, whether arcs cross or not, in lexicographic order of their heads.
+
+    There are n^(n-1) with a single root, and (n+1)^(n-1) with several (Cayley's formula): 1, 2, 9, 64, 625, 7776 and
+    1, 3, 16, 125, 1296, 16807. They are found among all (n+1)^n vectors of heads.
+
+    :returns: heads, shape ``(T, n)``, the caller's own.
+    """
+    vectors = torch.cartesian_prod(*[torch.arange(n + 1)] * n).reshape(-1, n)
+    return vectors[is_tree(vectors, multiroot, projective=False)]
+
+
 def lengths_of(padded: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch"]:
     """Number of entries before the padding (the first -1)."""
     return (padded >= 0).long().cumprod(-1).sum(-1)
@@ -133,11 +145,13 @@ def has_cycle(heads: Int[Tensor, "*batch n"]) -> Bool[Tensor, "*batch"]:
     return (ancestor > 0).any(-1)
 
 
-def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Tensor, "*batch"]:
-    """Whether heads form a projective tree over the words before the padding.
+def is_tree(
+    heads: Int[Tensor, "*batch n"], multiroot: bool = False, *, projective: bool = True
+) -> Bool[Tensor, "*batch"]:
+    """Whether heads form a tree over the words before the padding.
 
     Checked: integers in range, padding on the right only, at least one word, no cycle, a single
-    child of ROOT (unless ``multiroot``), no crossing arcs.
+    child of ROOT (unless ``multiroot``), no crossing arcs (if ``projective``).
     """
     n = heads.shape[-1]
     length = lengths_of(heads)
@@ -149,6 +163,8 @@ def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Ten
     roots = (real & (h == 0)).sum(-1)
     ok = ok & ((roots >= 1) if multiroot else (roots == 1))
     ok = ok & ~has_cycle(h)
+    if not projective:
+        return ok
     low, high = torch.minimum(h, position), torch.maximum(h, position)
     crossing = (
         (low[..., :, None] < low[..., None, :])

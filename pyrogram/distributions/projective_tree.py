@@ -85,7 +85,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
             projective.check_stops(stop_scores, n, arcs.shape[-1])
         self._valence = valence
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, n, lengths, multiroot, validate_args)
+        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
 
     @property
     def _arcs(self) -> Tensor:

@@ -3,6 +3,8 @@
 """What the battery is run on: every distribution and grammar of the package, small."""
 
 import cfg_instances
+import labelled_instances
+import nonprojective_instances
 import scored_instances
 import sibling_instances
 import torch
@@ -115,6 +117,8 @@ TREES = {
     "padded": padded_case([3, 1, 4, 2]),
     "padded with valence and stops": padded_case([1, 3, 2], valence=True, stops=True),
     "padded multiroot": padded_case([2, 1, 3], stops=True, multiroot=True),
+    **nonprojective_instances.TREES,
+    **labelled_instances.TREES,
     **sibling_instances.TREES,
     **scored_instances.STRUCTURES,
 }
