@@ -16,6 +16,7 @@ from pyrogram.recursion.tensors.semirings import Logarithms
 from .charted import copied
 from .constraints import DependencyTrees, LabelledDependencyTrees
 from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+from .labellings import best_labellings
 from .nonprojective_tree import DependencyTree
 from .projective_tree import ProjectiveDependencyTree
 
@@ -122,7 +123,7 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         """Of the k best trees by their best labels, the k best labels each; and of all these the k best."""
         arcs = self.arc_scores.detach()
         heads, possible = self._unlabelled(arcs.amax(-1)).expand(self.batch_shape)._top_k(k)  # (k, *batch, n)
-        scores, labels = _best_labels(_of_labels(arcs, heads), heads >= 0, k)  # (k, *batch, J), (k, *batch, J, n)
+        scores, labels = _best_labels(_of_labels(arcs, heads), heads >= 0, k)  # (k, *batch, k), (k, *batch, k, n)
         scores = scores.masked_fill((possible == -torch.inf)[..., None], -torch.inf)
         trees = torch.stack([heads[..., None, :].expand(labels.shape), labels], -1)
         scores = scores.movedim(0, -1).flatten(-2)
@@ -200,24 +201,14 @@ def _of_labels(table: Tensor, heads: Tensor) -> Tensor:
 
 
 def _best_labels(scores: Tensor, real: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The best sequences of labels, best first: sums ``(*batch, J)``, and labels ``(*batch, J, n)``, -1 in the padding.
-
-    J is k, or the number of all sequences if that is less.
+    """The k best labels of the words of trees: sums ``(*batch, k)``, and labels ``(*batch, k, n)``, -1 in the padding.
 
     :param scores: shape ``(*batch, n, L)``.
     :param real: which of the words are no padding, shape ``(*batch, n)``.
     """
-    n, L = scores.shape[-2:]
-    only_first = torch.full((L,), -torch.inf, dtype=scores.dtype, device=scores.device)
-    only_first[0] = 0.0
-    scores = torch.where(real[..., None], scores, only_first)
-    total = scores.new_zeros(*scores.shape[:-2], 1)
-    labels = torch.zeros(*total.shape, 0, dtype=torch.long, device=scores.device)
-    for i in range(n):
-        sums = (total[..., :, None] + scores[..., i, None, :]).flatten(-2)
-        total, index = sums.topk(min(k, sums.shape[-1]))
-        before = labels.gather(-2, (index // L)[..., None].expand(*index.shape, i))
-        labels = torch.cat([before, (index % L)[..., None]], -1)
+    only_first = torch.full_like(scores, -torch.inf)
+    only_first[..., 0] = 0.0
+    total, labels = best_labellings(torch.where(real[..., None], scores, only_first), k)
     return total, labels.masked_fill(~real[..., None, :], -1)
 
 

@@ -8,12 +8,6 @@ import torch
 from torch import Tensor
 
 
-def log_sum(scores: Tensor) -> Tensor:
-    """The log of the sum over the last dimension, whose gradient is zero where all are -inf."""
-    possible = (scores > -torch.inf).any(-1)
-    return torch.where(possible, torch.where(possible[..., None], scores, 0.0).logsumexp(-1), -torch.inf)
-
-
 def best_labellings(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best ways to give one label to each part of a structure, best first.
 

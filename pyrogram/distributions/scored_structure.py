@@ -17,10 +17,11 @@ from pyrogram.charts.checks import check_shape, check_size
 from pyrogram.charts.projective import broadcast
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.tensors.semirings import Logarithms
 
 from .charted import ChartDistribution, conditional, copied
 from .constraints import Scores
-from .labellings import best_labellings, log_sum
+from .labellings import best_labellings
 
 MOST_ENUMERATED = 10_000
 
@@ -139,7 +140,7 @@ class ScoredStructure(ChartDistribution):
         if self._labels_are_independent and self.num_labels == 1:
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
-            flat[name] = flat[name].amax(-1) if best else log_sum(flat[name])
+            flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
         # Where all have n words, one mask serves all.
         outside = ~self._inside(lengths[:1] if self._all_full else lengths)
         outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
