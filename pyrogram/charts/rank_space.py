@@ -30,7 +30,7 @@ Array = Any
 
 # What adjoints may come to: times the least number of the dtype, it must be negligible.
 GREATEST = {torch.float32: 2.0**60, torch.float64: 2.0**500}
-_NUMBERS = 2**24  # of the charts of the sentences that are done at a time
+_NUMBERS = 2**22  # of the charts of the sentences that are done at a time
 
 
 class RankSpace(NamedTuple):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from .recursive_sums import Sums
 
 Change = Callable[[Mapping[str, Tensor]], RankSpace]
 # Ranks from which on products of matrices are quicker than sums in registers.
-LEAST_RANKS = 32
+LEAST_RANKS = {torch.float32: 32, torch.float64: 64}
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ class RankSpaceProgram(TensorProgram):
 
     def _suits(self, given: Given) -> bool:
         tables = given.weights
-        is_shared = all(len(t) == 1 for t in tables.values()) and len({t.dtype for t in tables.values()}) == 1
-        return is_shared and tables["left"].shape[1] >= LEAST_RANKS and len(given.lengths) > 0
+        if len(given.lengths) == 0 or any(len(t) > 1 or t.dtype != given.dtype for t in tables.values()):
+            return False
+        return tables["left"].shape[1] >= LEAST_RANKS.get(given.dtype, math.inf)
 
     def _in_rank_space(self, given: Given, scale: Tensor | None, counts: bool) -> tuple[Tensor, dict[str, Tensor]]:
         (words,) = given.words.values()
