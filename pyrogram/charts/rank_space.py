@@ -9,14 +9,13 @@ comes to below its rank, L and R are what it comes to as the left, or the right,
     (L, R)[i, j] = rules M[i, j]                     rules (2R, R): the ranks above, by the ranks below
     (L, R)[j - 1, j] = words[w_j],    Z = top M[0, n]
 
-All spans of a width of some sentences are one product of matrices. L and R of a cell are scaled: the greatest of them is
-one, times exp(e) with an e of its own. The outside pass is written out. A sentence that is not sure to have lost no
+All spans of a width of some sentences are one product of matrices. L and R of a cell are scaled: the greatest of them
+is one, times exp(e) with an e of its own. The outside pass is written out. A sentence that is not sure to have lost no
 digits, because numbers were too small for the dtype, is left to the caller.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,75 +82,106 @@ def log_counts(
         return log_z, total, failed
 
 
-@dataclass
+class _Charts(NamedTuple):
+    """Of some sentences, what compiled code reads and writes.
+
+    Products have a row for each span of two words or more: by width, then by sentence, then by its first word. Of the
+    words i + 1 .. j, L are the cell [i, j] and R the cell [j, i], so that what the splits of a span need lies side by
+    side.
+
+    :param lengths: shape ``(B,)``, the longest first.
+    :param first: the first row of a width and a sentence, shape ``(n + 1, B)``.
+    :param cells: shape ``(B, n + 1, n + 1, R)``, and their ``adjoints``.
+    :param e: what cells are scaled by, ``(B, n + 1, n + 1)``, in logarithms, in [i, j].
+    :param products: M, a row for each span, and what it is scaled by, ``e_rows``.
+    :param inverse: of each row, what its cell was multiplied by.
+    :param opened: of each row the adjoints of its cell, before that.
+    :param top: see :class:`RankSpace`; ``seed``, its factor in the adjoint of a whole sentence.
+    """
+
+    lengths: Array
+    first: Array
+    cells: Array
+    adjoints: Array
+    e: Array
+    products: Array
+    e_rows: Array
+    inverse: Array
+    opened: Array
+    top: Array
+    seed: Array
+
+
 class _Chunk:
     """Some sentences, the longest first.
 
-    Of the words i + 1 .. j, L are the cell [i, j] and R the cell [j, i], so that what the splits of a span need lies
-    side by side. Products have a row for each span of two words or more: by width, then by sentence, then by i.
+    :param scaled: the tables of words, the greatest number of each one, and the logarithms of their divisors.
     """
 
-    given: RankSpace
-    scaled: tuple[Array, Array]  # words, the greatest of each one, and the logarithms of what they were divided by
-    words: Array
-    lengths: Array
-
-    def __post_init__(self) -> None:
-        (B, n), R, dtype = self.words.shape, len(self.given.top), self.given.top.numpy().dtype
-        sizes = np.maximum(self.lengths - np.arange(n + 1)[:, None] + 1, 0)
+    def __init__(self, given: RankSpace, scaled: tuple[Array, Array], words: Array, lengths: Array) -> None:
+        self.given, self.words = given, words
+        (B, n), R, dtype = words.shape, len(given.top), given.top.numpy().dtype
+        sizes = np.maximum(lengths - np.arange(n + 1)[:, None] + 1, 0)
         sizes[:2] = 0
         self.sentences = np.repeat(np.tile(np.arange(B), n + 1), sizes.reshape(-1))  # of rows
         ends = sizes.reshape(-1).cumsum()
-        self.first = (ends - sizes.reshape(-1)).reshape(n + 1, B)
         self.ends = ends.reshape(n + 1, B)[:, -1]  # of the rows of each width
-        rows = len(self.sentences)
-        self.M, self.opened = np.empty((rows, R), dtype), np.empty((rows, 2 * R), dtype)
-        self.e, self.e_rows, self.inverse = np.full((B, n + 1, n + 1), -np.inf), np.empty(rows), np.zeros(rows, dtype)
-        self.cells, self.adjoints = (np.zeros((B, n + 1, n + 1, R), dtype) for _ in range(2))
-        table, logs = self.scaled
+        cells, adjoints = (np.zeros((B, n + 1, n + 1, R), dtype) for _ in range(2))
+        e, rows = np.full((B, n + 1, n + 1), -np.inf), len(self.sentences)
+        table, logs = scaled
         for j in range(1, n + 1):
-            w = self.words[:, j - 1]
-            self.cells[:, j - 1, j], self.cells[:, j, j - 1], self.e[:, j - 1, j] = table[w, :R], table[w, R:], logs[w]
-        several = np.nonzero(self.lengths > 1)[0]
-        self.several, self.whole = several, self.first[self.lengths[several], several]  # and the rows of their tops
+            w = words[:, j - 1]
+            cells[:, j - 1, j], cells[:, j, j - 1], e[:, j - 1, j] = table[w, :R], table[w, R:], logs[w]
+        self.charts = _Charts(
+            lengths,
+            (ends - sizes.reshape(-1)).reshape(n + 1, B),
+            cells,
+            adjoints,
+            e,
+            np.empty((rows, R), dtype),
+            np.empty(rows),
+            np.zeros(rows, dtype),
+            np.empty((rows, 2 * R), dtype),
+            given.top.numpy(),
+            np.zeros(B),
+        )
+        self.several = np.nonzero(lengths > 1)[0]
+        self.whole = self.charts.first[lengths[self.several], self.several]  # the rows of their tops
 
-    def _run(self, function: Any, w: int, *arrays: Array) -> None:
+    def _run(self, function: Any, w: int, found: Array) -> None:
         """Call a compiled function of the spans of a width on every thread."""
-        (B, n), R = self.words.shape, self.M.shape[1]
-
-        def work(turns: Array) -> None:
-            function(turns, w, self.lengths, self.first, self.cells, self.e, self.e_rows, self.inverse, *arrays)
-
-        run_workers(work, 8.0 * w * B * (n - w + 1) * R)
+        (B, n), R = self.words.shape, len(self.given.top)
+        run_workers(lambda turns: function(turns, w, self.charts, found), 8.0 * w * B * (n - w + 1) * R)
 
     def _times(self, rows: Array, w: int, matrix: Tensor) -> Array:
         """The rows of a width, times a matrix."""
-        return (torch.from_numpy(rows[self.first[w, 0] : self.ends[w]]) @ matrix).numpy()
+        return (torch.from_numpy(rows[self.charts.first[w, 0] : self.ends[w]]) @ matrix).numpy()
 
     def inside(self) -> Array:
         """Log Z of each sentence."""
-        found, top = self.M[:0], self.given.top.numpy().astype(np.float64)
+        products, top = self.charts.products, self.charts.top.astype(np.float64)
+        found = products[:0]
         for w in range(2, self.words.shape[1] + 1):
-            self._run(_fill, w, found, self.M)
-            found = self._times(self.M, w, self.given.rules.mT)
+            self._run(_fill, w, found)
+            found = self._times(products, w, self.given.rules.mT)
         self.z, e = self.given.single.numpy().astype(np.float64)[self.words[:, 0]], np.zeros(len(self.words))
-        self.z[self.several] = self.M[self.whole].astype(np.float64) @ top
-        e[self.several] = self.e_rows[self.whole]
+        self.z[self.several] = products[self.whole].astype(np.float64) @ top
+        e[self.several] = self.charts.e_rows[self.whole]
         with np.errstate(divide="ignore"):
             log_z: Array = np.log(self.z) + e
         return log_z
 
     def outside(self) -> Array:
         """Adjoints of log Z with respect to all cells; and which sentences are sure to have lost no digits."""
-        with np.errstate(divide="ignore"):
-            self.seed = np.where(self.z > 0, 1 / self.z, 0.0)
-        adjoints, rules = self.M[:0], self.given.rules
+        charts, rules = self.charts, self.given.rules
+        np.divide(1.0, self.z, out=charts.seed, where=self.z > 0)
+        found = charts.products[:0]
         for w in range(self.words.shape[1], 0, -1):
-            self._run(_open, w, adjoints, self.adjoints, self.opened, self.seed, self.given.top.numpy())
-            adjoints = self._times(self.opened, w, rules)
+            self._run(_open, w, found)
+            found = self._times(charts.opened, w, rules)
         # All adjoints: of the cells before they were scaled, of the sums over splits, and of words.
-        by_row = (torch.from_numpy(self.opened) @ (1 + rules.sum(1))).double().numpy()
-        bound = np.bincount(self.sentences, by_row, len(self.words)) + self.seed * (1.0 + float(self.given.top.sum()))
+        by_row = (torch.from_numpy(charts.opened) @ (1 + rules.sum(1))).double().numpy()
+        bound = np.bincount(self.sentences, by_row, len(self.words)) + charts.seed * (1.0 + float(charts.top.sum()))
         bound += sum(part.astype(np.float64).sum((1, 2)) for part in self._word_adjoints())
         good: Array = (bound <= GREATEST[rules.dtype]) & (self.z > 0) & (self.z < np.inf)
         return good
@@ -159,33 +189,34 @@ class _Chunk:
     def _word_adjoints(self) -> tuple[Array, Array]:
         """Of words as left and as right children, each ``(B, n, R)``."""
         j = np.arange(1, self.words.shape[1] + 1)
-        return self.adjoints[:, j - 1, j], self.adjoints[:, j, j - 1]
+        return self.charts.adjoints[:, j - 1, j], self.charts.adjoints[:, j, j - 1]
 
     def count(self, scale: Array, total: RankSpace) -> None:
-        """Add the derivatives of log Z, each times the scale of its sentence."""
+        """Add the derivatives of log Z, times the scale of each sentence; those of scale zero may have failed."""
+        charts, lengths = self.charts, self.charts.lengths
+        products, opened = charts.products, charts.opened
         if (scale != 1).any():
             left_out = (scale == 0)[self.sentences]
-            self.M[left_out] = self.opened[left_out] = 0.0  # they may be infinite
-            self.opened *= scale[self.sentences, None].astype(self.opened.dtype)
-        total.rules.addmm_(torch.from_numpy(self.opened).mT, torch.from_numpy(self.M))
-        own = np.where(scale == 0, 0.0, scale * self.seed)
-        total.top.add_(torch.from_numpy(own[self.several] @ self.M[self.whole]))
+            products[left_out] = opened[left_out] = 0.0  # they may be infinite
+            opened *= scale[self.sentences, None].astype(opened.dtype)
+        total.rules.addmm_(torch.from_numpy(opened).mT, torch.from_numpy(products))
+        own = np.where(scale == 0, 0.0, scale * charts.seed)
+        total.top.add_(torch.from_numpy(own[self.several] @ products[self.whole]))
         left, right = self._word_adjoints()
-        here = (np.arange(left.shape[1]) < self.lengths[:, None]) & (scale != 0)[:, None]
-        rows = np.concatenate([left[here], right[here]], -1) * np.broadcast_to(scale[:, None], here.shape)[here][:, None]
+        here = (np.arange(left.shape[1]) < lengths[:, None]) & (scale != 0)[:, None]
+        rows = np.concatenate([left[here], right[here]], -1) * scale[np.nonzero(here)[0], None]
         total.words.index_add_(0, torch.from_numpy(self.words[here]), torch.from_numpy(rows).to(total.words))
-        alone = self.lengths == 1
-        total.single.index_add_(0, torch.from_numpy(self.words[alone, 0]), torch.from_numpy(own[alone]).to(total.single))
+        alone = torch.from_numpy(lengths == 1)
+        first, seeds = torch.from_numpy(self.words[:, 0]), torch.from_numpy(own).to(total.single)
+        total.single.index_add_(0, first[alone], seeds[alone])
 
 
 @kernel
-def _fill(
-    turns: Array, w: int, lengths: Array, first: Array, cells: Array, e: Array, e_rows: Array, inverse: Array,
-    found: Array, M: Array,
-) -> None:  # fmt: skip
+def _fill(turns: Array, w: int, charts: _Charts, found: Array) -> None:
     """The cells of the spans that are one word shorter, from what was ``found`` for their rows; then the rows of w."""
-    R = M.shape[1]
-    c = np.empty(1, M.dtype)
+    lengths, first, cells, e = charts.lengths, charts.first, charts.cells, charts.e
+    R = cells.shape[3]
+    c = np.empty(1, cells.dtype)
     b = take(turns)
     while b < len(lengths) and lengths[b] >= w:
         n = lengths[b]
@@ -193,20 +224,21 @@ def _fill(
             j, row = i + w - 1, first[w - 1, b] + i
             values = found[row - first[w - 1, 0]]
             greatest = values.max()
-            inverse[row] = 1 / greatest if greatest > 0 else 0.0
-            e[b, i, j] = e_rows[row] + np.log(greatest) if greatest > 0 else -np.inf
-            left, right = cells[b, i, j], cells[b, j, i]
+            c[0] = 1 / greatest if greatest > 0 else 0.0
+            charts.inverse[row] = c[0]
+            e[b, i, j] = charts.e_rows[row] + np.log(greatest) if greatest > 0 else -np.inf
+            factor, left, right = c[0], cells[b, i, j], cells[b, j, i]
             for r in range(R):
-                left[r] = values[r] * inverse[row]
+                left[r] = values[r] * factor
             for r in range(R):
-                right[r] = values[R + r] * inverse[row]
+                right[r] = values[R + r] * factor
         for i in range(n - w + 1):
             j, row = i + w, first[w, b] + i
             top = -np.inf
             for k in range(i + 1, j):
                 top = max(top, e[b, i, k] + e[b, k, j])
-            e_rows[row] = top
-            products = M[row]
+            charts.e_rows[row] = top
+            products = charts.products[row]
             products[:] = 0
             for k in range(i + 1, j if top > -np.inf else i + 1):
                 c[0] = np.exp(e[b, i, k] + e[b, k, j] - top)
@@ -217,11 +249,9 @@ def _fill(
 
 
 @kernel
-def _open(
-    turns: Array, w: int, lengths: Array, first: Array, cells: Array, e: Array, e_rows: Array, inverse: Array,
-    found: Array, adjoints: Array, opened: Array, seed: Array, top: Array,
-) -> None:  # fmt: skip
+def _open(turns: Array, w: int, charts: _Charts, found: Array) -> None:
     """Adjoints of parts, from those ``found`` for the rows that are one word longer; then those of the rows of w."""
+    lengths, first, cells, e = charts.lengths, charts.first, charts.cells, charts.e
     R = cells.shape[3]
     c = np.empty(1, cells.dtype)
     b = take(turns)
@@ -231,22 +261,24 @@ def _open(
             j, row = i + w + 1, first[w + 1, b] + i
             above = found[row - first[w + 1, 0]]
             if w + 1 == n:
-                c[0] = seed[b]
+                c[0] = charts.seed[b]
                 for r in range(R):
-                    above[r] = c[0] * top[r]
-            for k in range(i + 1, j if e_rows[row] > -np.inf else i + 1):
-                c[0] = np.exp(e[b, i, k] + e[b, k, j] - e_rows[row])
+                    above[r] = c[0] * charts.top[r]
+            for k in range(i + 1, j if charts.e_rows[row] > -np.inf else i + 1):
+                c[0] = np.exp(e[b, i, k] + e[b, k, j] - charts.e_rows[row])
                 factor, left, right = c[0], cells[b, i, k], cells[b, j, k]
-                to_left, to_right = adjoints[b, i, k], adjoints[b, j, k]
+                to_left, to_right = charts.adjoints[b, i, k], charts.adjoints[b, j, k]
                 for r in range(R):
                     x = factor * above[r]
                     to_left[r] += x * right[r]
                     to_right[r] += x * left[r]
         for i in range(n - w + 1 if w > 1 else 0):
             j, row = i + w, first[w, b] + i
-            left, right = adjoints[b, i, j], adjoints[b, j, i]
+            left, right, opened = charts.adjoints[b, i, j], charts.adjoints[b, j, i], charts.opened[row]
+            c[0] = charts.inverse[row]
+            factor = c[0]
             for r in range(R):
-                opened[row, r] = left[r] * inverse[row]
+                opened[r] = left[r] * factor
             for r in range(R):
-                opened[row, R + r] = right[r] * inverse[row]
+                opened[R + r] = right[r] * factor
         b = take(turns)

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Context-free grammars of many symbols, whose binary rules have low rank: a symbol's children are chosen one by one."""
+"""Context-free grammars of many symbols: binary rules have low rank, for children are chosen one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pyrogram.charts import leftmost
 from pyrogram.charts.checks import check_shape, check_size
 from pyrogram.charts.rank_space import RankSpace
 from pyrogram.grammar import Block, TooLong, check_normalized, is_cut, num_tries
-from pyrogram.printable import quoted
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
 
@@ -54,7 +53,8 @@ def simple_rules(p: Any) -> None:
     a, b, t = p.symbols("a", "N"), p.symbols("b", "N"), p.symbols("t", "P")
     phrase, tag = p.columns("phrase", "N"), p.columns("tag", "P")
     w = p.words("w")
-    X, L, R, Z = *p.items("X L R", "N"), p.items("Z")
+    X, L, R = p.items("X L R", "N")
+    Z = p.items("Z")
     root, emission = p.weights("root", "S"), p.weights("emission", "P", "V")
     left, right = p.weights("left right", "N", "S")
     L[j - 1, j, a] += left[a, tag[t]] * emission[t, w[j]]

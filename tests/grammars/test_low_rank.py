@@ -8,7 +8,6 @@ import math
 import pickle
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammars import SimplePCFG, TensorPCFG, low_rank_sums
 from pyrogram.grammars.low_rank import LowRankPCFG
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
 Event = tuple[str, tuple[int, ...]]
@@ -320,6 +320,24 @@ def test_drawn_derivations(name: str, too_long: Any) -> None:
     assert chi_square(observed, exact / exact.sum()) > 1e-4
     for sentence, row in zip(words[:50], rows[:50], strict=True):
         assert grammar.tree(None, row).leaves() == [str(w) for w in sentence.tolist() if w >= 0]
+
+
+def test_long_sentences_are_drawn_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where log Z is far below the number of derivations, and their frequencies are those of the weights."""
+    grammar = TensorPCFG(1, 60, 30, 1)
+    weights = grammar.initial_weights(torch.zeros(1, 1, dtype=torch.long), "uniform")
+    weights["emission"] = torch.full((60, 1), 1e-4)
+    weights["rank"] = torch.full((1, 30), 0.1 / 29).index_fill(1, torch.tensor([3]), 0.9)
+    d = grammar.derivation(weights, torch.zeros(3, 45, dtype=torch.long))
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("drawn one by one")
+
+    monkeypatch.setattr(ScalarEngine, "draw", refused)
+    rows = d.sample((10,))
+    ranks = rows[(rows >= grammar.number("rank", (0, 0))) & (rows < grammar.number("left", (0, 0)))]
+    assert len(ranks) == 30 * 44
+    assert abs(float((ranks == grammar.number("rank", (0, 3))).double().mean()) - 0.9) < 5 * math.sqrt(0.09 / 1320)
 
 
 @pytest.mark.parametrize("name", [pytest.param("tensor", marks=pytest.mark.slow), "simple"])
