@@ -60,7 +60,7 @@ def log_counts(
     """
     with torch.no_grad():
         B = len(lengths)
-        log_z, failed = np.zeros(B), np.ones(B, np.bool_)
+        log_z, failed = np.zeros(B), np.zeros(B, np.bool_)
         total = RankSpace(*(torch.zeros_like(table) for table in given)) if counts else None
         size = given.words.amax(-1, keepdim=True)
         size = torch.where(size > 0, size, 1.0)
@@ -72,7 +72,7 @@ def log_counts(
             chosen = order[start : start + max(1, _NUMBERS // (4 * n * n * R))]
             start += len(chosen)
             chunk = _Chunk(given, scaled, words[chosen, :n], lengths[chosen])
-            log_z[chosen], failed[chosen] = chunk.inside(), False
+            log_z[chosen] = chunk.inside()
             failed[chosen] = ~chunk.outside()
             if total is not None:
                 own = np.where(failed[chosen], 0.0, 1.0 if scale is None else scale[chosen])

@@ -243,7 +243,7 @@ class TensorPCFG(LowRankPCFG):
     >>> weights = grammar.initial_weights(words, "random", seed=0)
     >>> best = grammar.derivation(weights, words).argmax()[0]
     >>> print(grammar.tree(["the", "old", "man"], best))
-    (N1 (N0 (T1 the) (T0 old)) (T2 man))
+    (N0 (T2 the) (N1 (T0 old) (T2 man)))
 
     :param num_nonterminals: N.
     :param num_preterminals: P.
