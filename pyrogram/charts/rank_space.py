@@ -174,7 +174,8 @@ class _Chunk:
     def outside(self) -> Array:
         """Adjoints of log Z with respect to all cells; and which sentences are sure to have lost no digits."""
         charts, rules = self.charts, self.given.rules
-        np.divide(1.0, self.z, out=charts.seed, where=self.z > 0)
+        with np.errstate(over="ignore"):  # then the sentence fails
+            np.divide(1.0, self.z, out=charts.seed, where=self.z > 0)
         found = charts.products[:0]
         for w in range(self.words.shape[1], 0, -1):
             self._run(_open, w, found)
@@ -200,7 +201,7 @@ class _Chunk:
             products[left_out] = opened[left_out] = 0.0  # they may be infinite
             opened *= scale[self.sentences, None].astype(opened.dtype)
         total.rules.addmm_(torch.from_numpy(opened).mT, torch.from_numpy(products))
-        own = np.where(scale == 0, 0.0, scale * charts.seed)
+        own = scale * np.where(scale == 0, 0.0, charts.seed)
         total.top.add_(torch.from_numpy(own[self.several] @ products[self.whole]))
         left, right = self._word_adjoints()
         here = (np.arange(left.shape[1]) < lengths[:, None]) & (scale != 0)[:, None]

@@ -199,9 +199,9 @@ def test_products_are_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torc
     torch.testing.assert_close(others, counts, rtol=tolerance, atol=tolerance)
 
 
-def hard(dtype: torch.dtype) -> tuple[TensorPCFG, dict[str, Tensor]]:
+def hard(dtype: torch.dtype, least: float) -> tuple[TensorPCFG, dict[str, Tensor]]:
     """A grammar whose sentences go by the rank that is all but impossible for each word."""
-    grammar, least = TensorPCFG(2, 2, 2, 1), -100.0 if dtype == torch.float32 else -800.0
+    grammar = TensorPCFG(2, 2, 2, 1)
     logs = {name: torch.full(block.shape, -math.inf, dtype=dtype) for name, block in grammar.blocks.items()}
     logs["root"][1] = 0.0
     logs["rank"][0, 0] = logs["rank"][1, 1] = 0.0
@@ -215,7 +215,7 @@ def hard(dtype: torch.dtype) -> tuple[TensorPCFG, dict[str, Tensor]]:
 def test_what_is_too_small_for_products_is_left_to_the_recursion(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
 ) -> None:
-    grammar, logs = hard(dtype)
+    grammar, logs = hard(dtype, -100.0 if dtype == torch.float32 else -800.0)
     words, tried = torch.zeros(2, 3, dtype=torch.long), []
     words[1, 2] = -1
     by_products(monkeypatch, True)
@@ -236,6 +236,29 @@ def test_what_is_too_small_for_products_is_left_to_the_recursion(
     close(counts["left"][1], torch.tensor([0.0, 0.5, 0.0, 2.5]), dtype)
     close(grammar.log_partition(logs, words), log_z, dtype)
     assert tried == [[True, True], [True, True]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_has_lost_digits_is_left_to_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """Z is not zero, but a number of few digits: the recursion has all of them."""
+    least = -25.0 if dtype == torch.float32 else -183.0
+    grammar, logs = hard(dtype, least)
+    by_products(monkeypatch, True)
+    log_z, counts = grammar.expected_counts(logs, torch.zeros(1, 4, dtype=torch.long))
+    torch.testing.assert_close(log_z, torch.tensor([4 * least + math.log(5)], dtype=dtype), rtol=1e-6, atol=0)
+    close(counts["emission"].flatten(), torch.tensor([0.0, 4.0]), dtype)
+
+
+def test_sentences_with_great_adjoints_fail() -> None:
+    """Numbers that are so small that one beside them may have been lost; here none was, and log Z is right."""
+    for small, fails in ((1e-8, False), (1e-15, True)):
+        words = torch.tensor([[1.0, small, 1.0, small]], dtype=torch.float32)
+        rules, top = torch.full((4, 2), 0.5, dtype=torch.float32), torch.tensor([0.0, 1.0], dtype=torch.float32)
+        given = rank_space.RankSpace(top, rules, words, words[:, 1])
+        log_z, total, failed = rank_space.log_counts(given, np.zeros((2, 2), np.int64), np.array([2, 1]))
+        np.testing.assert_allclose(log_z, [2 * math.log(small), math.log(small)], rtol=1e-6)
+        assert failed.tolist() == [fails, False]
+        assert total is not None and float(total.top[1]) == pytest.approx(0.0 if fails else 1.0)
 
 
 @names
