@@ -235,7 +235,10 @@ def test_what_is_too_small_for_products_is_left_to_the_recursion(
     close(counts["emission"].flatten(), torch.tensor([0.0, 5.0]), dtype)
     close(counts["left"][1], torch.tensor([0.0, 0.5, 0.0, 2.5]), dtype)
     close(grammar.log_partition(logs, words), log_z, dtype)
-    assert tried == [[True, True], [True, True]]
+    leaves = {name: table.requires_grad_() for name, table in logs.items()}
+    (grammar.log_partition(leaves, words) * torch.tensor([2.0, 5.0], dtype=dtype)).sum().backward()
+    close(leaves["emission"].grad.flatten(), torch.tensor([0.0, 16.0]), dtype)  # of three words, and of two
+    assert tried == [[True, True]] * 4
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -308,6 +311,7 @@ def test_trees() -> None:
     assert str(found) == "(N1 (T0 0) (T1 1))"
     for bad, message in (
         (derivation[1:], "has an event of rank"),
+        (derivation.index_fill(0, torch.tensor(1), grammar.number("rank", (0, 2))), r"has an event of rank\[0, 2\]"),
         (derivation[:-3], "ends before an event of right"),
         (derivation[None], "must be one"),
         (derivation[[*range(10), 0]], "has an event of root"),
