@@ -57,6 +57,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import pcfg
     import pitman_yor
     import sibling
+    import spanning_trees
     import structures
     import sweeps
     import trees
@@ -65,6 +66,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     lengths = (10,) if quick else trees.LENGTHS
     engines = functools.cache(lambda: [make() for make in ENGINES.values()])
     pairs = functools.cache(lambda: [sibling.Pyrogram(), sibling.Supar()])
+    spanning = functools.cache(spanning_trees.engines)
     found: dict[str, Callable[[], str]] = {
         f"Projective trees, batches of {trees.BATCH}, sentences/s": lambda: (
             f"{trees.agreement(engines(), lengths)}\n\n"
@@ -105,6 +107,10 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         f"Second-order trees, batches of {sibling.BATCH}, sentences/s": lambda: (
             f"{sibling.agreement(pairs(), lengths)}\n\n"
             + _table(sibling.HEADER, sibling.charts(pairs(), lengths, threads, seconds))
+        ),
+        f"Non-projective trees, batches of {spanning_trees.BATCH}, sentences/s": lambda: (
+            f"{spanning_trees.agreement(spanning(), lengths)}\n\n"
+            + _table(spanning_trees.HEADER, spanning_trees.rows(spanning(), lengths, threads, seconds))
         ),
         "Trees of spans, segmentations and chains, one thread, float64, structures/s": lambda: (
             f"{structures.agreement(lengths)}\n\n" + _table(structures.HEADER, structures.rows(lengths, seconds / 2))

@@ -43,7 +43,7 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # The folders of a layer, the lowest first: a module imports from its own folder and from lower rows. "" stands for
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
-    "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics")],
+    "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics", "spanning")],
     "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("tiles",), ("running",), ("",)],
     "infer": [
         ("model", "running"),

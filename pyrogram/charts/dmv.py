@@ -5,9 +5,11 @@
 Weights are three tables (Klein and Manning 2004; Cohen, Gimpel and Smith 2008, Eq. 12):
 
 * ``root`` (*batch, V): the child of the wall;
-* ``attach`` (*batch, V, 2, V) [head, direction, child], or (*batch, V, 2, 2, V) [head, direction, valence, child]
+* ``attach`` (*batch, V, 2, V) [head, direction, child], or (*batch, V, 2, S, V) [head, direction, valence, child]
   in the extended model of Headden, Johnson and McClosky (2009);
-* ``stop`` (*batch, V, 2, 2, 2) [head, direction, valence, 0 = continue or 1 = stop].
+* ``stop`` (*batch, V, 2, S, 2) [head, direction, valence, 0 = continue or 1 = stop].
+
+Valence is the number of children that the head has on that side so far, S - 1 standing for more; S is 2 in the papers.
 
 A child pays for its head's decision to continue and for being chosen, so an arc's score is the sum of both.
 """
@@ -24,20 +26,23 @@ from pyrogram.recursion.running.on_tensors import TensorProgram
 
 
 @recursion
-def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False, evidence: bool = False) -> None:
+def dmv(
+    p: Any, valence_attach: bool = False, by_sentence: bool = False, evidence: bool = False, valences: int = 2
+) -> None:
     """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
 
-    A head that has no child on a side yet has valence 0, else 1. Multinomials may differ from sentence to sentence:
-    then h is the number of a word's own, a pair of a sentence and one of its distinct words. With evidence, each arc
-    of a sentence has a further weight of its own.
+    A head that has no child on a side yet has valence 0, else 1; with other numbers of valences, open halves are told
+    apart by valence. Multinomials may differ from sentence to sentence: then h is the number of a word's own, a pair of
+    a sentence and one of its distinct words. With evidence, each arc of a sentence has a further weight of its own.
     """
     i, j, k, r = p.positions("i j k r")
     w = p.words("w")
     h, H = (p.words("h"), "P") if by_sentence else (w, "V")
-    RO, LO, RC, LC, IR, IL, Z = p.items("RO LO RC LC IR IL Z")
+    RC, LC, Z = p.items("RC LC Z")
+    RO, LO, IR, IL = p.items("RO LO IR IL") if valences == 2 else p.items("RO LO IR IL", valences)
     root = p.weights("root", "V")
-    attach = p.weights("attach", H, 2, 2, "V") if valence_attach else p.weights("attach", H, 2, "V")
-    stop = p.weights("stop", H, 2, 2, 2)  # head, direction, valence, decision: 0 continues, 1 stops
+    attach = p.weights("attach", H, 2, valences, "V") if valence_attach else p.weights("attach", H, 2, "V")
+    stop = p.weights("stop", H, 2, valences, 2)  # head, direction, valence, decision: 0 continues, 1 stops
     arc = p.weights("arc") if evidence else None
 
     def choose(head: Any, direction: int, valence: Any, child: Any) -> Any:
@@ -50,53 +55,69 @@ def dmv(p: Any, valence_attach: bool = False, by_sentence: bool = False, evidenc
             taken = arc[head, child] * taken
         return stop[h[head], direction, valence, 0] * taken
 
-    RO[i, i] += 1
-    LO[i, i] += 1
-    IR[i, j] += choose(i, 1, i < k, j) * RO[i, k] * LC[k + 1, j]
-    IL[i, j] += choose(j, 0, k + 1 < j, i) * RC[i, k] * LO[k + 1, j]
-    RO[i, j] += IR[i, k] * RC[k, j]
-    LO[i, j] += LC[i, k] * IL[k, j]
-    RC[i, j] += stop[h[i], 1, i < j, 1] * RO[i, j]
-    LC[i, j] += stop[h[j], 0, i < j, 1] * LO[i, j]
+    if valences == 2:
+        RO[i, i] += 1
+        LO[i, i] += 1
+        IR[i, j] += choose(i, 1, i < k, j) * RO[i, k] * LC[k + 1, j]
+        IL[i, j] += choose(j, 0, k + 1 < j, i) * RC[i, k] * LO[k + 1, j]
+        RO[i, j] += IR[i, k] * RC[k, j]
+        LO[i, j] += LC[i, k] * IL[k, j]
+        RC[i, j] += stop[h[i], 1, i < j, 1] * RO[i, j]
+        LC[i, j] += stop[h[j], 0, i < j, 1] * LO[i, j]
+    else:
+        RO[i, i, 0] += 1
+        LO[i, i, 0] += 1
+        for v, more in zip(range(valences), [*range(1, valences), valences - 1], strict=True):
+            IR[i, j, more] += choose(i, 1, v, j) * RO[i, k, v] * LC[k + 1, j]
+            IL[i, j, more] += choose(j, 0, v, i) * RC[i, k] * LO[k + 1, j, v]
+            RC[i, j] += stop[h[i], 1, v, 1] * RO[i, j, v]
+            LC[i, j] += stop[h[j], 0, v, 1] * LO[i, j, v]
+        for v in range(min(1, valences - 1), valences):  # of heads with children
+            RO[i, j, v] += IR[i, k, v] * RC[k, j]
+            LO[i, j, v] += LC[i, k] * IL[k, j, v]
     top = root[w[r]] if arc is None else arc[0, r] * root[w[r]]
     Z[()] += top * LC[1, r] * RC[r, p.n]
 
 
 @cache
-def program(valence_attach: bool, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
+def program(
+    valence_attach: bool, by_sentence: bool = False, evidence: bool = False, valences: int = 2
+) -> TensorProgram:
     """The DMV under one set of weights for all sentences, or with multinomials of their own; perhaps with evidence."""
-    return TensorProgram(dmv(valence_attach=valence_attach, by_sentence=by_sentence, evidence=evidence))
+    return TensorProgram(
+        dmv(valence_attach=valence_attach, by_sentence=by_sentence, evidence=evidence, valences=valences)
+    )
 
 
 def scores(
     root: Float[Tensor, "*#batch V"],
     attach: Float[Tensor, "..."],
-    stop: Float[Tensor, "*#batch V 2 2 2"],
+    stop: Float[Tensor, "*#batch V 2 S 2"],
     words: Int[Tensor, "*#batch n"],
     valence_attach: bool | None = None,
-) -> tuple[Float[Tensor, "*batch N N 2"], Float[Tensor, "*batch N 2 2"]]:
+) -> tuple[Float[Tensor, "*batch N N S"], Float[Tensor, "*batch N 2 S"]]:
     """Arc and stop scores of sentences, from log weights; differentiable. Padding (-1) gets scores of word 0.
 
     :param valence_attach: whether ``attach`` has a dimension of valences; None if ``root`` and ``attach`` have the
         same number of batch dimensions, which tells.
     """
-    V, n = root.shape[-1], words.shape[-1]
+    V, n, S = root.shape[-1], words.shape[-1], stop.shape[-2]
     if valence_attach is None:
         valence_attach = attach.dim() - root.dim() == 3
     by_valence = attach if valence_attach else attach[..., None, :]
-    # continue [.., V, 2, 2, 1] + attach [.., V, 2, 1 or 2, V]
+    # continue [.., V, 2, S, 1] + attach [.., V, 2, 1 or S, V]
     arc_table = (stop[..., 0, None] + by_valence).transpose(-1, -2)  # [head, direction, child, valence]
     batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-4])
     w = words.clamp_min(0)
     positions = torch.arange(n, device=words.device)
     direction = (positions > positions[:, None]).long()
     index = (w[..., :, None] * 2 + direction) * V + w[..., None, :]
-    flat = arc_table.flatten(-4, -2)  # (*batch, V * 2 * V, 2)
+    flat = arc_table.flatten(-4, -2)  # (*batch, V * 2 * V, S)
     inner = _pick(flat, index.flatten(-2), batch).unflatten(-2, (n, n))
-    wall = _pick(root[..., None], w, batch).expand(*batch, n, 2)
+    wall = _pick(root[..., None], w, batch).expand(*batch, n, S)
     arcs = torch.cat([wall.unsqueeze(-3), inner], -3)
     arcs = torch.nn.functional.pad(arcs, (0, 0, 1, 0))
-    stops = _pick(stop[..., 1].flatten(-2), w, batch).unflatten(-1, (2, 2))
+    stops = _pick(stop[..., 1].flatten(-2), w, batch).unflatten(-1, (2, S))
     return arcs, torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
 
 
@@ -109,15 +130,15 @@ def _pick(table: Tensor, index: Tensor, batch: torch.Size) -> Tensor:
 
 
 def counts(
-    arc_values: Float[Tensor, "B N N 2"],
-    stop_values: Float[Tensor, "B N 2 2"],
+    arc_values: Float[Tensor, "B N N S"],
+    stop_values: Float[Tensor, "B N 2 S"],
     words: Int[Tensor, "B N-1"],
     num_tags: int,
     valence_attach: bool,
-) -> tuple[Float[Tensor, "B V"], Float[Tensor, "..."], Float[Tensor, "B V 2 2 2"]]:
+) -> tuple[Float[Tensor, "B V"], Float[Tensor, "..."], Float[Tensor, "B V 2 S 2"]]:
     """The transpose of :func:`scores`: posteriors (or indicators) of arcs and stops to counts, per sentence."""
     B, n = words.shape
-    V = num_tags
+    V, S = num_tags, arc_values.shape[-1]
     w = words.clamp_min(0)
     real = (words >= 0).to(arc_values.dtype)
     root = arc_values.new_zeros(B, V).scatter_add(1, w, arc_values[:, 0, 1:].sum(-1) * real)
@@ -125,12 +146,12 @@ def counts(
     direction = (positions > positions[:, None]).long()
     index = (w[:, :, None] * 2 + direction) * V + w[:, None, :]
     values = arc_values[:, 1:, 1:] * (real[:, :, None] * real[:, None, :] * (1 - torch.eye(n).to(real)))[..., None]
-    arcs = arc_values.new_zeros(B, V * 2 * V, 2)
-    arcs = arcs.scatter_add(1, index.flatten(1)[..., None].expand(-1, -1, 2), values.flatten(1, 2))
-    arcs = arcs.reshape(B, V, 2, V, 2).transpose(-1, -2)  # [head, direction, valence, child]
-    stops = arc_values.new_zeros(B, V, 4)
+    arcs = arc_values.new_zeros(B, V * 2 * V, S)
+    arcs = arcs.scatter_add(1, index.flatten(1)[..., None].expand(-1, -1, S), values.flatten(1, 2))
+    arcs = arcs.reshape(B, V, 2, V, S).transpose(-1, -2)  # [head, direction, valence, child]
+    stops = arc_values.new_zeros(B, V, 2 * S)
     stops = stops.scatter_add(
-        1, w[..., None].expand(-1, -1, 4), (stop_values[:, 1:] * real[..., None, None]).flatten(2)
+        1, w[..., None].expand(-1, -1, 2 * S), (stop_values[:, 1:] * real[..., None, None]).flatten(2)
     )
-    stop = torch.stack([arcs.sum(-1), stops.reshape(B, V, 2, 2)], -1)
+    stop = torch.stack([arcs.sum(-1), stops.reshape(B, V, 2, S)], -1)
     return root, arcs if valence_attach else arcs.sum(-2), stop

@@ -18,8 +18,8 @@ TRIES = 10_000
 
 def ancestral(
     root: Float[Tensor, "V"],
-    attach: Float[Tensor, "V 2 2 V"],
-    stop: Float[Tensor, "V 2 2 2"],
+    attach: Float[Tensor, "V 2 S V"],
+    stop: Float[Tensor, "V 2 S 2"],
     num_samples: int,
     max_length: int,
     cut: bool = False,
@@ -82,9 +82,8 @@ def _grow(root, attach, stop, state, tag, parent, first, following, cut):
     while node < size:
         for d in range(2):
             first[node, d] = -1
-            last = -1
+            last, v = -1, 0
             while True:
-                v = 0 if last < 0 else 1
                 if _draw(stop[tag[node], d, v], state) == 1:
                     break
                 if size == len(tag):
@@ -96,7 +95,7 @@ def _grow(root, attach, stop, state, tag, parent, first, following, cut):
                     first[node, d] = size
                 else:
                     following[last] = size
-                last = size
+                last, v = size, min(v + 1, stop.shape[2] - 1)
                 size += 1
         node += 1
     return size

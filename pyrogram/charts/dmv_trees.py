@@ -14,14 +14,14 @@ import numpy as np
 from .runtime.compiling import kernel
 
 
-def rows_of(words: Any, heads: Any, num_tags: int, valence_attach: bool) -> Any:
+def rows_of(words: Any, heads: Any, num_tags: int, num_valences: int, valence_attach: bool) -> Any:
     """The events of trees, shape ``(N, 4 n)``, padded with -1: 4 m - 1 of a tree of m words.
 
     :param words: shape ``(N, n)``, int64, padded with -1.
     :param heads: shape ``(N, n)``, int64; those of words are checked to be in range.
     """
     rows = np.full((len(words), 4 * words.shape[1]), -1, np.int64)
-    _list_events(num_tags, 2 if valence_attach else 1, words, np.ascontiguousarray(heads), rows)
+    _list_events(num_tags, num_valences, valence_attach, words, np.ascontiguousarray(heads), rows)
     return rows
 
 
@@ -41,9 +41,10 @@ def move(heads: Any, arcs: Any, accepted: Any) -> None:
 
 
 @kernel
-def _list_events(V, A, words, heads, rows):
+def _list_events(V, S, valence_attach, words, heads, rows):
     n = words.shape[1]
-    seen = np.zeros((n + 1, 2), np.int64)  # whether a head has a child on a side
+    seen = np.zeros((n + 1, 2), np.int64)  # how many children a head has on a side, S - 1 at most
+    A = S if valence_attach else 1
     for b in range(len(words)):
         m = 0
         while m < n and words[b, m] >= 0:
@@ -60,13 +61,13 @@ def _list_events(V, A, words, heads, rows):
                     size += 1
             elif (x < h) == (d == 0):
                 k, v = words[b, h - 1] * 2 + d, seen[h, d]
-                seen[h, d] = 1
-                rows[b, size] = V + (k * A + v * (A - 1)) * V + words[b, x - 1]
-                rows[b, size + 1] = V + 2 * A * V * V + (2 * k + v) * 2
+                seen[h, d] = min(v + 1, S - 1)
+                rows[b, size] = V + (k * A + (v if valence_attach else 0)) * V + words[b, x - 1]
+                rows[b, size + 1] = V + 2 * A * V * V + (S * k + v) * 2
                 size += 2
         for h in range(1, m + 1):
             for d in range(2):
-                rows[b, size] = V + 2 * A * V * V + ((words[b, h - 1] * 2 + d) * 2 + seen[h, d]) * 2 + 1
+                rows[b, size] = V + 2 * A * V * V + ((words[b, h - 1] * 2 + d) * S + seen[h, d]) * 2 + 1
                 size += 1
 
 

@@ -4,9 +4,10 @@
 
 Everywhere
 
-* ``arcs`` (*batch, n+1, n+1, V) are scores [head, dependent, valence of the dependent]; V = 2, or V = 1 if
-  the score does not depend on valence;
-* ``stops`` (*batch, n+1, 2, 2) are scores [head, direction, valence], or None;
+* ``arcs`` (*batch, n+1, n+1, V) are scores [head, dependent, valence of the dependent]; V = 1 if the score does
+  not depend on valence;
+* ``stops`` (*batch, n+1, 2, U) are scores [head, direction, valence], or None; U is V, unless V = 1;
+* valence is the number of children that the head has nearer by on that side, the greatest standing for more;
 * ``lengths`` (*batch) are numbers of words, or None if all have n; batch dimensions broadcast;
 * position 0 is the wall; its stops, column 0 and the diagonal are not read.
 
@@ -31,7 +32,7 @@ Engine = Literal["compiled", "torch"]
 
 
 @recursion
-def first_order(p: Any, valences: int = 1, stops: bool = False, multiroot: bool = False) -> None:
+def first_order(p: Any, valences: int = 1, stops: int = 0, multiroot: bool = False) -> None:
     """Every word is cut into a left and a right half, i <= k <= j:
 
     IR, IL: an arc between i and j, from i in IR and from j in IL, and all between them;
@@ -39,29 +40,59 @@ def first_order(p: Any, valences: int = 1, stops: bool = False, multiroot: bool 
     RC, LC: the same, completed by the head's stop; without stops there is no difference;
     A, W: the arc from the wall to j and all before j; the trees of the words 1 .. j (if there may be several roots).
 
-    A child is its head's first on its side if the open part is the head alone. The wall has right children only.
+    A child is its head's first on its side if the open part is the head alone; where more valences are told apart,
+    open parts are. The wall has right children only.
+
+    :param valences: V, see above.
+    :param stops: U; 0 if there are none.
     """
     i, j, k, r = p.positions("i j k r")
-    RC, LC, IR, IL, Z = p.items("RC LC IR IL Z")
-    RO, LO = p.items("RO LO") if stops else (RC, LC)
-    arc = p.weights("arc", 2) if valences == 2 else p.weights("arc")
+    RC, LC, Z = p.items("RC LC Z")
+    most = max(valences, stops)
+    arc = p.weights("arc", valences) if valences > 1 else p.weights("arc")
+    stop = p.weights("stop", 2, stops) if stops else None
     p.once(arc=1)  # every word has one head
-
-    def a(head: Any, child: Any, later: Any) -> Any:
-        return arc[head, child, later] if valences == 2 else arc[head, child]
-
-    RO[i, i] += 1
-    LO[i, i] += 1
-    IR[i, j] += a(i, j, i < k) * RO[i, k] * LC[k + 1, j]
-    IL[i, j] += a(j, i, k + 1 < j) * RC[i, k] * LO[k + 1, j]
-    RO[i, j] += IR[i, k] * RC[k, j]
-    LO[i, j] += LC[i, k] * IL[k, j]
     if stops:
-        stop = p.weights("stop", 2, 2)
         p.once(stop=(0, 1))  # every word stops once in each direction
-        RC[i, j] += stop[i, 1, i < j] * RO[i, j]
-        LC[i, j] += stop[j, 0, i < j] * LO[i, j]
-    if multiroot:
+
+    def a(head: Any, child: Any, valence: Any) -> Any:
+        return arc[head, child, valence] if valences > 1 else arc[head, child]
+
+    if most <= 2 and stops != 1:
+        IR, IL = p.items("IR IL")
+        RO, LO = p.items("RO LO") if stops else (RC, LC)
+        RO[i, i] += 1
+        LO[i, i] += 1
+        IR[i, j] += a(i, j, i < k) * RO[i, k] * LC[k + 1, j]
+        IL[i, j] += a(j, i, k + 1 < j) * RC[i, k] * LO[k + 1, j]
+        RO[i, j] += IR[i, k] * RC[k, j]
+        LO[i, j] += LC[i, k] * IL[k, j]
+        if stop is not None:
+            RC[i, j] += stop[i, 1, i < j] * RO[i, j]
+            LC[i, j] += stop[j, 0, i < j] * LO[i, j]
+    else:
+        RO, LO, IR, IL = p.items("RO LO IR IL", most)
+        RO[i, i, 0] += 1
+        LO[i, i, 0] += 1
+        for v, more in zip(range(most), [*range(1, most), most - 1], strict=True):
+            IR[i, j, more] += a(i, j, v) * RO[i, k, v] * LC[k + 1, j]
+            IL[i, j, more] += a(j, i, v) * RC[i, k] * LO[k + 1, j, v]
+            RC[i, j] += RO[i, j, v] if stop is None else stop[i, 1, v] * RO[i, j, v]
+            LC[i, j] += LO[i, j, v] if stop is None else stop[j, 0, v] * LO[i, j, v]
+        for v in range(min(1, most - 1), most):  # of heads with children
+            RO[i, j, v] += IR[i, k, v] * RC[k, j]
+            LO[i, j, v] += LC[i, k] * IL[k, j, v]
+    if multiroot and valences > 2:
+        W = p.items("W", valences)  # so many roots so far
+        A = p.items("A", valences)
+        A[j, 0] += a(0, j, 0) * LC[1, j]
+        for v in range(1, valences):
+            A[j, v] += a(0, j, v) * W[k, v - 1] * LC[k + 1, j]
+        A[j, valences - 1] += a(0, j, valences - 1) * W[k, valences - 1] * LC[k + 1, j]
+        for v in range(valences):
+            W[j, v] += A[k, v] * RC[k, j]
+            Z[()] += W[p.n, v]
+    elif multiroot:
         A, W = p.items("A W")
         A[j] += a(0, j, 0) * LC[1, j] + a(0, j, 1) * W[k] * LC[k + 1, j]
         W[j] += A[k] * RC[k, j]
@@ -72,7 +103,7 @@ def first_order(p: Any, valences: int = 1, stops: bool = False, multiroot: bool 
 
 def log_partition(
     arcs: Float[Tensor, "*#batch N N V"],
-    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    stops: Float[Tensor, "*#batch N 2 U"] | None = None,
     lengths: Int[Tensor, "*#batch"] | None = None,
     *,
     multiroot: bool = False,
@@ -86,23 +117,23 @@ def log_partition(
 
 def marginals(
     arcs: Float[Tensor, "*#batch N N V"],
-    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    stops: Float[Tensor, "*#batch N 2 U"] | None = None,
     lengths: Int[Tensor, "*#batch"] | None = None,
     *,
     multiroot: bool = False,
     engine: Engine | None = None,
-) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 2"] | None]:
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 U"] | None]:
     """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
     trees, given, batch = _given(arcs, stops, lengths, multiroot)
     log_z, found = trees.marginals(given, by_torch=by_torch(arcs, engine))
-    by_arcs = found["arc"] if arcs.shape[-1] == 2 else found["arc"][..., None]
+    by_arcs = found["arc"] if arcs.shape[-1] > 1 else found["arc"][..., None]
     by_stops = None if stops is None else shaped(found["stop"], batch)
     return shaped(log_z, batch), shaped(by_arcs, batch), by_stops
 
 
 def sample(
     arcs: Float[Tensor, "*#batch N N V"],
-    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    stops: Float[Tensor, "*#batch N 2 U"] | None = None,
     lengths: Int[Tensor, "*#batch"] | None = None,
     *,
     num_samples: int = 1,
@@ -122,7 +153,7 @@ def sample(
 
 def top_k(
     arcs: Float[Tensor, "*#batch N N V"],
-    stops: Float[Tensor, "*#batch N 2 2"] | None = None,
+    stops: Float[Tensor, "*#batch N 2 U"] | None = None,
     lengths: Int[Tensor, "*#batch"] | None = None,
     *,
     k: int = 1,
@@ -169,14 +200,14 @@ def _given(
     """The trees, their scores, and the batch shape."""
     a, s, m, batch = flatten(arcs, stops, lengths)
     valences = a.shape[-1]
-    weights = {"arc": a if valences == 2 else a.squeeze(-1)}
+    weights = {"arc": a if valences > 1 else a.squeeze(-1)}
     if s is not None:
         weights["stop"] = s
-    return _program(valences, s is not None, multiroot), Given(weights, m), batch
+    return _program(valences, 0 if s is None else s.shape[-1], multiroot), Given(weights, m), batch
 
 
 @cache
-def _program(valences: int, stops: bool, multiroot: bool) -> TensorProgram:
+def _program(valences: int, stops: int, multiroot: bool) -> TensorProgram:
     return TensorProgram(first_order(valences=valences, stops=stops, multiroot=multiroot), "tree")
 
 
@@ -203,11 +234,12 @@ def flatten(
     if not arcs.is_floating_point():
         raise ValueError(f"arc scores must be floating-point numbers, not {arcs.dtype}")
     n = arcs.shape[-2] - 1 if arcs.dim() >= 3 else 0
-    if n < 1 or arcs.shape[-3] != n + 1 or arcs.shape[-1] not in (1, 2):
+    V = arcs.shape[-1] if n else 0
+    if n < 1 or arcs.shape[-3] != n + 1 or V < 1:
         shape = tuple(arcs.shape)
-        raise ValueError(f"arc scores must have shape (..., n+1, n+1, 1 or 2) with n >= 1 words, not {shape}")
-    if stops is not None and stops.shape[-3:] != (n + 1, 2, 2):
-        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, 2), not {tuple(stops.shape)}")
+        raise ValueError(f"arc scores must have shape (..., n+1, n+1, V) with n >= 1 words, not {shape}")
+    if stops is not None:
+        check_stops(stops, n, V)
     if stops is not None and stops.dtype != arcs.dtype:
         raise ValueError(f"stop scores are {stops.dtype} but arc scores are {arcs.dtype}; make them the same")
     batch = arcs.shape[:-3]
@@ -224,6 +256,18 @@ def flatten(
             check_lengths(lengths, n)
     arcs = _flat(arcs, batch)
     return arcs, None if stops is None else _flat(stops, batch), lengths, batch
+
+
+def check_stops(stops: Tensor, n: int, valences: int) -> None:
+    """
+    :param valences: V, of arcs.
+    :raises ValueError: if scores of stops have another shape than ``(..., n+1, 2, U)``.
+    """
+    shape = tuple(stops.shape)
+    fits = len(shape) >= 3 and shape[-3:-1] == (n + 1, 2)
+    if not fits or not (shape[-1] == valences or (valences == 1 and shape[-1] > 0)):
+        wanted = valences if valences > 1 else "U"
+        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, {wanted}), not {shape}")
 
 
 def check_lengths(lengths: Tensor, n: int) -> None:

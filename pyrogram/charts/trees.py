@@ -45,6 +45,18 @@ def _forests(first: int, last: int, head: int) -> list[tuple[int, ...]]:
     return forests
 
 
+def nonprojective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
+    """All trees of n words, whether arcs cross or not, in lexicographic order of their heads.
+
+    There are n^(n-1) with a single root, and (n+1)^(n-1) with several (Cayley's formula): 1, 2, 9, 64, 625, 7776 and
+    1, 3, 16, 125, 1296, 16807. They are found among all (n+1)^n vectors of heads.
+
+    :returns: heads, shape ``(T, n)``, the caller's own.
+    """
+    vectors = torch.cartesian_prod(*[torch.arange(n + 1)] * n).reshape(-1, n)
+    return vectors[is_tree(vectors, multiroot, projective=False)]
+
+
 def lengths_of(padded: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch"]:
     """Number of entries before the padding (the first -1)."""
     return (padded >= 0).long().cumprod(-1).sum(-1)
@@ -71,8 +83,8 @@ def check_heads(heads: Tensor, lengths: Int[Tensor, "*batch"]) -> None:
         )
 
 
-def arc_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
-    """Valence of each word as a child: 0 if it is its head's nearest child on its side, else 1."""
+def arc_valences(heads: Int[Tensor, "*batch n"], valences: int = 2) -> Int[Tensor, "*batch n"]:
+    """Valence of each word as a child: how many children its head has nearer by there, at most ``valences`` - 1."""
     n = heads.shape[-1]
     c = torch.arange(1, n + 1, device=heads.device)
     same_head = heads[..., :, None] == heads[..., None, :]
@@ -80,36 +92,36 @@ def arc_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
     same_side = right[..., :, None] == right[..., None, :]
     distance = (c - heads).abs()
     nearer = distance[..., None, :] < distance[..., :, None]
-    return (same_head & same_side & nearer).any(-1).long()
+    return (same_head & same_side & nearer).sum(-1).clamp_max(valences - 1)
 
 
-def stop_valences(heads: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n+1 2"]:
-    """For each position and direction: 1 if it has a child there, else 0."""
+def stop_valences(heads: Int[Tensor, "*batch n"], valences: int = 2) -> Int[Tensor, "*batch n+1 2"]:
+    """For each position and direction, how many children it has there, ``valences`` - 1 at most."""
     n = heads.shape[-1]
     h = torch.arange(n + 1, device=heads.device)
     c = torch.arange(1, n + 1, device=heads.device)
     child = heads[..., None, :] == h[:, None]
     right = c > h[:, None]
-    return torch.stack([(child & ~right).any(-1), (child & right).any(-1)], -1).long()
+    return torch.stack([(child & ~right).sum(-1), (child & right).sum(-1)], -1).clamp_max(valences - 1)
 
 
 def tree_scores(
     heads: Int[Tensor, "*#batch n"],
     arc_scores: Float[Tensor, "*#batch n+1 n+1 V"],
-    stop_scores: Float[Tensor, "*#batch n+1 2 2"] | None = None,
+    stop_scores: Float[Tensor, "*#batch n+1 2 S"] | None = None,
 ) -> Float[Tensor, "*#batch"]:
     """Score of each tree: its arcs and stops, padding left out. Batch dimensions broadcast.
 
     :param heads: trees, padded with -1.
-    :param arc_scores: V = 2 valences of the dependent, or V = 1 if the score does not depend on it.
+    :param arc_scores: by V valences of the dependent; V = 1 if the score does not depend on it.
     :param stop_scores: scores of the stops [position, direction, valence]; ROOT's are not read.
     """
     n = heads.shape[-1]
     real = heads >= 0
     h = heads.clamp_min(0)
-    v = arc_valences(heads) if arc_scores.shape[-1] == 2 else torch.zeros_like(h)
-    arcs = arc_scores[..., 1:, :].flatten(-3)  # dependents 1..n: index (h * n + c) * V + v
     V = arc_scores.shape[-1]
+    v = arc_valences(heads, V) if V > 1 else torch.zeros_like(h)
+    arcs = arc_scores[..., 1:, :].flatten(-3)  # dependents 1..n: index (h * n + c) * V + v
     c = torch.arange(n, device=heads.device)
     index = (h * n + c) * V + v
     stops_batch = () if stop_scores is None else stop_scores.shape[:-3]
@@ -117,9 +129,10 @@ def tree_scores(
     picked = arcs.expand(*batch, -1).gather(-1, index.expand(*batch, n))
     score = torch.where(real, picked, 0.0).sum(-1)
     if stop_scores is not None:
-        s = stop_valences(heads)[..., 1:, :]
+        S = stop_scores.shape[-1]
+        s = stop_valences(heads, S)[..., 1:, :]
         stops = stop_scores[..., 1:, :, :]
-        picked = stops.expand(*batch, n, 2, 2).gather(-1, s.expand(*batch, n, 2)[..., None])[..., 0]
+        picked = stops.expand(*batch, n, 2, S).gather(-1, s.expand(*batch, n, 2)[..., None])[..., 0]
         score = score + torch.where(real[..., None], picked, 0.0).sum((-2, -1))
     return score
 
@@ -132,11 +145,13 @@ def has_cycle(heads: Int[Tensor, "*batch n"]) -> Bool[Tensor, "*batch"]:
     return (ancestor > 0).any(-1)
 
 
-def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Tensor, "*batch"]:
-    """Whether heads form a projective tree over the words before the padding.
+def is_tree(
+    heads: Int[Tensor, "*batch n"], multiroot: bool = False, *, projective: bool = True
+) -> Bool[Tensor, "*batch"]:
+    """Whether heads form a tree over the words before the padding.
 
     Checked: integers in range, padding on the right only, at least one word, no cycle, a single
-    child of ROOT (unless ``multiroot``), no crossing arcs.
+    child of ROOT (unless ``multiroot``), no crossing arcs (if ``projective``).
     """
     n = heads.shape[-1]
     length = lengths_of(heads)
@@ -148,6 +163,8 @@ def is_tree(heads: Int[Tensor, "*batch n"], multiroot: bool = False) -> Bool[Ten
     roots = (real & (h == 0)).sum(-1)
     ok = ok & ((roots >= 1) if multiroot else (roots == 1))
     ok = ok & ~has_cycle(h)
+    if not projective:
+        return ok
     low, high = torch.minimum(h, position), torch.maximum(h, position)
     crossing = (
         (low[..., :, None] < low[..., None, :])

@@ -4,14 +4,23 @@
 
 from pyrogram.charts.pitman_yor.restaurants import Paths
 
-from .constraints import DependencyTrees, LeftmostDerivations, PaddedWords, RecursiveDerivations, Scores
+from .constraints import (
+    DependencyTrees,
+    LabelledDependencyTrees,
+    LeftmostDerivations,
+    PaddedWords,
+    RecursiveDerivations,
+    Scores,
+)
 from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .higher_order_chain import HigherOrderChain
 from .known_derivation import KnownDerivation
+from .labelled_tree import LabelledDependencyTree
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
+from .nonprojective_tree import DependencyTree
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
 from .partition import PartitionStructure
 from .pcfg_derivation import PCFGDerivation
@@ -27,12 +36,15 @@ from .tied_start import tied_starts
 
 __all__ = [
     "Contexts",
+    "DependencyTree",
     "DependencyTrees",
     "Experts",
     "Gaussian",
     "HierarchicalPitmanYor",
     "HigherOrderChain",
     "KnownDerivation",
+    "LabelledDependencyTree",
+    "LabelledDependencyTrees",
     "LeftmostDerivations",
     "Link",
     "LogisticNormalWeights",

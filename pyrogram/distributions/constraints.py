@@ -38,19 +38,44 @@ class Scores(_Named):
 
 
 class DependencyTrees(_Named):
-    """Heads of projective trees over sentences of the given lengths, padded with -1."""
+    """Heads of trees over sentences of the given lengths, padded with -1.
+
+    :param lengths: shape ``batch``.
+    :param multiroot: whether ROOT may have several children.
+    :param projective: whether arcs must not cross.
+    """
 
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, lengths: Tensor, multiroot: bool):
-        self.lengths, self.multiroot = lengths, multiroot
+    def __init__(self, lengths: Tensor, multiroot: bool, *, projective: bool = True):
+        self.lengths, self.multiroot, self.projective = lengths, multiroot, projective
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
         heads = value.long()
         integral = (heads == value).all(-1)
-        return integral & (lengths_of(heads) == self.lengths) & is_tree(heads, self.multiroot)
+        trees = is_tree(heads, self.multiroot, projective=self.projective)
+        return integral & (lengths_of(heads) == self.lengths) & trees
+
+
+class LabelledDependencyTrees(_Named):
+    """Pairs of a head and a label below ``num_labels`` for each word, both -1 in the padding.
+
+    :param trees: the heads.
+    """
+
+    is_discrete = True
+    event_dim = 2
+
+    def __init__(self, trees: DependencyTrees, num_labels: int):
+        self.trees, self.num_labels = trees, num_labels
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        heads, labels = value.unbind(-1)
+        fits = torch.where(heads >= 0, (labels >= 0) & (labels < self.num_labels), labels == -1)
+        return self.trees.check(heads) & (fits & (labels.long() == labels)).all(-1)
 
 
 class PaddedWords(_Named):

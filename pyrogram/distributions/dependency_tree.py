@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What distributions over projective dependency trees have in common, whatever their scores look at."""
+"""What distributions over dependency trees have in common, whatever their scores look at."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 from pyrogram.charts.checks import check_shape, check_size, is_traced
-from pyrogram.charts.trees import projective_trees
+from pyrogram.charts.spanning import nonprojective
+from pyrogram.charts.trees import nonprojective_trees, projective_trees
 
 from .charted import ChartDistribution, Self, conditional, copied
-from .constraints import DependencyTrees, Scores
+from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
 
-LONGEST_ENUMERATED = 7
+LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 
 
 class DependencyTreeDistribution(ChartDistribution):
@@ -29,11 +30,13 @@ class DependencyTreeDistribution(ChartDistribution):
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
     :param event_dims: how many dimensions of each are not the batch's.
-    :param n: number of words.
+    :param event_shape: of trees; first the number of words.
     """
 
     arg_constraints = {"arc_scores": Scores()}
     has_enumerate_support = True
+    projective = True
+    """Whether arcs must not cross."""
 
     arc_scores: Tensor
     lengths: Tensor
@@ -43,7 +46,7 @@ class DependencyTreeDistribution(ChartDistribution):
         self,
         scores: Mapping[str, Tensor | None],
         event_dims: Mapping[str, int],
-        n: int,
+        event_shape: tuple[int, ...],
         lengths: Tensor | None,
         multiroot: bool,
         validate_args: bool | None,
@@ -52,7 +55,7 @@ class DependencyTreeDistribution(ChartDistribution):
         shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in given.items()]
         self._all_full = lengths is None
         if lengths is None:
-            lengths = torch.full(shapes[0], n, dtype=torch.long, device=given["arc_scores"].device)
+            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=given["arc_scores"].device)
         batch_shape = projective.broadcast(*shapes, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
@@ -63,7 +66,7 @@ class DependencyTreeDistribution(ChartDistribution):
         validate = self._validate_args if validate_args is None else validate_args
         # torch looks at the scores once more only to complain of them.
         invalid = validate and (is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
-        super().__init__(batch_shape, torch.Size([n]), validate_args=invalid)
+        super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
         if validate:
             self._validate_parameters(given)
@@ -76,9 +79,9 @@ class DependencyTreeDistribution(ChartDistribution):
             projective.check_lengths(self.lengths, self.event_shape[0])
 
     @property
-    def support(self) -> DependencyTrees:
-        """Projective trees of the sentences' lengths."""
-        return DependencyTrees(self.lengths, self.multiroot)
+    def support(self) -> DependencyTrees | LabelledDependencyTrees:
+        """Trees of the sentences' lengths."""
+        return DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -96,11 +99,11 @@ class DependencyTreeDistribution(ChartDistribution):
 
     @abstractmethod
     def _sample(self, count: int) -> Tensor:
-        """Trees (count, *batch_shape, n)."""
+        """Trees (count, *batch_shape, *event_shape)."""
 
     @abstractmethod
     def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The best trees (k, *batch_shape, n) and their scores."""
+        """The best trees (k, *batch_shape, *event_shape) and their scores."""
 
     @abstractmethod
     def marginals(self) -> Tensor:
@@ -155,7 +158,7 @@ class DependencyTreeDistribution(ChartDistribution):
         sample_shape = check_shape("sample_shape", sample_shape)
         with torch.no_grad():
             heads = self._sample(sample_shape.numel())
-        return heads.reshape(*sample_shape, *self.batch_shape, heads.shape[-1])
+        return heads.reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def tilted(self: Self, bonus: Tensor) -> Self:
         """The distribution in proportion to p(tree) exp(sum of bonus[i, tree[i]] over words i).
@@ -207,26 +210,29 @@ class DependencyTreeDistribution(ChartDistribution):
         Heads are -1 where no tree is possible.
         """
         with torch.no_grad():
-            heads = projective.mbr(self.marginals()[..., None], self.lengths, multiroot=self.multiroot)
+            expected = self.marginals()
+            if self.projective:
+                heads = projective.mbr(expected[..., None], self.lengths, multiroot=self.multiroot)
+            else:
+                heads = nonprojective.mbr(expected, self.lengths, multiroot=self.multiroot)
             return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
 
-        :raises NotImplementedError: for more than 7 words (728 trees at 6, 3,876 at 7), or if lengths differ.
+        :raises NotImplementedError: for more than 7 words (728 projective trees at 6, 3,876 at 7), or more than 6 if
+            arcs may cross (7,776 trees at 6), or if lengths differ.
         """
-        n = self.event_shape[0]
-        if n > LONGEST_ENUMERATED:
-            raise NotImplementedError(
-                f"there are too many trees of {n} words to enumerate; the limit is {LONGEST_ENUMERATED}"
-            )
+        n, longest = self.event_shape[0], LONGEST_ENUMERATED[self.projective]
+        if n > longest:
+            raise NotImplementedError(f"there are too many trees of {n} words to enumerate; the limit is {longest}")
         if not bool((self.lengths == n).all()):
             raise NotImplementedError(
                 "sentences of different lengths have no common support to enumerate; infer.collapse_trees sums their "
                 "trees out of a model"
             )
-        # A copy: the list of trees is kept for all distributions, and a caller may change what he gets.
-        trees = projective_trees(n, self.multiroot).clone().to(self.arc_scores.device)
+        list_trees = projective_trees if self.projective else nonprojective_trees
+        trees = list_trees(n, self.multiroot).to(self.arc_scores.device)
         trees = trees.reshape(len(trees), *(1,) * len(self.batch_shape), n)
         return trees.expand(-1, *self.batch_shape, -1) if expand else trees
 
@@ -253,7 +259,7 @@ def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> 
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
     if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
-        raise NotImplementedError("p and q are over trees of different lengths, so the divergence is infinite")
+        raise NotImplementedError("p and q are not over trees of the same sentences, so the divergence is infinite")
 
 
 def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:

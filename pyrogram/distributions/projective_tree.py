@@ -36,15 +36,16 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     Time O(n^3), memory O(n^2) a sentence.
 
-    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent], or ``(*batch, n+1, n+1, 2)`` [head,
-        dependent, valence of the dependent: 0 for the head's nearest child on that side, else 1]; -inf forbids an
-        arc. Column 0 and the diagonal are not read.
-    :param stop_scores: shape ``(*batch, n+1, 2, 2)`` [head, direction (0 left, 1 right), valence: 1 if the head
-        has a child on that side, else 0], or None. Row 0, ROOT's, is not read.
+    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent], or ``(*batch, n+1, n+1, V)`` [head,
+        dependent, valence: how many children the head has nearer by on that side, V - 1 standing for more]; -inf
+        forbids an arc. Column 0 and the diagonal are not read.
+    :param stop_scores: shape ``(*batch, n+1, 2, S)`` [head, direction (0 left, 1 right), valence: how many children the
+        head has on that side, S - 1 standing for more], or None; S is V, and any number where arcs have no valence.
+        Row 0, ROOT's, is not read.
     :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
     :param multiroot: whether ROOT may have several children.
-    :param valence: whether ``arc_scores`` has the last dimension of valences; needed only where its shape ends
-        in (2, 2, 2) and does not tell.
+    :param valence: whether ``arc_scores`` has the last dimension of valences; needed where they are not two, or where
+        the shape ends in (2, 2, 2) and does not tell.
     :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
 
     **References:**
@@ -77,14 +78,14 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         arcs = arc_scores if valence else arc_scores.unsqueeze(-1)
         square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
-        if not square or arcs.shape[-1] != (2 if valence else 1):
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, 2), n >= 1, not {shape}")
+        if not square or arcs.shape[-1] < 1:
+            raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, V), n >= 1, not {shape}")
         n = arcs.shape[-2] - 1
-        if stop_scores is not None and tuple(stop_scores.shape[-3:]) != (n + 1, 2, 2):
-            raise ValueError(f"stop_scores must have shape (..., {n + 1}, 2, 2), not {tuple(stop_scores.shape)}")
+        if stop_scores is not None:
+            projective.check_stops(stop_scores, n, arcs.shape[-1])
         self._valence = valence
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, n, lengths, multiroot, validate_args)
+        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
 
     @property
     def _arcs(self) -> Tensor:
@@ -137,16 +138,17 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         return counted
 
     def _indicators(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs (..., n+1, n+1, 2) and stops (..., n+1, 2, 2) of a tree as zeros and ones."""
+        """Arcs (..., n+1, n+1, V) and stops (..., n+1, 2, S) of a tree as zeros and ones."""
+        V, S = self._arcs.shape[-1], 2 if self.stop_scores is None else self.stop_scores.shape[-1]
         heads = value.long()
         n = heads.shape[-1]
         real = heads >= 0
         dtype = self.arc_scores.dtype
         c = torch.arange(1, n + 1, device=heads.device)
-        index = (heads.clamp_min(0) * (n + 1) + c) * 2 + arc_valences(heads)
-        arcs = torch.zeros(*heads.shape[:-1], (n + 1) ** 2 * 2, dtype=dtype, device=heads.device)
-        arcs = arcs.scatter_add(-1, index, real.to(dtype)).unflatten(-1, (n + 1, n + 1, 2))
-        stops = torch.nn.functional.one_hot(stop_valences(heads), 2).to(dtype)
+        index = (heads.clamp_min(0) * (n + 1) + c) * V + arc_valences(heads, V)
+        arcs = torch.zeros(*heads.shape[:-1], (n + 1) ** 2 * V, dtype=dtype, device=heads.device)
+        arcs = arcs.scatter_add(-1, index, real.to(dtype)).unflatten(-1, (n + 1, n + 1, V))
+        stops = torch.nn.functional.one_hot(stop_valences(heads, S), S).to(dtype)
         stops = stops * torch.nn.functional.pad(real, (1, 0))[..., None, None]
         return arcs, stops
 
@@ -164,11 +166,11 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     comparable(p, q)
     _, arcs, stops = p._posterior()
-    p_arcs, q_arcs = torch.broadcast_tensors(p._arcs, q._arcs) if p._valence == q._valence else (p._arcs, q._arcs)
-    if p._valence != q._valence:
+    if p._valence != q._valence or p._arcs.shape[-1] != q._arcs.shape[-1]:
         raise NotImplementedError(
-            "one distribution's arc scores have valence and the other's do not; give both valence"
+            "one distribution's arc scores have other valences than the other's; give both the same"
         )
+    p_arcs, q_arcs = torch.broadcast_tensors(p._arcs, q._arcs)
     total = q.log_partition - p.log_partition + expected_difference(arcs, p_arcs, q_arcs, 3)
     if stops is not None or q.stop_scores is not None:
         if p.stop_scores is None or q.stop_scores is None:
@@ -176,5 +178,7 @@ def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
                 "one distribution has stop scores and the other has none; give both, zeros will do"
             )
         assert stops is not None
+        if p.stop_scores.shape[-1] != q.stop_scores.shape[-1]:
+            raise NotImplementedError("the stop scores of p and q have different numbers of valences")
         total = total + expected_difference(stops, p.stop_scores, q.stop_scores, 3)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -86,7 +86,7 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         super().__init__(
             {"arc_scores": arc_scores, "sibling_scores": sibling_scores, "stop_scores": stop_scores},
             {"arc_scores": 2, "sibling_scores": 3, "stop_scores": 3},
-            N - 1,
+            (N - 1,),
             lengths,
             multiroot,
             validate_args,

@@ -29,7 +29,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
-from pyrogram.recursion.running.on_tensors import Given, fits_compiled
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
@@ -44,9 +44,12 @@ class DMV(Grammar):
     then it chooses the child; at last it decides to stop. The blocks are
 
     * ``root`` (V,): the only child of ROOT;
-    * ``attach`` (V, 2, V) [head, direction, child], or (V, 2, 2, V) [head, direction, valence, child] if
-      ``valence_attach``; direction 0 is left, 1 right; valence is 0 for the first child on that side, else 1;
-    * ``stop`` (V, 2, 2, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.
+    * ``attach`` (V, 2, V) [head, direction, child], or (V, 2, S, V) [head, direction, valence, child] if
+      ``valence_attach``; direction 0 is left, 1 right;
+    * ``stop`` (V, 2, S, 2) [head, direction, valence, decision]; decision 0 is continue, 1 is stop.
+
+    Valence is the number of children that the head has on that side so far, S - 1 standing for more. In the papers S is
+    2: a head knows whether it has a child. With one valence it knows nothing, and children are geometrically many.
 
     >>> grammar = DMV(num_tags=2)
     >>> {name: tuple(block.shape) for name, block in grammar.blocks.items()}
@@ -58,19 +61,23 @@ class DMV(Grammar):
     :param num_tags: V, the size of the alphabet.
     :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
         child depends on valence.
+    :param num_valences: S, at least one. Time grows in proportion.
     """
 
-    def __init__(self, num_tags: int, *, valence_attach: bool = False):
+    def __init__(self, num_tags: int, *, valence_attach: bool = False, num_valences: int = 2):
         self.num_tags = V = check_size("num_tags", num_tags)
         self.valence_attach = valence_attach
+        self.num_valences = S = check_size("num_valences", num_valences)
         self._blocks = {
             "root": Block(torch.Size([V])),
-            "attach": Block(torch.Size([V, 2, 2, V] if valence_attach else [V, 2, V])),
-            "stop": Block(torch.Size([V, 2, 2, 2])),
+            "attach": Block(torch.Size([V, 2, S, V] if valence_attach else [V, 2, V])),
+            "stop": Block(torch.Size([V, 2, S, 2])),
         }
 
     def __repr__(self) -> str:
-        return f"DMV({self.num_tags}{', valence_attach=True' if self.valence_attach else ''})"
+        options = ", valence_attach=True" if self.valence_attach else ""
+        options += f", num_valences={self.num_valences}" if self.num_valences != 2 else ""
+        return f"DMV({self.num_tags}{options})"
 
     @property
     def blocks(self) -> Mapping[str, Block]:
@@ -83,7 +90,8 @@ class DMV(Grammar):
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
         tags = [str(tag) for tag in range(self.num_tags)]
-        direction, valence = {"direction": ("left", "right")}, {"valence": ("first", "later")}
+        names = ("first", "later") if self.num_valences == 2 else [str(v) for v in range(self.num_valences)]
+        direction, valence = {"direction": ("left", "right")}, {"valence": names}
         return {
             "root": {"child": tags},
             "attach": {"head": tags, **direction, **(valence if self.valence_attach else {}), "child": tags},
@@ -92,10 +100,14 @@ class DMV(Grammar):
 
     def with_tags(self, num_tags: int) -> DMV:
         """The same model of other tags: of some of these only, say."""
-        return DMV(num_tags, valence_attach=self.valence_attach)
+        return DMV(num_tags, valence_attach=self.valence_attach, num_valences=self.num_valences)
+
+    def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
+        """The recursion over trees, see :func:`.dmv.dmv`."""
+        return chart.program(self.valence_attach, by_sentence, evidence, self.num_valences)
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs ``(*batch, n+1, n+1, 2)`` and stops ``(*batch, n+1, 2, 2)``; see :mod:`pyrogram.charts`."""
+        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
         root, attach, stop = (log_weights[name] for name in self.blocks)
         return chart.scores(root, attach, stop, words, self.valence_attach)
 
@@ -106,7 +118,7 @@ class DMV(Grammar):
         # Under vmap a single table may be traced, or the words alone.
         if shared and fits_compiled(*tables) and not is_traced(words):
             given = self._given(log_weights, words.reshape(-1, words.shape[-1]))
-            log_z = chart.program(self.valence_attach).log_partition(given).to(tables[0].dtype)
+            log_z = self.program().log_partition(given).to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         arcs, stops = self.scores(log_weights, words)
         return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
@@ -123,7 +135,7 @@ class DMV(Grammar):
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
         if fits_compiled(*(t.detach() for t in tables)):
-            log_z, counts = chart.program(self.valence_attach).log_counts(self._given(log_weights, words))
+            log_z, counts = self.program().log_counts(self._given(log_weights, words))
             found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
             return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found
         with torch.enable_grad():
@@ -193,7 +205,7 @@ class DMV(Grammar):
         check_normalized(self, weights)
         root, attach, stop = (weights[name] for name in self.blocks)
         if not self.valence_attach:
-            attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], 2, self.num_tags)
+            attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], self.num_valences, self.num_tags)
         batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-4], stop.shape[:-4])
         if len(batch) == 0:
             words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length, cut, tries)
@@ -212,15 +224,13 @@ class DMV(Grammar):
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
         words = checked_words(words, self.num_tags)
         check_heads(heads, lengths_of(words))
-        tree = ProjectiveDependencyTree(
-            torch.zeros(words.shape[-1] + 1, words.shape[-1] + 1, dtype=torch.get_default_dtype(), device=words.device),
-            valence=False,
-            validate_args=False,
-        )
+        n, S = words.shape[-1], self.num_valences
+        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=words.device)
+        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
         return self._by_block(*tree._indicators(heads), words)
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        """Arcs (*batch, n+1, n+1, 2) and stops (*batch, n+1, 2, 2) of words, to counts (*batch, *block.shape)."""
+        """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
         batch = torch.broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
         arcs, stops = arcs.expand(*batch, *arcs.shape[-3:]), stops.expand(*batch, *stops.shape[-3:])
         flat = words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1])

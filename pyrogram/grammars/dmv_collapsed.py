@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv, dmv_trees
+from pyrogram.charts import dmv_trees
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed_checks import check_trees
 
@@ -30,7 +30,7 @@ class DMVUpdates(RecursiveUpdates):
         :param arcs: factors of arcs [head, dependent], an array of shape ``(N, n+1, n+1)``, float64; None: none.
         """
         given = {} if arcs is None else {"arc": arcs}
-        program = dmv.program(grammar.valence_attach, evidence=bool(given)).program
+        program = grammar.program(evidence=bool(given)).program
         return Plan(grammar, words, program, {"V": grammar.num_tags}, given=given)
 
     def _check_trees(self, trees: Tensor) -> None:
@@ -38,9 +38,8 @@ class DMVUpdates(RecursiveUpdates):
         check_heads(trees, lengths_of(self.words))
 
     def _rows(self, trees: Tensor) -> Any:
-        return dmv_trees.rows_of(
-            self._plan.words.numpy(), trees.numpy(), self._base.num_tags, self._base.valence_attach
-        )
+        base, words = self._base, self._plan.words.numpy()
+        return dmv_trees.rows_of(words, trees.numpy(), base.num_tags, base.num_valences, base.valence_attach)
 
     def _positions(self) -> dict[str, tuple[int, ...]]:
         return dmv_trees.positions_of(self.words.shape[1], self._base.valence_attach)

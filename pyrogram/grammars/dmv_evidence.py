@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_trees
 from pyrogram.charts.trees import is_tree, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
@@ -118,9 +117,8 @@ class DMVEvidence(EvidenceGrammar):
         return torch.where(fits, bonus, -torch.inf)
 
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:
-        rows = dmv_trees.rows_of(
-            words.cpu().numpy(), derivations.cpu().numpy(), self.base.num_tags, self.base.valence_attach
-        )
+        base, heads = self.base, derivations.cpu().numpy()
+        rows = dmv_trees.rows_of(words.cpu().numpy(), heads, base.num_tags, base.num_valences, base.valence_attach)
         return torch.from_numpy(rows).to(words.device)
 
     # ------------------------------------------------------------------ sums over trees
@@ -133,7 +131,7 @@ class DMVEvidence(EvidenceGrammar):
         return Given(weights, prepared.lengths, {"w": prepared.words}, {"V": self.base.num_tags})
 
     def _log_partition(self, log_weights: Mapping[str, Tensor], prepared: _Prepared) -> Tensor:
-        program, given = chart.program(self.base.valence_attach, evidence=True), self._given(log_weights, prepared)
+        program, given = self.base.program(evidence=True), self._given(log_weights, prepared)
         given = replace(given, weights={**given.weights, "arc": prepared.bonus})
         return program.log_partition(given).to(log_weights["root"].dtype)
 
@@ -141,7 +139,7 @@ class DMVEvidence(EvidenceGrammar):
         fits = fits_compiled(*(log_weights[name].detach() for name in self.blocks))
         if not fits or prepared.factors is None:
             return super()._expected_counts(log_weights, prepared)
-        program, given = chart.program(self.base.valence_attach, evidence=True), self._given(log_weights, prepared)
+        program, given = self.base.program(evidence=True), self._given(log_weights, prepared)
         log_z, counts = program.log_counts(given, constants={"arc": prepared.factors})
         found = {name: counts[name][0].to(log_weights[name].dtype) for name in self.blocks}
         return log_z.to(log_weights["root"].dtype), found

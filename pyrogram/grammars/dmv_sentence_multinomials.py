@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
@@ -24,8 +23,8 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     """Rows of the :class:`.DMV`: ROOT's, and for each distinct tag of a sentence those of this head.
 
     A *pair* is a sentence and one of its distinct tags. The p-th pair, by sentence and then by tag, has the rows
-    ``2 p + direction`` of ``attach``, or ``4 p + 2 direction + valence`` if the grammar has ``valence_attach``, and
-    ``4 p + 2 direction + valence`` of ``stop``; sentence l has row l of ``root``.
+    ``2 p + direction`` of ``attach``, or ``(2 p + direction) S + valence`` if the grammar has ``valence_attach``, and
+    ``(2 p + direction) S + valence`` of ``stop``; sentence l has row l of ``root``. S is the number of valences.
 
     On the CPU one compiled pass serves all sentences, in float64 whatever the dtype of the rows. Memory is linear in
     the pairs, time O(n^3) a sentence.
@@ -49,8 +48,9 @@ class DMVSentenceMultinomials(SentenceMultinomials):
             which = torch.arange(multinomials, device=words.device)
             return sentence.repeat_interleave(multinomials), (tag[:, None] * multinomials + which).flatten()
 
-        valences = 2 if grammar.valence_attach else 1
-        pairs = {"root": (own, torch.zeros_like(own)), "attach": of_head(2 * valences), "stop": of_head(4)}
+        S = grammar.num_valences
+        attach = of_head(2 * S if grammar.valence_attach else 2)
+        pairs = {"root": (own, torch.zeros_like(own)), "attach": attach, "stop": of_head(2 * S)}
         super().__init__(grammar, words, pairs)
         self._pairs = torch.full_like(words, -1).masked_scatter(real, pair)
 
@@ -81,15 +81,16 @@ class DMVSentenceMultinomials(SentenceMultinomials):
 
     @property
     def _program(self) -> TensorProgram:
-        return dmv.program(self.grammar.valence_attach, by_sentence=True)
+        return self.grammar.program(by_sentence=True)
 
     def _tables(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Rows in the shapes that the chart takes: those of heads by pair, in one table for all sentences."""
-        valences = (2,) if self.grammar.valence_attach else ()
+        S = self.grammar.num_valences
+        valences = (S,) if self.grammar.valence_attach else ()
         return {
             "root": rows["root"],
             "attach": rows["attach"].reshape(1, -1, 2, *valences, self.grammar.num_tags),
-            "stop": rows["stop"].reshape(1, -1, 2, 2, 2),
+            "stop": rows["stop"].reshape(1, -1, 2, S, 2),
         }
 
     def _given(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> Given:
@@ -102,7 +103,8 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     def _chunk_counts(
         self, log_weights: Mapping[str, Tensor], index: Mapping[str, Tensor], sentences: Tensor
     ) -> tuple[Tensor, Weights]:
-        wanted = index["stop"][::4] // 4  # the pairs of these sentences
+        of_pair = 2 * self.grammar.num_valences
+        wanted = index["stop"][::of_pair] // of_pair  # the pairs of these sentences
         pairs = torch.searchsorted(wanted, self._pairs[sentences])
         given = self._given(self._tables(log_weights), self.words[sentences], pairs)
         log_z, counts = self._program.marginals(given, by_torch=True)

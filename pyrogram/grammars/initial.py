@@ -44,7 +44,8 @@ def harmonic(
     * ``stops="expected"``: from the expected number E of children that a tag's N tokens have on one side (summed
       over all tokens that have a word on that side). Of these, F = 0.9 min(N, E) are taken to be first children,
       the most that leaves no count negative, less a tenth. So with valence 0 there are F decisions to continue and
-      N' - F to stop (N' all tokens of the tag), and with valence 1 E - F to continue and F to stop;
+      N' - F to stop (N' all tokens of the tag), and with valence 1 E - F to continue and F to stop; greater valences
+      begin as 1 does. With a single valence there are E decisions to continue and N' to stop;
     * ``stops="e-step"``: all counts, those of ``root`` and ``attach`` too, are the posterior's over trees whose
       arcs weigh what the soft attachments say and whose stops weigh 1.
 
@@ -79,14 +80,15 @@ def _soft_counts(grammar: DMV, words: Tensor, distance: float, stops: str) -> We
     """Soft counts of sentences (B, n) of one length."""
     B, n = words.shape
     attachment = soft_attachments(n, distance)
-    scores = attachment.log()[..., None].expand(n + 1, n + 1, 2)
-    no_stops = torch.zeros(n + 1, 2, 2, dtype=torch.float64)
+    S = grammar.num_valences
+    scores = attachment.log()[..., None].expand(n + 1, n + 1, S)
+    no_stops = torch.zeros(n + 1, 2, S, dtype=torch.float64)
     if stops == "e-step":
         _, arcs, stop_marginals = projective.marginals(scores, no_stops)
         assert stop_marginals is not None
     else:
         # All attachments as first children; the extended model's later children get the same weights.
-        arcs = torch.stack([attachment, torch.zeros_like(attachment)], -1)
+        arcs = torch.nn.functional.pad(attachment[..., None], (0, S - 1))
         stop_marginals = no_stops
     root, attach, stop = count_events(
         arcs.expand(B, -1, -1, -1),
@@ -117,7 +119,7 @@ def soft_attachments(n: int, distance: float = 0.0) -> Tensor:
 
 
 def _stops_from_children(grammar: DMV, words: Tensor, children: Tensor) -> Tensor:
-    """Stop counts (V, 2, 2, 2) from expected numbers of children (V, 2)."""
+    """Stop counts (V, 2, S, 2) from expected numbers of children (V, 2)."""
     V = grammar.num_tags
     n = words.shape[1]
     tokens = torch.zeros(V, 2, dtype=torch.float64)
@@ -127,9 +129,11 @@ def _stops_from_children(grammar: DMV, words: Tensor, children: Tensor) -> Tenso
         has_neighbour = words[:, 1:] if d == 0 else words[:, : n - 1]
         able[:, d] = torch.bincount(has_neighbour.flatten(), minlength=V)
     first = 0.9 * torch.minimum(able, children)
+    if grammar.num_valences == 1:
+        return torch.stack([children, tokens], -1)[..., None, :]
     none = torch.stack([first, tokens - first], -1)
     some = torch.stack([children - first, first], -1)
-    return torch.stack([none, some], -2)
+    return torch.stack([none, *[some] * (grammar.num_valences - 1)], -2)
 
 
 def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float = 0.1) -> Weights:

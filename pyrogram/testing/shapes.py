@@ -58,7 +58,7 @@ def check_enumerate_support(case: DistributionCase) -> None:
         flat = lean.reshape(T, -1)
         require(len(flat.unique(dim=0)) == T, "enumerate_support() lists a derivation twice")
         if case.support is not None:
-            _, strange = frequencies(flat, case.support)
+            _, strange = frequencies(flat, case.support.reshape(len(case.support), -1))
             require(T == len(case.support), f"enumerate_support() lists {T} derivations, not {len(case.support)}")
             require(strange == 0, f"enumerate_support() lists {strange} derivations that do not exist")
 

@@ -37,7 +37,7 @@ def all_trees(n: int, multiroot: bool) -> list[Heads]:
     return [heads for heads in vectors if is_projective_tree(heads, multiroot)]
 
 
-def events(heads: Heads) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+def events(heads: Heads, valences: int = 2) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
     """Arcs (head, dependent, valence) and stops (head, direction, valence), heads' children nearest first."""
     n = len(heads)
     arcs, stops = [], []
@@ -47,7 +47,7 @@ def events(heads: Heads) -> tuple[list[tuple[int, int, int]], list[tuple[int, in
             for c in outwards:
                 if heads[c - 1] == h:
                     arcs.append((h, c, valence))
-                    valence = 1
+                    valence = min(valence + 1, valences - 1)
             if h > 0:
                 stops.append((h, direction, valence))
     return arcs, stops

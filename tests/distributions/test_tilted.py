@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyrogram import DMV, HMM
 from pyrogram.charts.trees import lengths_of
-from pyrogram.distributions import ProjectiveDependencyTree, SiblingDependencyTree
+from pyrogram.distributions import DependencyTree, ProjectiveDependencyTree, SiblingDependencyTree
 
 WORDS = torch.tensor([[0, 1, 1], [1, 0, 0]])
 PADDED = torch.tensor([[0, 1, 1], [1, 0, -1]])
@@ -26,6 +26,7 @@ MAKE: dict[str, Callable[[Tensor], Any]] = {
     "roots": lambda words: ProjectiveDependencyTree(
         torch.randn(2, 4, 4, 2), torch.randn(4, 2, 2), lengths=lengths_of(words), multiroot=True
     ),
+    "crossing arcs": lambda words: DependencyTree(torch.randn(4, 4), lengths=lengths_of(words)),
     "siblings": lambda words: SiblingDependencyTree(torch.randn(4, 4), torch.randn(4, 4, 4), lengths=lengths_of(words)),
     "DMV": lambda words: DMV(2).derivation(weights(DMV(2)), words),
     "HMM": lambda words: HMM(4, 2).derivation(weights(HMM(4, 2)), words),

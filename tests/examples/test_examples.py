@@ -53,6 +53,11 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"neural: log-likelihood -\d+.\d, heads that are right: \d+.\d%",
     ),
+    "nonprojective_trees": (
+        ["--num-sentences 60 --max-length 7 --num-steps 2 --known 0.4"],
+        r"\d+ sentences, \d+ with crossing arcs\nprojective: \d+ sentences, .*\ncrossing arcs: \d+ sentences, log "
+        r"joint from -\d+.\d to -\d+.\d; right heads of other sentences: \d+.\d%, of arcs that cross: (\d+.\d%|-)",
+    ),
     "optima_of_logistic_normals": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --restarts 2 --num-draws 10"],
         r"in \d+.\d% of sentences, there by \d+.\d{3} nats\nbound -\d+.\d, log evidence -\d+.\d ± \d+.\d",

@@ -14,6 +14,7 @@ from pyro.infer import MCMC, NUTS
 from pyrogram import DMV
 from pyrogram.charts.dmv import dmv
 from pyrogram.charts.projective import log_partition
+from pyrogram.charts.trees import projective_trees
 from pyrogram.distributions import Sentence
 from pyrogram.recursion import Grounded, Reals
 
@@ -39,7 +40,8 @@ def tables(grammar):
     )
 
 
-both = pytest.mark.parametrize("grammar", [DMV(3), DMV(3, valence_attach=True)], ids=repr)
+GRAMMARS = [DMV(3), DMV(3, valence_attach=True), DMV(3, num_valences=1), DMV(3, valence_attach=True, num_valences=3)]
+both = pytest.mark.parametrize("grammar", GRAMMARS[:2], ids=repr)
 
 
 @both
@@ -312,3 +314,56 @@ def test_long_sentences_as_the_interpreter_has_them(grammar):
     torch.testing.assert_close(log_partition(arcs, stops, engine="torch"), log_z)
     assert counts["root"].sum() == pytest.approx(10)
     assert counts["attach"].sum() == pytest.approx(10 * 17)
+
+
+def by_hand(grammar: DMV, weights: dict[str, torch.Tensor], words: list[int], heads: list[int]) -> float:
+    """The probability of a tree, head by head: children from the nearest outwards, then the stop."""
+    n, most = len(words), grammar.num_valences - 1
+    p = float(weights["root"][words[heads.index(0)]])
+    for h in range(1, n + 1):
+        for d, side in enumerate((range(h - 1, 0, -1), range(h + 1, n + 1))):
+            children = [c for c in side if heads[c - 1] == h]
+            for before, c in enumerate(children):
+                v = min(before, most)
+                attach = weights["attach"][words[h - 1], d]
+                p *= float(weights["stop"][words[h - 1], d, v, 0])
+                p *= float((attach[v] if grammar.valence_attach else attach)[words[c - 1]])
+            p *= float(weights["stop"][words[h - 1], d, min(len(children), most), 1])
+    return p
+
+
+@pytest.mark.parametrize("num_valences", [1, 2, 3, 4])
+@pytest.mark.parametrize("valence_attach", [False, True])
+def test_any_number_of_valences(num_valences: int, valence_attach: bool) -> None:
+    """Log Z, the score of each tree, its events and the start from it, from trees that are listed."""
+    torch.manual_seed(num_valences)
+    grammar = DMV(2, valence_attach=valence_attach, num_valences=num_valences)
+    weights = {name: block.normalize(0.1 + torch.rand(block.shape)) for name, block in grammar.blocks.items()}
+    logs = {name: w.log() for name, w in weights.items()}
+    for words in ([1], [0, 1], [1, 0, 0], [0, 1, 1, 0, 1]):
+        sentence, trees = torch.tensor(words), projective_trees(len(words))
+        joint = torch.tensor([by_hand(grammar, weights, words, heads) for heads in trees.tolist()]).log()
+        law = grammar.derivation(weights, sentence)
+        assert torch.allclose(law.log_prob(trees) + law.log_partition, joint, rtol=1e-10)
+        assert torch.allclose(grammar.log_partition(logs, sentence), joint.logsumexp(0), rtol=1e-10)
+        counted = grammar.counts(sentence.expand(len(trees), -1), trees)
+        scores = sum((c * logs[name]).flatten(1).sum(-1) for name, c in counted.items())
+        assert torch.allclose(torch.as_tensor(scores), joint, rtol=1e-10)
+    start = grammar.initial_weights(torch.tensor([[0, 1, 1], [1, 0, -1]]))
+    assert all(torch.allclose(block.totals(start[name]), torch.ones(())) for name, block in grammar.blocks.items())
+
+
+def test_what_is_drawn_has_the_valences_of_the_model() -> None:
+    """Three children on the right, no more and no fewer: only valences can say so."""
+    grammar = DMV(2, num_valences=4)
+    stop = torch.zeros(2, 2, 4, 2)
+    stop[..., 1] = 1  # everybody stops at once
+    stop[0, 1, :3] = torch.tensor([1.0, 0.0])  # but the first tag's three children on the right
+    attach = torch.zeros(2, 2, 2)
+    attach[..., 1] = 1
+    weights = {"root": torch.tensor([1.0, 0.0]), "attach": attach, "stop": stop}
+    words, heads = grammar.sample_trees(weights, (5,), 10)
+    assert words[:, :5].tolist() == [[0, 1, 1, 1, -1]] * 5 and heads[:, :4].tolist() == [[0, 1, 1, 1]] * 5
+    assert repr(grammar) == "DMV(2, num_valences=4)" and grammar.axes["stop"]["valence"] == ["0", "1", "2", "3"]
+    with pytest.raises(ValueError, match="num_valences must be at least 1, not 0"):
+        DMV(2, num_valences=0)

@@ -14,7 +14,7 @@ from pyrogram.charts import projective
 from pyrogram.grammar import SentenceMultinomials
 from pyrogram.recursion.logs.engine import ScalarEngine
 
-GRAMMARS = [DMV(3), DMV(3, valence_attach=True)]
+GRAMMARS = [DMV(3), DMV(3, valence_attach=True), DMV(3, num_valences=1), DMV(3, valence_attach=True, num_valences=3)]
 both = pytest.mark.parametrize("grammar", GRAMMARS, ids=repr)
 SHORT = torch.tensor(
     [[0, 1, 2, 1], [1, -1, -1, -1], [2, 2, 2, -1], [0, 1, -1, -1], [1, 1, 1, 1], [2, 0, 1, -1], [2, 1, 0, 2]]
@@ -62,7 +62,7 @@ def enumerated(grammar, tables, words):
     """log Z and expected counts of one sentence from the list of its trees."""
 
     def places(heads):
-        arcs, stops = events(heads)
+        arcs, stops = events(heads, grammar.num_valences)
         for h, c, valence in arcs:
             child, direction = words[c - 1], int(c > h)
             if h == 0:
@@ -120,7 +120,8 @@ def test_the_rows_are_the_heads_that_occur(grammar):
     rows = grammar.sentence_multinomials(torch.tensor([[2, 0, 2], [1, -1, -1]]))
     assert rows.sentence["root"].tolist() == [0, 1]
     assert rows.multinomial["root"].tolist() == [0, 0]
-    per_head = {"attach": 4 if grammar.valence_attach else 2, "stop": 4}
+    S = grammar.num_valences
+    per_head = {"attach": 2 * S if grammar.valence_attach else 2, "stop": 2 * S}
     for name, k in per_head.items():
         assert rows.sentence[name].tolist() == [0] * 2 * k + [1] * k
         assert rows.multinomial[name].tolist() == [tag * k + i for tag in (0, 2, 1) for i in range(k)]

@@ -71,6 +71,7 @@ def factors(grammar: Any, words: Tensor, *names: str) -> dict[str, Tensor]:
 CASES: dict[str, Callable[[Tensor], tuple[Grammar, dict[str, Tensor]]]] = {
     "heads": lambda words: (DMV(KINDS), heads(words)),
     "forbidden arcs": lambda words: (DMV(KINDS), arcs(words, True)),
+    "DMV of three valences": lambda words: (DMV(KINDS, num_valences=3), {**arcs(words, False), **heads(words)}),
     "extended DMV": lambda words: (DMV(KINDS, valence_attach=True), {**arcs(words, False), **heads(words)}),
     "three valences": lambda words: (g := dmv(3, KINDS), factors(g, words, "RC", "RO")),
     "states": lambda words: (g := hmm(2, KINDS), factors(g, words, "F")),

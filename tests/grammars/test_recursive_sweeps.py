@@ -21,6 +21,8 @@ from pyrogram.recursion.rules.lowering import lower
 GRAMMARS = {
     "DMV": DMV,
     "extended DMV": lambda tags: DMV(tags, valence_attach=True),
+    "extended DMV of three valences": lambda tags: DMV(tags, valence_attach=True, num_valences=3),
+    "DMV of one valence": lambda tags: DMV(tags, num_valences=1),
     "three valences": lambda tags: dmv(3, tags),
     "tied DMV": lambda tags: tied(DMV(tags)),
     "tied extended DMV": lambda tags: tied(DMV(tags, valence_attach=True)),

@@ -88,7 +88,7 @@ def test_what_is_given_is_multiplied_into_what_stands_beside_it() -> None:
 
 
 def test_weights_of_groups_stay_alone() -> None:
-    assert with_products(first_order(valences=2, stops=True)).factors == {}
+    assert with_products(first_order(valences=2, stops=2)).factors == {}
 
 
 @recursion(first=0)

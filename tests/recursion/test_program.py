@@ -53,7 +53,7 @@ TREES = {
     "several roots": several_roots,
     "siblings": siblings,
     "siblings and claims": second_order,
-    "dmv and claims": lambda: first_order(valences=2, stops=True),
+    "dmv and claims": lambda: first_order(valences=2, stops=2),
     "dmv of words": lambda: dmv_words(V=3),
 }
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5}

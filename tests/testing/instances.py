@@ -3,6 +3,8 @@
 """What the battery is run on: every distribution and grammar of the package, small."""
 
 import cfg_instances
+import labelled_instances
+import nonprojective_instances
 import scored_instances
 import sibling_instances
 import torch
@@ -24,12 +26,12 @@ INVALID_HEADS = {
 }
 
 
-def tree_counts(heads: Tensor, valence: bool, stops: bool) -> dict[str, Tensor]:
+def tree_counts(heads: Tensor, valence: bool, stops: bool, valences: int = 2) -> dict[str, Tensor]:
     """Events of trees (T, n) by the oracle's loops."""
     T, n = heads.shape
-    arcs, stopped = torch.zeros(T, n + 1, n + 1, 2), torch.zeros(T, n + 1, 2, 2)
+    arcs, stopped = torch.zeros(T, n + 1, n + 1, valences), torch.zeros(T, n + 1, 2, valences)
     for t, row in enumerate(heads.tolist()):
-        own_arcs, own_stops = events(row)
+        own_arcs, own_stops = events(row, valences)
         for event in own_arcs:
             arcs[(t, *event)] = 1
         for event in own_stops:
@@ -45,12 +47,13 @@ def tree_case(
     multiroot: bool = False,
     forbidden: bool = False,
     invalid: dict[str, list[int]] | None = None,
+    valences: int = 2,
     seed: int = 0,
 ) -> DistributionCase:
     generator = torch.Generator().manual_seed(seed)
-    log_weights = {"arc": torch.randn(n + 1, n + 1, *[2] * valence, generator=generator, dtype=torch.float64)}
+    log_weights = {"arc": torch.randn(n + 1, n + 1, *[valences] * valence, generator=generator, dtype=torch.float64)}
     if stops:
-        log_weights["stop"] = torch.randn(n + 1, 2, 2, generator=generator, dtype=torch.float64)
+        log_weights["stop"] = torch.randn(n + 1, 2, valences, generator=generator, dtype=torch.float64)
     if forbidden:
         log_weights["arc"][0, 1] = log_weights["arc"][2, 3] = -torch.inf
         if stops:
@@ -66,7 +69,7 @@ def tree_case(
         log_weights,
         invalid={what: torch.tensor(row) for what, row in (invalid or {}).items()},
         support=torch.tensor(all_trees(n, multiroot)),
-        counts=lambda heads: tree_counts(heads, valence, stops),
+        counts=lambda heads: tree_counts(heads, valence, stops, valences),
         rivals=[
             lambda: ProjectiveDependencyTree(torch.zeros(4, 4), multiroot=not multiroot),
             lambda: ProjectiveDependencyTree(torch.zeros(2, 4, 4, 2), torch.zeros(4, 2, 2), torch.tensor([1, 3])),
@@ -102,6 +105,11 @@ TREES = {
     "stops without valence": tree_case(3, stops=True),
     "multiroot": tree_case(3, multiroot=True, invalid=MANY_ROOTS),
     "multiroot with valence and stops": tree_case(3, valence=True, stops=True, multiroot=True),
+    "three valences": tree_case(4, valence=True, stops=True, valences=3),
+    "three valences without stops": tree_case(4, valence=True, valences=3),
+    "three valences, multiroot": tree_case(4, valence=True, stops=True, valences=3, multiroot=True),
+    "stops of three valences": tree_case(3, stops=True, valences=3, multiroot=True),
+    "one valence": tree_case(3, valence=True, stops=True, valences=1),
     "forbidden": tree_case(3, forbidden=True),
     "forbidden with valence and stops": tree_case(3, valence=True, stops=True, forbidden=True),
     "two words": tree_case(2, stops=True, invalid={"a cycle": [2, 1], "two roots": [0, 0]}),
@@ -109,6 +117,8 @@ TREES = {
     "padded": padded_case([3, 1, 4, 2]),
     "padded with valence and stops": padded_case([1, 3, 2], valence=True, stops=True),
     "padded multiroot": padded_case([2, 1, 3], stops=True, multiroot=True),
+    **nonprojective_instances.TREES,
+    **labelled_instances.TREES,
     **sibling_instances.TREES,
     **scored_instances.STRUCTURES,
 }
@@ -131,6 +141,11 @@ def states_of_words(states: Tensor) -> Tensor:
 GRAMMARS = {
     "DMV": GrammarCase(DMV(2), WORDS, initialisers=STARTS),
     "DMV with valence_attach": GrammarCase(DMV(2, valence_attach=True), WORDS, initialisers=STARTS),
+    "DMV with three valences": GrammarCase(DMV(2, num_valences=3), WORDS, initialisers=STARTS),
+    "DMV with one valence": GrammarCase(DMV(2, num_valences=1), WORDS, initialisers=STARTS),
+    "DMV with valence_attach and three valences": GrammarCase(
+        DMV(2, valence_attach=True, num_valences=3), WORDS, initialisers=STARTS
+    ),
     "DMV of one tag": GrammarCase(DMV(1), torch.tensor([[0, 0, 0], [0, -1, -1]])),
     "HMM": GrammarCase(HMM(2, 2), HMM_WORDS, parts=states_of_words),
     "HMM of one state": GrammarCase(HMM(1, 2), HMM_WORDS, parts=None),

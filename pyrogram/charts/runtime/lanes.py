@@ -143,6 +143,18 @@ def above(typingctx: Any, a: Any, bound: Any) -> Any:
 
 
 @intrinsic
+def is_zero(typingctx: Any, a: Any) -> Any:
+    """1 where a is zero, else 0, per lane."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(a)
+        zero, one = _constant(vector, 0.0), _constant(vector, 1.0)
+        return builder.select(builder.fcmp_ordered("==", args[0], zero), one, zero)
+
+    return a(a), codegen
+
+
+@intrinsic
 def any_lane(typingctx: Any, a: Any) -> Any:
     """Whether some lane is not zero."""
 

@@ -121,7 +121,7 @@ class TreeSites(Messenger):
         if _is_given(msg):
             self.given.add(name)
             return
-        if not isinstance(tree, Tree):
+        if not isinstance(tree, Tree) or len(tree.event_shape) != 1:  # a label for each word
             raise ModelError(
                 f"{self.caller} takes dependency trees and state sequences, not the {distribution_name(tree)} of site "
                 f"{name!r}; an observed Sentence site sums out derivations of any grammar"

@@ -9,6 +9,7 @@ product, and everything beyond it is torch's.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,7 @@ from torch import Tensor
 from ..calling.sentences import Constant, Sentences
 from ..calling.traces import Trace
 from ..rules.recursions import Recursion
-from ..tensors.engine import TorchEngine
+from ..tensors.engine import SumsInTorch, TorchEngine
 from ..tensors.tracing import is_traced
 from .program import Program
 
@@ -89,26 +90,24 @@ def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant |
     return Constant(factors.numpy(), float(factors.max()) if factors.numel() else 0.0)
 
 
-class TensorProgram:
-    """Log Z, expected counts, draws and best derivations of a recursion, with weights in tensors.
+class SumsOnTensors(ABC):
+    """Log Z, expected counts, draws and best derivations, with weights in tensors.
 
-    :param recursion: the rules.
     :param derivation: what derivations are called in messages.
     """
 
-    def __init__(self, recursion: Recursion, derivation: str = "derivation") -> None:
-        self.recursion = recursion
+    def __init__(self, derivation: str) -> None:
         self._derivation = derivation
 
-    @functools.cached_property
-    def program(self) -> Program:
-        """The compiled code."""
-        return Program(self.recursion)
+    @property
+    @abstractmethod
+    def program(self) -> Any:
+        """The compiled code, with the methods of a :class:`Program` that are wanted."""
 
-    @functools.cached_property
-    def torch_engine(self) -> TorchEngine:
+    @property
+    @abstractmethod
+    def torch_engine(self) -> SumsInTorch:
         """The same in torch."""
-        return TorchEngine(self.recursion)
 
     def log_partition(self, given: Given, *, by_torch: bool = False) -> Tensor:
         """Log Z, shape ``(B,)``, in nats; -inf without derivations. Differentiable any number of times.
@@ -213,6 +212,26 @@ class TensorProgram:
         return torch.from_numpy(log_z).to(next(iter(given.weights.values())).device, given.dtype)
 
 
+class TensorProgram(SumsOnTensors):
+    """The sums of a recursion.
+
+    :param recursion: the rules.
+    :param derivation: what derivations are called in messages.
+    """
+
+    def __init__(self, recursion: Recursion, derivation: str = "derivation") -> None:
+        super().__init__(derivation)
+        self.recursion = recursion
+
+    @functools.cached_property
+    def program(self) -> Program:
+        return Program(self.recursion)
+
+    @functools.cached_property
+    def torch_engine(self) -> TorchEngine:
+        return TorchEngine(self.recursion)
+
+
 def tensor_program(recursion: Recursion) -> TensorProgram:
     """The program of a recursion on tensors; equal recursions share one."""
     key = recursion.key()
@@ -231,7 +250,7 @@ class _LogPartition(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, on: TensorProgram, given: Given, *tables: Tensor) -> Tensor:
+    def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Tensor:
         ctx.on, ctx.given, ctx.kept = on, _without_weights(given), None
         ctx.save_for_backward(*tables)
         log_z, counts = on.log_counts(given)
@@ -257,7 +276,7 @@ class _Marginals(torch.autograd.Function):
     """Log Z and counts by compiled code; the gradient of log Z is at hand, any other derivative is torch's."""
 
     @staticmethod
-    def forward(ctx: Any, on: TensorProgram, given: Given, *tables: Tensor) -> Any:
+    def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Any:
         ctx.on, ctx.given = on, _without_weights(given)
         ctx.set_materialize_grads(False)
         log_z, counts = on.log_counts(given)
@@ -296,7 +315,7 @@ def _scaled(counts: Tensor, factors: Numbers, in_place: bool) -> Tensor:
     return torch.from_numpy(np.multiply(values, by, out=values if in_place else None))
 
 
-def _derivatives(on: TensorProgram, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+def _derivatives(on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
     tables = tuple(given.weights.values())
     # Copies, for what was made in inference mode cannot be differentiated through.

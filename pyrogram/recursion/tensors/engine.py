@@ -9,6 +9,7 @@ many splits are stacked. A term that fits none of this is read on a grid of all 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,56 @@ from .semirings import Greatest, Logarithms, Semiring
 from .tables import Tables
 
 
-class TorchEngine:
+class SumsInTorch(ABC):
+    """Log Z in torch, and its gradient."""
+
+    @abstractmethod
+    def log_partition(
+        self,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Log Z of sentences, shape ``(B,)``; -inf, with derivatives zero, where there is no derivation.
+
+        :param weights: log weights by table: ``(B, *axes)``, or ``(1, *axes)`` or ``(*axes)`` for all sentences; axes
+            of positions, 0 .. n for the longest sentence, come first, then those of symbols. One dtype.
+        :param lengths: numbers of words, shape ``(B,)``.
+        :param words: by name, shape ``(B, n)``, anything negative in the padding.
+        :param sizes: numbers of symbols, by the names of sizes.
+        :param lists: columns of lists of rules, shape ``(rows,)``.
+        """
+
+    def marginals(
+        self,
+        weights: Mapping[str, Tensor],
+        lengths: Tensor,
+        words: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        lists: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Log Z and expected counts, in the shapes of the weights: summed over the sentences that share a table.
+
+        Differentiable if a weight requires a gradient.
+        """
+        keep = torch.is_grad_enabled() and any(w.requires_grad for w in weights.values())
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = {
+                name: w if keep and w.requires_grad else w.detach().clone().requires_grad_()
+                for name, w in weights.items()
+            }
+            log_z = self.log_partition(leaves, lengths, words, sizes, lists)
+            if not log_z.requires_grad:  # it depends on no weight
+                return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
+            found = torch.autograd.grad(
+                log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
+            )
+        return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
+
+
+class TorchEngine(SumsInTorch):
     """A recursion in torch.
 
     :param recursion: the rules.
@@ -55,15 +105,6 @@ class TorchEngine:
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Log Z of sentences, shape ``(B,)``; -inf, with derivatives zero, where there is no derivation.
-
-        :param weights: log weights by table: ``(B, *axes)``, or ``(1, *axes)`` or ``(*axes)`` for all sentences; axes
-            of positions, 0 .. n for the longest sentence, come first, then those of symbols. One dtype.
-        :param lengths: numbers of words, shape ``(B,)``.
-        :param words: by name, shape ``(B, n)``, anything negative in the padding.
-        :param sizes: numbers of symbols, by the names of sizes.
-        :param lists: columns of lists of rules, shape ``(rows,)``.
-        """
         return self._run(Logarithms(), weights, lengths, words, sizes, lists)
 
     def best(
@@ -79,32 +120,6 @@ class TorchEngine:
         The gradient counts the weights in a best derivation, if there is one only.
         """
         return self._run(Greatest(), weights, lengths, words, sizes, lists)
-
-    def marginals(
-        self,
-        weights: Mapping[str, Tensor],
-        lengths: Tensor,
-        words: Mapping[str, Tensor] | None = None,
-        sizes: Mapping[str, int] | None = None,
-        lists: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Log Z and expected counts, in the shapes of the weights: summed over the sentences that share a table.
-
-        Differentiable if a weight requires a gradient.
-        """
-        keep = torch.is_grad_enabled() and any(w.requires_grad for w in weights.values())
-        with torch.inference_mode(False), torch.enable_grad():
-            leaves = {
-                name: w if keep and w.requires_grad else w.detach().clone().requires_grad_()
-                for name, w in weights.items()
-            }
-            log_z = self.log_partition(leaves, lengths, words, sizes, lists)
-            if not log_z.requires_grad:  # it depends on no weight
-                return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
-            found = torch.autograd.grad(
-                log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
-            )
-        return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
 
     def _run(
         self,

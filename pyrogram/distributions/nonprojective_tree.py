@@ -1,0 +1,137 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Non-projective dependency trees as a Pyro distribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts.projective import entropy
+from pyrogram.charts.spanning import nonprojective
+from pyrogram.charts.trees import tree_scores
+
+from .charted import copied
+from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+
+
+class DependencyTree(DependencyTreeDistribution):
+    r"""Dependency trees of given sentences whose arcs may cross, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
+
+    A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
+
+    1. in 0..n, where 0 is ROOT, and 1..n are words;
+    2. -1 in the padding, after the sentence's length;
+    3. such that following heads from any word leads to ROOT;
+    4. with exactly one child of ROOT (any number from one on, if ``multiroot``).
+
+    The score of a tree is the sum of its arcs' scores. ``log_prob`` is normalised: log p(tree | scores), in nats, never
+    above 0. If arcs must not cross, use :class:`ProjectiveDependencyTree`.
+
+    >>> trees = DependencyTree(torch.zeros(4, 4))
+    >>> round(float(trees.log_partition.exp()), 4)  # three words have nine trees with one root, two with crossing arcs
+    9.0
+
+    log Z is that of the matrix-tree theorem [1], found without subtraction [2], so that it is exact for scores of any
+    size and for forbidden arcs. Its gradient are the arc marginals, its Hessian the covariances of arcs [3]:
+
+    >>> log_z = lambda scores: DependencyTree(scores, validate_args=False).log_partition
+    >>> covariance = torch.autograd.functional.hessian(log_z, torch.zeros(4, 4))  # [head, dependent, head, dependent]
+    >>> round(float(covariance[0, 1, 0, 2]), 4)  # one root only: p(both are root) - p(first is) p(second is)
+    -0.1111
+
+    Of n words: log Z, marginals and entropy take O(n^3) time and O(n^2) memory a sentence, where torch does it O(n^3)
+    (on a GPU, for second derivatives, and where scores leave the range of plain numbers); a draw takes some steps of
+    random walks [4], O(n^4) time at most; the best tree O(n^2), the k best O(k n^3) [5].
+
+    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent]; -inf forbids an arc. Column 0 and the diagonal
+        are not read.
+    :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
+    :param multiroot: whether ROOT may have several children.
+    :raises TypeError: if one of them is no tensor.
+    :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
+
+    **References:**
+
+    [1] Koo, T., Globerson, A., Carreras, X. and Collins, M. (2007). Structured prediction models via the matrix-tree
+    theorem. EMNLP, section 3. https://aclanthology.org/D07-1015/
+
+    [2] Grassmann, W. K., Taksar, M. I. and Heyman, D. P. (1985). Regenerative analysis and steady state distributions
+    for Markov chains. Operations Research 33(5). https://doi.org/10.1287/opre.33.5.1107
+
+    [3] Zmigrod, R., Vieira, T. and Cotterell, R. (2021). Efficient computation of expectations under spanning tree
+    distributions. TACL 9. https://aclanthology.org/2021.tacl-1.41/
+
+    [4] Wilson, D. B. (1996). Generating random spanning trees more quickly than the cover time. STOC.
+    https://doi.org/10.1145/237814.237880
+
+    [5] Stanojevic, M. and Cohen, S. B. (2021). A root of a problem: optimizing single-root dependency parsing. EMNLP.
+    https://aclanthology.org/2021.emnlp-main.823/
+    """
+
+    projective = False
+
+    def __init__(
+        self,
+        arc_scores: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        multiroot: bool = False,
+        validate_args: bool | None = None,
+    ):
+        for name, x in (("arc_scores", arc_scores), ("lengths", lengths)):
+            if not isinstance(x, Tensor) and (name, x) != ("lengths", None):
+                raise TypeError(f"{name} must be a tensor, not {x!r}")
+        if not arc_scores.is_floating_point():
+            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
+        shape = tuple(arc_scores.shape)
+        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
+        super().__init__(
+            {"arc_scores": arc_scores}, {"arc_scores": 2}, (shape[-1] - 1,), lengths, multiroot, validate_args
+        )
+
+    def _log_partition(self) -> Tensor:
+        return nonprojective.log_partition(self.arc_scores, self._lengths, multiroot=self.multiroot)
+
+    def _marginals(self) -> tuple[Tensor, Tensor]:
+        return nonprojective.marginals(self.arc_scores, self._lengths, multiroot=self.multiroot)
+
+    def _score(self, heads: Tensor) -> Tensor:
+        return tree_scores(heads, self.arc_scores[..., None])
+
+    def _sample(self, count: int) -> Tensor:
+        lengths = self.lengths.expand(self.batch_shape)
+        return nonprojective.sample(self.arc_scores, lengths, num_samples=count, multiroot=self.multiroot)
+
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        lengths = self.lengths.expand(self.batch_shape)
+        return nonprojective.top_k(self.arc_scores, lengths, k=k, multiroot=self.multiroot)
+
+    def marginals(self) -> Tensor:
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+        arcs = copied(self._posterior()[1])  # a caller may change it in place
+        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: posterior of every arc, in the shape of the scores."""
+        return {"arc": self.marginals()}
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """The arcs of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        return {"arc": self.parts(value.long()).to(self.arc_scores.dtype)}
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``."""
+        log_z, arcs = self._posterior()
+        return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
+
+
+@register_kl(DependencyTreeDistribution, DependencyTree)
+def _kl(p: DependencyTreeDistribution, q: DependencyTree) -> Tensor:
+    """KL(p || q) = -H(p) - E_p[score_q] + log Z_q; +inf where p allows what q forbids. p may be projective."""
+    comparable(p, q)
+    expected = p.marginals()
+    total = q.log_partition - p.entropy() + expected_difference(expected, torch.zeros_like(expected), q.arc_scores, 2)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
