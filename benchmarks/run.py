@@ -52,6 +52,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import compound
     import em
     import logistic_normal
+    import low_rank_pcfg
     import memory
     import pcfg
     import pitman_yor
@@ -87,6 +88,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "Context-free grammars, random probabilities, 50 words, sentences/s": lambda: (
             f"{pcfg.agreement()} A draw is one of every sentence, with its inside pass.\n\n"
             + _table(pcfg.HEADER, pcfg.charts((1,), seconds / 2, pcfg.TASKS[:1] if quick else pcfg.TASKS))
+        ),
+        f"Context-free grammars of low rank, log Z and its gradient, {low_rank_pcfg.WHAT}": lambda: _table(
+            low_rank_pcfg.HEADER, low_rank_pcfg.rows(seconds / 3, lengths)
         ),
         f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
             compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)

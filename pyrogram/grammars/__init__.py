@@ -14,6 +14,7 @@ from .hmm import HMM
 from .lexical_dependencies import LexicalDependencies
 from .lexical_parser import LexicalParser, PitmanYorPredictor
 from .lexical_tagger import LexicalTagger
+from .low_rank import SimplePCFG, TensorPCFG
 from .recursive import RecursiveGrammar
 from .tying import TIES, family_covariance, start_covariances, tie
 
@@ -32,6 +33,8 @@ __all__ = [
     "PackedBlock",
     "PitmanYorPredictor",
     "RecursiveGrammar",
+    "SimplePCFG",
+    "TensorPCFG",
     "TreeTransform",
     "Word",
     "family_covariance",

@@ -93,6 +93,14 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 30 --num-states 3 --num-steps 5 --num-svi-steps 3"],
         r"states summed out: log joint from -\d+",
     ),
+    "tensor_pcfg": (
+        [
+            f"--num-sentences 40 --max-length 5 --num-epochs 1 --num-nonterminals 2 --num-preterminals 3 {more}"
+            for more in ("--rank 2 --size 4", "--grammar simple --size 4 --words", "--rank 2 --prior dirichlet")
+        ],
+        r"sentences, \d+.\d\d s an epoch\nbound -\d+.\d{3} nats a word; of \d other sentences -\d+.\d{3} nats a word, "
+        r"perplexity \d+.\d\nunlabelled F1 \d+.\d%",
+    ),
     "tree_classifier": (
         ["--num-sentences 60 --max-length 6 --num-steps 2 --num-runs 2"],
         r"\d+ sentences, of which \d+.\d% have the same label\n(.*\n)*trees of the DMV: \d+.\d ± \d+.\d % of "

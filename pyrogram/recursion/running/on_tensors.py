@@ -118,9 +118,13 @@ class SumsOnTensors(ABC):
         if by_torch or not fits_compiled(*tables) or is_traced(given.lengths):
             return self.in_torch(given)
         if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
-            return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
+            return self.log_values(given)
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
         return log_z
+
+    def log_values(self, given: Given) -> Tensor:
+        """Log Z by compiled code, without a graph."""
+        return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
         self, given: Given, *, by_sentence: bool = False, by_torch: bool = False

@@ -174,9 +174,10 @@ class Program:
         if not self._many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
         log_z, rows = np.empty(len(todo)), np.full((number, len(todo), width), -1)
-        for of_lanes in dict.fromkeys((self._first_dtype(given), "float64")):
+        attempts = [(dtype, bool(excess)) for dtype in (self._first_dtype(given), "float64")]
+        for of_lanes, adjoints in dict.fromkeys([*attempts, ("float64", True)]):
             engine, few = self._ready(given, of_lanes)
-            if excess:  # the adjoints say of which charts one may draw
+            if adjoints:  # they say of which charts one may draw
                 failed = engine.log_counts(few, todo, counts=False, excess=excess)[2]
                 ready, least = todo[failed[todo] == 0], -math.inf
             else:

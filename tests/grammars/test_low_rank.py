@@ -1,0 +1,487 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Grammars of low rank: lists of derivations in plain Python, the equivalent CFG, both ways to sum, and all loops."""
+
+import copy
+import itertools
+import math
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyro
+import pytest
+import torch
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from torch import Tensor
+
+from pyrogram import CFG
+from pyrogram.charts import rank_space
+from pyrogram.distributions import Sentence
+from pyrogram.grammars import SimplePCFG, TensorPCFG, low_rank_sums
+from pyrogram.grammars.low_rank import LowRankPCFG
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.testing import GrammarCase, check_grammar, chi_square
+
+Event = tuple[str, tuple[int, ...]]
+WORDS = torch.tensor([[0, 1, 1, 2], [2, 0, 1, -1], [1, 1, -1, -1], [2, -1, -1, -1], [0, 2, 1, -1]])
+GRAMMARS: dict[str, LowRankPCFG] = {"tensor": TensorPCFG(2, 2, 3, 3), "simple": SimplePCFG(2, 2, 3)}
+names = pytest.mark.parametrize("name", GRAMMARS)
+
+
+@pytest.fixture(params=["recursion", "products"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How log Z and counts are computed."""
+    by_products(monkeypatch, request.param == "products")
+    return str(request.param)
+
+
+def by_products(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    least = 1 if always else 10**9
+    monkeypatch.setattr(low_rank_sums, "LEAST_RANKS", {torch.float32: least, torch.float64: least})
+
+
+def log_weights(grammar: LowRankPCFG, seed: int = 0, spread: float = 1.0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: spread * torch.randn(*block.shape, generator=generator, dtype=torch.float64)
+        for name, block in grammar.blocks.items()
+    }
+
+
+def events(grammar: LowRankPCFG, words: list[int]) -> Iterator[list[Event]]:
+    """All derivations, as they are defined."""
+    N, S = grammar.num_nonterminals, grammar.num_nonterminals + grammar.num_preterminals
+    has_rank = "rank" in grammar.blocks
+
+    def below(symbol: int, part: list[int]) -> Iterator[list[Event]]:
+        if symbol >= N:
+            if len(part) == 1:
+                yield [("emission", (symbol - N, part[0]))]
+            return
+        for r in range(grammar.blocks["rank"].shape[1]) if has_rank else [symbol]:
+            own: list[Event] = [("rank", (symbol, r))] if has_rank else []
+            for k in range(1, len(part)):
+                for b, c in itertools.product(range(S), repeat=2):
+                    for left, right in itertools.product(below(b, part[:k]), below(c, part[k:])):
+                        yield [*own, ("left", (r, b)), *left, ("right", (r, c)), *right]
+
+    for symbol in range(S):
+        for rest in below(symbol, words):
+            yield [("root", (symbol,)), *rest]
+
+
+def truth(
+    grammar: LowRankPCFG, logs: dict[str, Tensor], words: Tensor, allowed: Any = lambda row: True
+) -> tuple[Tensor, list[dict[str, Tensor]]]:
+    """Log Z and expected counts of each sentence, derivation by derivation."""
+    values = {name: table.tolist() for name, table in logs.items()}
+
+    def score(event: Event) -> float:
+        found: Any = values[event[0]]
+        for x in event[1]:
+            found = found[x]
+        return float(found)
+
+    log_z, counts = [], []
+    for sentence in words.tolist():
+        z = 0.0
+        table = {name: torch.zeros(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
+        for row in events(grammar, [w for w in sentence if w >= 0]):
+            p = math.exp(sum(map(score, row))) if allowed(row) else 0.0
+            z += p
+            for name, index in row if p else []:
+                table[name][index] += p
+        log_z.append(math.log(z) if z else -math.inf)
+        counts.append({name: t / z if z else t for name, t in table.items()})
+    return torch.tensor(log_z, dtype=torch.float64), counts
+
+
+def summed(counts: list[dict[str, Tensor]], scale: Tensor | None = None) -> dict[str, Tensor]:
+    by = torch.ones(len(counts)) if scale is None else scale
+    return {name: sum((s * c[name] for s, c in zip(by, counts, strict=True)), torch.zeros(())) for name in counts[0]}
+
+
+def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float64) -> None:
+    tolerance = 1e-10 if dtype == torch.float64 else 2e-5
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, check_dtype=False)
+
+
+# ---------------------------------------------------------------------- sums
+
+
+@names
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_log_z_and_counts_against_enumeration(name: str, way: str, dtype: torch.dtype) -> None:
+    grammar = GRAMMARS[name]
+    logs = log_weights(grammar)
+    logs["left"][0, 1] = logs["emission"][1, 2] = logs["root"][0] = -math.inf
+    log_z, each = truth(grammar, logs, WORDS)
+    given = {n: t.to(dtype) for n, t in logs.items()}
+    found, counts = grammar.expected_counts(given, WORDS)
+    assert found.dtype == dtype and all(c.dtype == dtype for c in counts.values())
+    close(found, log_z, dtype)
+    close(counts, summed(each), dtype)
+    close(grammar.log_partition(given, WORDS), log_z, dtype)
+    close(grammar._sums.program.log_partition(grammar._sums.given(grammar.flat(given, torch.Size([5])), WORDS),
+                                              by_torch=True), log_z, dtype)  # fmt: skip
+
+
+@names
+def test_gradients_and_their_scale(name: str, way: str) -> None:
+    """Each sentence's own factor, and second derivatives."""
+    grammar, scale = GRAMMARS[name], torch.tensor([0.5, -2.0, 0.0, 3.0, 1.0])
+    logs = log_weights(grammar)
+    each = truth(grammar, logs, WORDS)[1]
+    leaves = {n: t.requires_grad_() for n, t in logs.items()}
+    log_z = grammar.log_partition(leaves, WORDS)
+    found = torch.autograd.grad((log_z * scale).sum(), list(leaves.values()), create_graph=True)
+    close(dict(zip(leaves, found, strict=True)), summed(each, scale))
+    found = torch.autograd.grad((grammar.log_partition(leaves, WORDS) * scale).sum(), list(leaves.values()))
+    close(dict(zip(leaves, found, strict=True)), summed(each, scale))
+    (second,) = torch.autograd.grad(
+        torch.autograd.grad(grammar.log_partition(leaves, WORDS).sum(), leaves["left"], create_graph=True)[0][0, 0],
+        leaves["left"],
+    )
+    h = torch.zeros_like(logs["left"])
+    h[1, 1] = 1e-5
+    up, down = (grammar.expected_counts({**logs, "left": logs["left"].detach() + s * h}, WORDS)[1] for s in (1, -1))
+    torch.testing.assert_close(second[1, 1], (up["left"] - down["left"])[0, 0] / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+@names
+def test_the_dense_grammar(name: str, way: str) -> None:
+    """All rules of the papers' formula, on longer sentences."""
+    grammar = TensorPCFG(3, 4, 2, 5) if name == "tensor" else SimplePCFG(3, 4, 5)
+    other = CFG.dense(3, 4, 5)
+    weights = grammar.initial_weights(WORDS, "random", seed=1)
+    if name == "tensor":
+        rules = torch.einsum("ar,rb,rc->abc", weights["rank"], weights["left"], weights["right"])
+    else:
+        rules = torch.einsum("ab,ac->abc", weights["left"], weights["right"])
+    torch.testing.assert_close(rules.sum((1, 2)), torch.ones(3))
+    flat = torch.cat([weights["root"], rules.flatten(), weights["emission"].flatten()])
+    own = flat.new_empty(len(flat))
+    own[other.block_order] = flat
+    words = torch.randint(5, (30, 12))
+    words = torch.where(torch.arange(12) < torch.randint(1, 13, (30, 1)), words, -1)
+    (log_z, counts), (expected, theirs) = (
+        g.expected_counts({n: w.log() for n, w in given.items()}, words)
+        for g, given in ((grammar, weights), (other, {"rules": own}))
+    )
+    close(log_z, expected)
+    theirs = {"rules": theirs["rules"][other.block_order]}
+    close(counts["root"], theirs["rules"][:7])
+    close(counts["emission"].flatten(), theirs["rules"][-20:])
+    if name == "simple":
+        close(counts["left"], theirs["rules"][7:-20].reshape(3, 7, 7).sum(2))
+        close(counts["right"], theirs["rules"][7:-20].reshape(3, 7, 7).sum(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_products_are_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """More symbols, longer sentences, in several parts, and weights that are no probabilities."""
+    monkeypatch.setattr(rank_space, "_NUMBERS", 40_000)
+    grammar = TensorPCFG(7, 11, 9, 20)
+    logs = {n: (t + 3).to(dtype) for n, t in log_weights(grammar, spread=2.0).items()}
+    words = torch.randint(20, (50, 25))
+    words = torch.where(torch.arange(25) < torch.randint(1, 26, (50, 1)), words, -1)
+    by_products(monkeypatch, False)
+    log_z, counts = grammar.expected_counts(logs, words)
+    by_products(monkeypatch, True)
+    found, others = grammar.expected_counts(logs, words)
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-4
+    torch.testing.assert_close(found, log_z, rtol=tolerance, atol=0)
+    torch.testing.assert_close(others, counts, rtol=tolerance, atol=tolerance)
+
+
+def hard(dtype: torch.dtype, least: float) -> tuple[TensorPCFG, dict[str, Tensor]]:
+    """A grammar whose sentences go by the rank that is all but impossible for each word."""
+    grammar = TensorPCFG(2, 2, 2, 1)
+    logs = {name: torch.full(block.shape, -math.inf, dtype=dtype) for name, block in grammar.blocks.items()}
+    logs["root"][1] = 0.0
+    logs["rank"][0, 0] = logs["rank"][1, 1] = 0.0
+    for side in ("left", "right"):
+        logs[side][0, [0, 2]] = logs[side][1, [1, 3]] = 0.0
+    logs["emission"][0, 0], logs["emission"][1, 0] = 0.0, least
+    return grammar, logs
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_is_too_small_for_products_is_left_to_the_recursion(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    grammar, logs = hard(dtype, -100.0 if dtype == torch.float32 else -800.0)
+    words, tried = torch.zeros(2, 3, dtype=torch.long), []
+    words[1, 2] = -1
+    by_products(monkeypatch, True)
+    compute = rank_space.log_counts
+
+    def watched(*args: Any, **options: Any) -> Any:
+        found = compute(*args, **options)
+        tried.append(found[2].tolist())
+        return found
+
+    monkeypatch.setattr(rank_space, "log_counts", watched)
+    log_z, each = truth(grammar, {n: t.double() for n, t in logs.items()}, words)
+    if dtype == torch.float64:  # the enumeration has no logarithms
+        log_z = torch.tensor([3 * -800.0 + math.log(2), 2 * -800.0])
+    found, counts = grammar.expected_counts(logs, words)
+    close(found, log_z, dtype)
+    close(counts["emission"].flatten(), torch.tensor([0.0, 5.0]), dtype)
+    close(counts["left"][1], torch.tensor([0.0, 0.5, 0.0, 2.5]), dtype)
+    close(grammar.log_partition(logs, words), log_z, dtype)
+    leaves = {name: table.requires_grad_() for name, table in logs.items()}
+    (grammar.log_partition(leaves, words) * torch.tensor([2.0, 5.0], dtype=dtype)).sum().backward()
+    close(leaves["emission"].grad.flatten(), torch.tensor([0.0, 16.0]), dtype)  # of three words, and of two
+    assert tried == [[True, True]] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_has_lost_digits_is_left_to_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """Z is not zero, but a number of few digits: the recursion has all of them."""
+    least = -25.0 if dtype == torch.float32 else -183.0
+    grammar, logs = hard(dtype, least)
+    by_products(monkeypatch, True)
+    log_z, counts = grammar.expected_counts(logs, torch.zeros(1, 4, dtype=torch.long))
+    torch.testing.assert_close(log_z, torch.tensor([4 * least + math.log(5)], dtype=dtype), rtol=1e-6, atol=0)
+    close(counts["emission"].flatten(), torch.tensor([0.0, 4.0]), dtype)
+
+
+def test_sentences_with_great_adjoints_fail() -> None:
+    """Numbers that are so small that one beside them may have been lost; here none was, and log Z is right."""
+    for small, fails in ((1e-8, False), (1e-15, True)):
+        words = torch.tensor([[1.0, small, 1.0, small]], dtype=torch.float32)
+        rules, top = torch.full((4, 2), 0.5, dtype=torch.float32), torch.tensor([0.0, 1.0], dtype=torch.float32)
+        given = rank_space.RankSpace(top, rules, words, words[:, 1])
+        log_z, total, failed = rank_space.log_counts(given, np.zeros((2, 2), np.int64), np.array([2, 1]))
+        np.testing.assert_allclose(log_z, [2 * math.log(small), math.log(small)], rtol=1e-6)
+        assert failed.tolist() == [fails, False]
+        assert total is not None and float(total.top[1]) == pytest.approx(0.0 if fails else 1.0)
+
+
+@names
+def test_a_sentence_that_fails_leaves_the_others_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their counts are those without it."""
+    by_products(monkeypatch, True)
+    grammar = GRAMMARS[name]
+    logs = log_weights(grammar)
+    logs["emission"][:, 2] = -math.inf
+    words = torch.tensor([[0, 1, 1], [2, 0, 1], [1, 0, -1], [2, -1, -1]])
+    log_z, counts = grammar.expected_counts(logs, words)
+    assert (log_z == -math.inf).tolist() == [False, True, False, True]
+    alone, expected = grammar.expected_counts(logs, words[[0, 2]])
+    close(log_z[[0, 2]], alone)
+    close(counts, expected)
+    spoilt = {**logs, "left": logs["left"].clone().fill_(math.nan)}
+    assert grammar.log_partition(spoilt, words).isnan().all()
+
+
+# ---------------------------------------------------------------------- derivations
+
+
+@names
+def test_rows_of_derivations(name: str) -> None:
+    """Events from the top down, in the order of the definition; their number, and their trees."""
+    grammar = GRAMMARS[name]
+    weights = grammar.initial_weights(WORDS, "random", seed=0)
+    d = grammar.derivation(weights, WORDS[2, :2])
+    listed = [tuple(grammar.number(*event) for event in row) for row in events(grammar, [1, 1])]
+    assert Counter(tuple(row) for row in d.enumerate_support().tolist()) == Counter(listed)
+    for n in range(1, 6):
+        assert grammar.longest(n) == super(LowRankPCFG, copy.copy(grammar)).longest(n)
+
+
+def test_trees() -> None:
+    grammar = TensorPCFG(2, 2, 3, 3)
+    row: list[Event] = [
+        ("root", (1,)), ("rank", (1, 2)), ("left", (2, 0)), ("rank", (0, 0)), ("left", (0, 3)), ("emission", (1, 0)),
+        ("right", (0, 2)), ("emission", (0, 1)), ("right", (2, 3)), ("emission", (1, 2)),
+    ]  # fmt: skip
+    derivation = torch.tensor([*(grammar.number(*event) for event in row), -1])
+    assert str(grammar.tree(["a", "b", "c"], derivation)) == "(N1 (N0 (T1 a) (T0 b)) (T1 c))"
+    assert grammar.tree(None, derivation).leaves() == ["0", "1", "2"]
+    simple = SimplePCFG(2, 2, 3)
+    own = [("root", (1,)), ("left", (1, 2)), ("emission", (0, 0)), ("right", (1, 3)), ("emission", (1, 1))]
+    found = simple.tree(None, torch.tensor([simple.number(*event) for event in own]))
+    assert str(found) == "(N1 (T0 0) (T1 1))"
+    for bad, message in (
+        (derivation[1:], "has an event of rank"),
+        (derivation.index_fill(0, torch.tensor(1), grammar.number("rank", (0, 2))), r"has an event of rank\[0, 2\]"),
+        (derivation[:-3], "ends before an event of right"),
+        (derivation[None], "must be one"),
+        (derivation[[*range(10), 0]], "has an event of root"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            grammar.tree(None, bad)
+    with pytest.raises(ValueError, match="has 3 words, not 2"):
+        grammar.tree(["a", "b"], derivation)
+
+
+@names
+@pytest.mark.parametrize("too_long", ["redraw", "truncate"])
+def test_drawn_derivations(name: str, too_long: Any) -> None:
+    """As often as their probabilities say; those of one and two words, that no truncation reaches."""
+    grammar = GRAMMARS[name]
+    weights = grammar.initial_weights(WORDS, "random", seed=5)
+    weights["root"] = torch.tensor([0.2, 0.1, 0.4, 0.3])
+    for side in ("left", "right"):  # most children are preterminals
+        weights[side] = torch.cat([0.1 * weights[side][:, :2], weights[side][:, 2:]], -1)
+        weights[side] /= weights[side].sum(-1, keepdim=True)
+    longest = 3 if too_long == "redraw" else 20
+    words, rows = grammar.sample_derivations(weights, (4000,), longest, too_long=too_long)
+    assert words.shape == (4000, longest) and (too_long == "redraw" or len(rows[0]) <= grammar.longest(20))
+    probabilities: dict[tuple[int, ...], float] = {}
+    for sentence in [(w,) for w in range(3)] + list(itertools.product(range(3), repeat=2)):
+        for row in events(grammar, list(sentence)):
+            key = tuple(grammar.number(*event) for event in row)
+            probabilities[key] = math.prod(float(weights[block][index]) for block, index in row)
+    seen = Counter(tuple(x for x in row if x >= 0) for row in rows.tolist())
+    observed = torch.tensor([seen[key] for key in probabilities])
+    assert observed.sum() > 1000
+    exact = torch.tensor(list(probabilities.values()))
+    assert chi_square(observed, exact / exact.sum()) > 1e-4
+    for sentence, row in zip(words[:50], rows[:50], strict=True):
+        assert grammar.tree(None, row).leaves() == [str(w) for w in sentence.tolist() if w >= 0]
+
+
+def test_long_sentences_are_drawn_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where log Z is far below the number of derivations, and their frequencies are those of the weights."""
+    grammar = TensorPCFG(1, 60, 30, 1)
+    weights = grammar.initial_weights(torch.zeros(1, 1, dtype=torch.long), "uniform")
+    weights["emission"] = torch.full((60, 1), 1e-4)
+    weights["rank"] = torch.full((1, 30), 0.1 / 29).index_fill(1, torch.tensor([3]), 0.9)
+    d = grammar.derivation(weights, torch.zeros(3, 45, dtype=torch.long))
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("drawn one by one")
+
+    monkeypatch.setattr(ScalarEngine, "draw", refused)
+    rows = d.sample((10,))
+    ranks = rows[(rows >= grammar.number("rank", (0, 0))) & (rows < grammar.number("left", (0, 0)))]
+    assert len(ranks) == 30 * 44
+    assert abs(float((ranks == grammar.number("rank", (0, 3))).double().mean()) - 0.9) < 5 * math.sqrt(0.09 / 1320)
+
+
+@pytest.mark.parametrize("name", [pytest.param("tensor", marks=pytest.mark.slow), "simple"])
+def test_battery(name: str) -> None:
+    grammar = TensorPCFG(1, 2, 2, 2) if name == "tensor" else SimplePCFG(1, 2, 2)
+    R = grammar.num_events
+
+    def parts(value: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(value.long() + 1, R + 1)[..., 1:].sum(-2).double()
+
+    check_grammar(GrammarCase(grammar, torch.tensor([[0, 1], [1, -1], [1, 1]]), parts=parts))
+
+
+@names
+def test_evidence(name: str) -> None:
+    """Phrases over words that are known to be none."""
+    grammar = GRAMMARS[name]
+    logs = log_weights(grammar)
+    item = "X"
+    forbidden = torch.zeros(5, 5, 2)
+    forbidden[0, 2] = -math.inf  # no phrase of the first two words
+
+    def allowed(row: list[Event]) -> bool:
+        open_ends, spans, position = [], [], 0  # starts of phrases, whose right child is to come
+        for block, index in row:
+            if block == "emission":
+                position += 1
+                while open_ends and open_ends[-1][1]:
+                    spans.append((open_ends.pop()[0], position))
+            elif index[-1] < 2 and block in ("root", "left", "right"):
+                if block == "right":
+                    open_ends[-1][1] = True
+                open_ends.append([position, False])
+            elif block == "right":
+                open_ends[-1][1] = True
+        return (0, 2) not in spans
+
+    log_z, _ = truth(grammar, logs, WORDS[[0, 1, 4]], allowed)
+    close(grammar.log_partition(logs, WORDS[[0, 1, 4]], evidence={item: forbidden}), log_z)
+    assert grammar.item_counts(logs, WORDS, item)[item].shape == (5, 5, 5, 2)
+
+
+@names
+def test_names_and_copies(name: str) -> None:
+    grammar = GRAMMARS[name]
+    assert grammar.symbols == ["N0", "N1", "T0", "T1"]
+    for block, axes in grammar.axes.items():
+        assert tuple(map(len, axes.values())) == tuple(grammar.blocks[block].shape)
+    logs = log_weights(grammar)
+    for twin in (copy.deepcopy(grammar), pickle.loads(pickle.dumps(grammar))):
+        close(twin.log_partition(logs, WORDS), grammar.log_partition(logs, WORDS))
+    assert repr(grammar) == {"tensor": "TensorPCFG(2, 2, 3, 3)", "simple": "SimplePCFG(2, 2, 3)"}[name]
+    with pytest.raises(ValueError, match="num_preterminals must be at least 1"):
+        SimplePCFG(2, 0, 3)
+
+
+# ---------------------------------------------------------------------- inference
+
+
+@names
+def test_em_never_falls(name: str, way: str) -> None:
+    loop = EM(maximum_likelihood, initial_weights="random").run(WORDS, GRAMMARS[name], num_steps=30, progress=False)
+    assert (np.diff(loop.history) >= -1e-12).all() and loop.history[-1] > loop.history[0] + 0.1
+
+
+@names
+def test_loops(name: str) -> None:
+    """All of them run, and the bounds among their objectives never fall."""
+    grammar, options = GRAMMARS[name], {"num_steps": 5, "progress": False}
+    for loop in (VariationalEM(dirichlet), CollapsedVB(dirichlet), TreeHastings(dirichlet), TreeGibbs(dirichlet)):
+        loop.run(WORDS, grammar, **options)
+        for block, w in loop.weights().items():
+            torch.testing.assert_close(w.sum(-1), torch.ones(grammar.blocks[block].shape[:-1]))
+        if isinstance(loop, VariationalEM):
+            assert (np.diff(loop.history) >= -1e-9).all()
+
+
+def test_hastings_draws_from_the_collapsed_posterior() -> None:
+    """Derivations of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
+    grammar, words = TensorPCFG(1, 2, 1, 2), torch.tensor([[0, 1, 0]])
+    rows = grammar.derivation(grammar.initial_weights(words, "uniform"), words[0]).enumerate_support()
+    log_joint = torch.zeros(len(rows))
+    for t, row in enumerate(rows.tolist()):
+        pseudo = {name: torch.full(block.shape, 0.3) for name, block in grammar.blocks.items()}
+        for x in row:
+            if x >= 0:
+                block, index = grammar.event(x)
+                pseudo[block][index] += 1
+        log_joint[t] = sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo.values())
+    exact = log_joint.softmax(0)
+    chain = TreeHastings(dirichlet, seed=0)
+    chain.run(words, grammar, concentration=0.3, num_steps=20, progress=False)
+    seen = torch.zeros(len(rows))
+    for _ in range(800):
+        chain.step(words, grammar, concentration=0.3)
+        seen[(rows == chain.trees()[0]).all(-1)] += 1
+    assert seen.sum() == 800
+    assert ((seen / 800 - exact).abs() < 5 * (exact * (1 - exact) / 200).sqrt()).all()  # worth 200 independent draws
+
+
+def test_svi_by_products_is_svi_by_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same losses, from the same start, on minibatches."""
+    grammar = GRAMMARS["tensor"]
+
+    def model(words: Tensor) -> None:
+        blocks = grammar.blocks.items()
+        logits = {n: pyro.param(n, lambda n=n, b=b: log_weights(grammar)[n]) for n, b in blocks}
+        weights = {n: b.softmax(logits[n]) for n, b in blocks}
+        with pyro.plate("sentences", len(words), subsample_size=3) as chosen:
+            pyro.sample("words", Sentence(grammar, weights), obs=words[chosen])
+
+    losses = []
+    for always in (False, True):
+        by_products(monkeypatch, always)
+        pyro.clear_param_store()
+        pyro.set_rng_seed(0)
+        adam = pyro.optim.Adam({"lr": 0.1})  # type: ignore[attr-defined]
+        svi = pyro.infer.SVI(model, lambda words: None, adam, pyro.infer.Trace_ELBO())
+        losses.append([svi.step(WORDS) for _ in range(10)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-8)
