@@ -16,12 +16,14 @@ from .lexical_parser import LexicalParser, PitmanYorPredictor
 from .lexical_tagger import LexicalTagger
 from .recursive import RecursiveGrammar
 from .tying import TIES, family_covariance, start_covariances, tie
+from .word_segmentation import BigramSegmentation, SegmentedUtterances, UnigramSegmentation
 
 __all__ = [
     "CFG",
     "DMV",
     "HMM",
     "TIES",
+    "BigramSegmentation",
     "Block",
     "DMVDerivation",
     "Grammar",
@@ -32,7 +34,9 @@ __all__ = [
     "PackedBlock",
     "PitmanYorPredictor",
     "RecursiveGrammar",
+    "SegmentedUtterances",
     "TreeTransform",
+    "UnigramSegmentation",
     "Word",
     "family_covariance",
     "segmentation",
