@@ -27,7 +27,7 @@ from pyrogram.charts.pitman_yor import segmentation
 from pyrogram.charts.pitman_yor.joint import histogram, log_joint
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.pitman_yor.seats import DONE, EXACT
-from pyrogram.charts.pitman_yor.substrings import Substrings, log_lengths, substrings
+from pyrogram.charts.pitman_yor.substrings import log_lengths, substrings
 from pyrogram.grammar import Weights
 from pyrogram.grammars.word_segmentation import SegmentedUtterances
 from pyrogram.infer.model.sites import base_distribution, distribution_name
@@ -47,6 +47,8 @@ class SegmentationState:
     """Words, seats and hyperparameters.
 
     :param point: latent sites in unconstrained coordinates.
+    :param values: the same as the model has them.
+    :param site: the distribution of the utterances there.
     :param restaurants: words and their seats; a step changes copies.
     :param ends: whether a word ends after each symbol, int8, shape (T,); -1 in utterances without words yet.
     :param log_joint: of hyperparameters, words and internal draws, in nats.
@@ -54,6 +56,8 @@ class SegmentationState:
     """
 
     point: Weights
+    values: Weights
+    site: SegmentedUtterances
     restaurants: Restaurants
     ends: Tensor
     log_joint: float
@@ -108,7 +112,7 @@ class SegmentationHastings(Resumable):
         self._tensors: list[Tensor] = []  # copies of those in the arguments, which may be changed in place
         self._state: SegmentationState | None = None
         self._traces: dict[str, list[Tensor]] = {}
-        self._burn_in = 0
+        self._averages, self._burn_in = _no_averages(0), 0
 
     # ------------------------------------------------------------------ public
 
@@ -165,13 +169,15 @@ class SegmentationHastings(Resumable):
     @property
     def boundaries(self) -> Tensor:
         """1 where a word ends, 0 where not, at present; shape ``(N, n)``, padded with -1."""
+        now = self._need_state()
         found = torch.full_like(self._utterances, -1)
-        found[self._utterances >= 0] = self._need_state().ends.to(found.dtype)
+        found[self._utterances >= 0] = now.ends.to(found.dtype)
         return found
 
     def segments(self) -> list[list[str]]:
         """The present words of each utterance."""
-        return self._site.grammar.segments(self._utterances, self.boundaries)
+        now = self._need_state()
+        return now.site.grammar.segments(self._utterances, self.boundaries)
 
     def marginals(self) -> Tensor:
         """The share of kept steps in which a word ended after each symbol, shape ``(N, n)``; 0 where padded."""
@@ -204,8 +210,7 @@ class SegmentationHastings(Resumable):
 
     def hyperparameters(self) -> Weights:
         """The present value of every latent site."""
-        with torch.no_grad():
-            return self._run_at(self._need_state().point)[0].values
+        return dict(self._need_state().values)
 
     def trace(self) -> Weights:
         """The values of every latent site after each step, shape ``(steps, *site.shape)``."""
@@ -243,10 +248,13 @@ class SegmentationHastings(Resumable):
         given = copied(state)
         seats = {name.removeprefix("seats."): x for name, x in given.items() if name.startswith("seats.")}
         restaurants = now.restaurants.copy().load_state_dict({**seats, "base": now.restaurants.base})
-        if not torch.equal(_words_of(restaurants), self._counted(given["ends"])):
+        boundaries = torch.full_like(self._utterances, -1)
+        boundaries[self._utterances >= 0] = given["ends"].to(boundaries.dtype)
+        ends = _checked_ends(boundaries, self._utterances, now.site.grammar.max_length)
+        if not self._fit(ends, restaurants):
             raise ValueError(f"this is not the state of {type(self).__name__}: its words and its seats do not fit")
         point = {name: given[f"point.{name}"] for name in now.point}
-        self._state = self._settled(point, restaurants, given["ends"], given["generator"].cpu())
+        self._state = self._settled(point, restaurants, ends, given["generator"].cpu())
         self._averages = SegmentationAverages(
             int(given["averages.steps"]), given["averages.ends"], given["averages.moves"]
         )
@@ -259,15 +267,12 @@ class SegmentationHastings(Resumable):
         generator = at_state(old.generator)
         temperature = self.temperatures[number] if number < len(self.temperatures) else 1.0
         restaurants, ends, moves = self._resampled(old, temperature, generator)
-        point = old.point
+        density, point = self._density(restaurants), old.point
         if point:
-            density = self._density(restaurants)
-            point, _ = SliceKernel().step(lambda at: density(at)[1], point, {}, generator, adapt=False)
+            point, _ = SliceKernel().step(lambda at: density(*self._run_at(at)), point, {}, generator, adapt=False)
         new = self._settled(point, restaurants, ends, generator.get_state())
-        with torch.no_grad():
-            values = self._run_at(point)[0].values
         self._state = new
-        for name, value in values.items():
+        for name, value in new.values.items():
             self._traces[name].append(value)
         self.history.append(new.log_joint)
         if len(self.history) > self._burn_in:
@@ -283,7 +288,7 @@ class SegmentationHastings(Resumable):
     ) -> tuple[Restaurants, Tensor, Tensor]:
         """Other words for all utterances: their seats, where they end, and counts of moves."""
         restaurants, ends = old.restaurants.copy(), old.ends.clone()
-        text, process = self._prepared(old.point, ends, 1 / temperature)
+        text, process = self._prepared(old.site, ends, 1 / temperature)
         state, moves, at = restaurants.stream(generator), np.zeros(3, np.int64), 0
         most = int(np.diff(text.starts).max()) + 2
         while at != DONE:
@@ -291,10 +296,10 @@ class SegmentationHastings(Resumable):
             at = segmentation.resample(arrays, text, process, state, at, moves)
         return restaurants, ends, torch.from_numpy(moves)
 
-    def _seated(self, point: Weights, ends: Tensor, generator: torch.Generator) -> Restaurants:
+    def _seated(self, site: SegmentedUtterances, ends: Tensor, generator: torch.Generator) -> Restaurants:
         """Restaurants with these words, seated one after the other."""
-        restaurants = self._empty(point)
-        text, process = self._prepared(point, ends, 1.0)
+        restaurants = self._empty(site)
+        text, process = self._prepared(site, ends, 1.0)
         state, at = restaurants.stream(generator), 0
         most = int(np.diff(text.starts).max()) + 2
         while at != DONE:
@@ -302,10 +307,10 @@ class SegmentationHastings(Resumable):
             at = segmentation.seat_all(arrays, text, process, state, at)
         return restaurants
 
-    def _prepared(self, point: Weights, ends: Tensor, power: float) -> tuple[segmentation.Text, segmentation.Process]:
+    def _prepared(
+        self, site: SegmentedUtterances, ends: Tensor, power: float
+    ) -> tuple[segmentation.Text, segmentation.Process]:
         """Utterances and parameters, as kernels take them."""
-        with torch.no_grad():
-            site = self._run_at(point)[1]
         made = self.substrings
         text = segmentation.Text(made.spans, made.starts, ends.numpy(), len(made))
         alpha, epsilon = (np.ascontiguousarray(x.numpy()) for x in (site.concentration, site.discount))
@@ -314,35 +319,32 @@ class SegmentationHastings(Resumable):
 
     def _settled(self, point: Weights, restaurants: Restaurants, ends: Tensor, generator: Tensor) -> SegmentationState:
         """The state at a point; the base measure of the restaurants is made that of the point."""
-        with torch.no_grad():
-            restaurants.rebase(self._base(self._run_at(point)[1]))
-        total = float(self._density(restaurants)(point)[0])
-        return SegmentationState(point, restaurants, ends, total, generator)
+        given, site = self._run_at(point)
+        restaurants.rebase(self._base(site))
+        total = float(self._density(restaurants)(given, site) - given.log_jacobian)
+        return SegmentationState(point, given.values, site, restaurants, ends, total, generator)
 
-    def _density(self, restaurants: Restaurants) -> Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]:
-        """log p(h) P(words, draws | h) as a function of a point, without and with the Jacobian of its coordinates."""
-        table, made = restaurants.table(0), self.substrings
+    def _density(self, restaurants: Restaurants) -> Callable[[HyperparameterMessenger, SegmentedUtterances], Tensor]:
+        """log p(h) P(words, draws | h), with the Jacobian of unconstrained coordinates, of a model that was run."""
+        table, made, bigram = restaurants.table(0), self.substrings, restaurants.num_levels > 1
         symbols, lengths = made.counts(table.values.numpy(), table.t.numpy(), self._site.grammar.num_symbols)
         counted = replace(histogram(restaurants.arrays, restaurants.num_levels, EXACT), log_base=0.0)
-        tokens = restaurants.num_observations
+        utterances = len(made.starts) - 1
+        ends = int(lengths[0]) if bigram else utterances
+        others = int(lengths[1:].sum()) if bigram else restaurants.num_observations - utterances
 
-        def density(point: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-            with torch.no_grad():
-                given, site = self._run_at(point)
-                total = given.log_prior + log_joint(counted, site.concentration, site.discount)
+        def density(given: HyperparameterMessenger, site: SegmentedUtterances) -> Tensor:
             stop, end = float(site.stop), float(site.end)
             spelt = float(lengths[1:] @ log_lengths(stop, made.longest)[1:] + symbols @ site.symbols.log().numpy())
-            ends = int(lengths[0]) if site.grammar.num_levels > 1 else len(made.starts) - 1
-            others = int(lengths[1:].sum()) if site.grammar.num_levels > 1 else tokens - ends
-            total = total + spelt + ends * math.log(end) + others * math.log1p(-end)
-            return total, total + given.log_jacobian
+            total = given.log_prior + given.log_jacobian + log_joint(counted, site.concentration, site.discount)
+            return total + spelt + ends * math.log(end) + others * math.log1p(-end)
 
         return density
 
     def _run_at(self, point: Mapping[str, Tensor]) -> tuple[HyperparameterMessenger, SegmentedUtterances]:
         assert self._args is not None
         given, seen = HyperparameterMessenger(point), _UtterancesMessenger()
-        with given, seen:
+        with given, seen, torch.no_grad():
             self.model(*self._args[0], **self._args[1])
         return given, seen.sites[0]["site"]
 
@@ -365,47 +367,43 @@ class SegmentationHastings(Resumable):
         self._utterances, self._site = utterances, site
         lengths = (utterances >= 0).sum(1)
         starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).numpy()
-        self.substrings: Substrings = substrings(
-            utterances[utterances >= 0].numpy(), starts, site.grammar.max_length
-        )  #: by number
+        self.substrings = substrings(utterances[utterances >= 0].numpy(), starts, site.grammar.max_length)
         self.history, self.stopped, self._burn_in = [], "", 0
         self._traces = {name: [] for name in start}
         T = int(starts[-1])
-        self._averages: SegmentationAverages = SegmentationAverages(
-            0, torch.zeros(T, dtype=torch.long), torch.zeros(3, dtype=torch.long)
-        )
-        generator = generator_of(self.seed)
+        self._averages = _no_averages(T)
+        generator, (given, site) = generator_of(self.seed), self._run_at(start)
         if ends is None:
             none = torch.full((T,), -1, dtype=torch.int8)
-            nobody = SegmentationState(start, self._empty(start), none, -math.inf, generator.get_state())
+            nobody = SegmentationState(
+                start, given.values, site, self._empty(site), none, -math.inf, generator.get_state()
+            )
             restaurants, ends, _ = self._resampled(nobody, (*self.temperatures, 1.0)[0], generator)
         else:
-            restaurants = self._seated(start, ends, generator)
+            restaurants = self._seated(site, ends, generator)
         self._state = self._settled(start, restaurants, ends, generator.get_state())
 
-    def _empty(self, point: Weights) -> Restaurants:
-        with torch.no_grad():
-            site = self._run_at(point)[1]
+    def _empty(self, site: SegmentedUtterances) -> Restaurants:
         return Restaurants(site.grammar.num_levels, len(self.substrings) + 2, "exact", base=self._base(site))
 
     def _base(self, site: SegmentedUtterances) -> Tensor:
         end = float(site.end) if site.grammar.num_levels > 1 else 0.0
         return torch.from_numpy(self.substrings.probabilities(float(site.stop), end, site.symbols.log().numpy()))
 
-    def _counted(self, ends: Tensor) -> Tensor:
-        """How often each word occurs, by number."""
-        number = len(self.substrings)
-        found = torch.zeros(number + 2, dtype=torch.long)
-        begin = 0
-        places = (ends == 1).nonzero()[:, 0].tolist()
-        words = []
-        for place in places:
-            words.append(int(self.substrings.spans[begin, place - begin]))
-            begin = place + 1
-        found += torch.bincount(torch.tensor(words, dtype=torch.long), minlength=number + 2)
-        if self._site.grammar.num_levels > 1:
-            found[number] = len(self.substrings.starts) - 1
-        return found
+    def _fit(self, ends: Tensor, restaurants: Restaurants) -> bool:
+        """Whether just these words are seated, each in its context: compiled code would look for others forever."""
+        made, V = self.substrings, len(self.substrings)
+        places = (ends == 1).numpy().nonzero()[0]
+        begins = np.append(0, places[:-1] + 1)
+        words = made.spans[begins, places - begins].astype(np.int64)
+        events = words
+        if restaurants.num_levels > 1:
+            first, last = np.isin(begins, made.starts), np.isin(places + 1, made.starts)
+            before = np.where(first, V, np.roll(words, 1))
+            events = np.append(before * (V + 2) + words, words[last] * (V + 2) + V)
+        table = restaurants.table(-1)
+        seated = table.contexts * (V + 2) + table.values
+        return torch.equal(torch.from_numpy(np.sort(events)), seated.repeat_interleave(table.c).sort().values)
 
     def _checked(self, args: Any, kwargs: Any) -> tuple[Weights, Tensor, SegmentedUtterances]:
         """Where latent sites start, the utterances, and their distribution there."""
@@ -437,7 +435,7 @@ class SegmentationHastings(Resumable):
         """Let averages leave out so many steps from the start of the chain."""
         kept = self._averages
         if averages_restart(burn_in, len(self.history), kept.steps):
-            self._averages = SegmentationAverages(0, torch.zeros_like(kept.ends), torch.zeros_like(kept.moves))
+            self._averages = _no_averages(len(kept.ends))
         self._burn_in = burn_in
 
     def _fingerprint(self) -> str:
@@ -447,8 +445,7 @@ class SegmentationHastings(Resumable):
         digest = hashlib.sha256(repr(own).encode())
         digest.update(self._utterances.numpy().tobytes())
         start = {name: torch.zeros_like(u) for name, u in self._need_state().point.items()}
-        with torch.no_grad():
-            given, site = self._run_at(start)
+        given, site = self._run_at(start)
         digest.update(repr([(name, tuple(u.shape)) for name, u in start.items()]).encode())
         numbers = torch.cat([site.concentration, site.discount, site.stop[None], site.end[None], site.symbols])
         for x in (float(given.log_prior), *numbers.tolist()):  # rounded: machines differ in the last bit of exp
@@ -470,11 +467,8 @@ class _UtterancesMessenger(Messenger):
             self.sites.append({"name": msg["name"], "site": site, "value": msg["value"], "scaled": scaled})
 
 
-def _words_of(restaurants: Restaurants) -> Tensor:
-    """How often each word was observed, by number."""
-    table = restaurants.table(-1)
-    found = torch.zeros(restaurants.num_values, dtype=torch.long)
-    return found.index_add_(0, table.values, table.c)
+def _no_averages(symbols: int) -> SegmentationAverages:
+    return SegmentationAverages(0, torch.zeros(symbols, dtype=torch.long), torch.zeros(3, dtype=torch.long))
 
 
 def _checked_utterances(value: Tensor, site: SegmentedUtterances) -> Tensor:
