@@ -56,6 +56,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import pcfg
     import pitman_yor
     import sibling
+    import structures
     import sweeps
     import trees
     import word_segmentation
@@ -101,6 +102,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         f"Second-order trees, batches of {sibling.BATCH}, sentences/s": lambda: (
             f"{sibling.agreement(pairs(), lengths)}\n\n"
             + _table(sibling.HEADER, sibling.charts(pairs(), lengths, threads, seconds))
+        ),
+        "Trees of spans, segmentations and chains, one thread, float64, structures/s": lambda: (
+            f"{structures.agreement(lengths)}\n\n" + _table(structures.HEADER, structures.rows(lengths, seconds / 2))
         ),
         f"Compiled recursions against the kernels by hand that they replaced ({before.BEFORE}), one thread, "
         f"batches of {before.BATCH} (of grammars 8 to {before.BATCH}), sentences/s": lambda: _table(

@@ -9,6 +9,7 @@ from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
+from .higher_order_chain import HigherOrderChain
 from .known_derivation import KnownDerivation
 from .logistic_normals import LogisticNormalWeights, logistic_normal, shared_logistic_normal
 from .packed_dirichlet import PackedDirichlet, dirichlet_prior
@@ -17,8 +18,10 @@ from .pcfg_derivation import PCFGDerivation
 from .projective_tree import ProjectiveDependencyTree
 from .ragged import RaggedSimplex, ragged_simplex, simplex_of
 from .recursive_derivation import RecursiveDerivation
+from .segmentation import Segmentation, Segmentations
 from .sentence import Sentence
 from .sibling_tree import SiblingDependencyTree
+from .span_tree import SpanTree, SpanTrees
 from .state_sequence import StateSequence
 from .tied_start import tied_starts
 
@@ -28,6 +31,7 @@ __all__ = [
     "Experts",
     "Gaussian",
     "HierarchicalPitmanYor",
+    "HigherOrderChain",
     "KnownDerivation",
     "LeftmostDerivations",
     "Link",
@@ -42,8 +46,12 @@ __all__ = [
     "RecursiveDerivation",
     "RecursiveDerivations",
     "Scores",
+    "Segmentation",
+    "Segmentations",
     "Sentence",
     "SiblingDependencyTree",
+    "SpanTree",
+    "SpanTrees",
     "StateSequence",
     "dirichlet_prior",
     "logistic_normal",

@@ -51,6 +51,8 @@ class DistributionCase:
     :param support: all derivations, shape ``(T, *event_shape)``.
     :param counts: from derivations to their events, as the distribution's ``counts``.
     :param rivals: other instances of the class, made with other options, which must not change this one.
+    :param mbr_minds_wrong_parts: whether ``mbr`` weighs wrong parts against right ones, where structures differ in the
+        number of their parts.
     :param singles: if this is a batch of padded sentences, the same sentences one by one, without padding. Every
         tensor of a single must be the leading corner of the batch's; events are padded with -1.
     """
@@ -62,6 +64,7 @@ class DistributionCase:
     support: Tensor | None = None
     counts: Callable[[Tensor], Mapping[str, Tensor]] | None = None
     rivals: Sequence[Callable[[], Any]] = ()
+    mbr_minds_wrong_parts: bool = False
     singles: Sequence[DistributionCase] = ()
 
     def weights(self, batch: Sequence[int] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> Weights:

@@ -70,10 +70,12 @@ def check_padded_draws(case: DistributionCase) -> None:
         draws = d.sample((100,))
     require(d.support.check(draws).all(), "sample() leaves the support")
     for b, single in enumerate(_singles(case)):
-        length = single.event_shape[0]
-        require((draws[:, b, length:] == -1).all(), f"sample() puts something into the padding of sentence {b}")
         # Derivations of one sentence need not have the same number of events.
-        own = single.support.check(draws[:, b, :length])
+        corner = slice(None), *(slice(size) for size in single.event_shape)
+        cut = draws[:, b][corner]
+        outside = (draws[:, b] != -1).sum() - (cut != -1).sum()
+        require(outside == 0, f"sample() puts something into the padding of sentence {b}")
+        own = single.support.check(cut)
         require(own.all(), f"sample() of sentence {b} gives what is none of its derivations")
 
 
@@ -153,4 +155,5 @@ def _close_in_corner(actual: Tensor, expected: Tensor, what: str) -> None:
 
 
 def _pad(value: Tensor, event_shape: tuple[int, ...]) -> Tensor:
-    return torch.nn.functional.pad(value, (0, event_shape[0] - value.shape[-1]), value=-1)
+    missing = [(0, size - own) for size, own in zip(event_shape, value.shape[-len(event_shape) :], strict=True)]
+    return torch.nn.functional.pad(value, [x for pair in reversed(missing) for x in pair], value=-1)

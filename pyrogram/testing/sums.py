@@ -125,13 +125,15 @@ def check_top_k(case: DistributionCase) -> None:
 
 
 def check_mbr(case: DistributionCase) -> None:
-    """mbr() has the greatest expected number of right parts of all derivations."""
+    """mbr() has the greatest expected number of right parts of all derivations, less that of wrong ones if it minds."""
     assert case.parts is not None
     for pick, weights, d in elements(case):
         truth = Enumeration(case, weights)
         parts = case.parts(truth.values).flatten(1)
-        gains = parts @ truth.expectation(parts)
+        worth = truth.expectation(parts)
+        worth = 2 * worth - 1 if case.mbr_minds_wrong_parts else worth
+        gains = parts @ worth
         value = pick(d.mbr())
         require(case.make(weights).support.check(value), "mbr() is not in the support")
-        gain = (case.parts(value).flatten() * truth.expectation(parts)).sum()
+        gain = (case.parts(value).flatten() * worth).sum()
         close(gain, gains.max(), "the expected number of right parts of mbr()")

@@ -242,10 +242,11 @@ def test_first_and_second_derivatives(engine: str) -> None:
     def total(w: torch.Tensor) -> torch.Tensor:
         return (cfg.log_partition(w, rules, matches, engine=engine) * scale).sum()
 
-    assert torch.autograd.gradcheck(total, weights)
-    assert torch.autograd.gradgradcheck(total, weights)
+    fast = engine == "torch"  # in random directions, not one by one
+    assert torch.autograd.gradcheck(total, weights, fast_mode=fast)
+    assert torch.autograd.gradgradcheck(total, weights, fast_mode=fast)
     own = weights.detach().expand(len(matches), -1).clone().requires_grad_()
-    assert torch.autograd.gradcheck(total, own)
+    assert torch.autograd.gradcheck(total, own, fast_mode=fast)
 
 
 def test_equal_gradients_of_sentences_need_no_second_pass() -> None:

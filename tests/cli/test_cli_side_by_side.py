@@ -115,7 +115,7 @@ def test_ctrl_c_ends_all_processes(moment, command, tmp_path):
 
 
 def test_after_ctrl_c_the_run_goes_on(call, command, tmp_path):
-    long = [*command, "--steps", 600]
+    long = [*command, "--steps", 300]
     process = started([*long, "--jobs", 2, "--out", tmp_path / "cut"], start_new_session=True)
     wait_for(tmp_path / "cut" / "starts" / "002.safetensors", process)
     os.killpg(process.pid, signal.SIGINT)

@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 5 --num-epochs 1 --num-nonterminals 2 --num-preterminals 3 --size 4"],
         r"compound: \d+.\d\d s an epoch; of \d other sentences at least -\d+.\d{3} nats a word, unlabelled F1 \d+.\d%",
     ),
+    "constituency_crf": (
+        ["--num-sentences 40 --max-length 6 --num-steps 3"],
+        r"log p\(tree\) -\d+.\d{3} nats each\nF1 of constituents: Viterbi \d+.\d%, MBR \d+.\d%, to the end \d+.\d%",
+    ),
     "dirichlet": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 --inference {name}" for name in ("vb", "cvb", "hastings")],
         r"heads that are right: \d+.\d%",
@@ -30,7 +34,7 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 7 --num-symbols 3 --num-steps 4"],
         r"HDP-PCFG: log joint -\d+.\d, -\d.\d{3} nats a word of \d other sentences,\n +\d of 3 symbols",
     ),
-    "latent_annotation_pcfg": (["--num-trees 40 --num-steps 2"], r"labelled F1 of 4 other sentences: \d+.\d%"),
+    "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
     "log_linear_dmv": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"families: the greatest weight of a feature is \d.\d\d\nheads that are right: \d+.\d%",
@@ -67,6 +71,14 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
             for name in ("map", "vb", "cvb", "gibbs")
         ],
         r"words +100% +100.0% +- +\d+.\d%",
+    ),
+    "second_order_tagger": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2"],
+        r"order 2: \d+.\d% of tags are right, -\d+.\d{3} nats a word, \d+.\d\d s a step",
+    ),
+    "semi_markov_segmenter": (
+        ["--num-utterances 40 --num-steps 3"],
+        r"\d+ utterances to learn from, \d+ others: F1 of words \d+.\d%, of boundaries \d+.\d%",
     ),
     "shared_logistic_normal": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 {more}" for more in ("", "--once --ties V&N")],

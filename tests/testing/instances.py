@@ -3,6 +3,7 @@
 """What the battery is run on: every distribution and grammar of the package, small."""
 
 import cfg_instances
+import scored_instances
 import sibling_instances
 import torch
 from oracle import all_trees, events
@@ -109,6 +110,7 @@ TREES = {
     "padded with valence and stops": padded_case([1, 3, 2], valence=True, stops=True),
     "padded multiroot": padded_case([2, 1, 3], stops=True, multiroot=True),
     **sibling_instances.TREES,
+    **scored_instances.STRUCTURES,
 }
 
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])

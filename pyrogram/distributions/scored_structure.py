@@ -1,0 +1,403 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What distributions over structures of scored parts have in common, whichever recursion sums over them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.projective import broadcast
+from pyrogram.recursion.calling.traces import Trace
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+
+from .charted import ChartDistribution, conditional, copied
+from .constraints import Scores
+from .labellings import best_labellings, log_sum
+
+MOST_ENUMERATED = 10_000
+
+
+class ScoredStructure(ChartDistribution):
+    """Structures of given sentences, with p(structure) in proportion to exp(sum of the scores of its parts).
+
+    A structure is a table of cells, such as the spans of a sentence. A cell holds the label of the part that is there,
+    or -1 if there is none. A subclass says which recursion sums over structures and how scores become its weights;
+    here is all that follows.
+
+    :param scores: by name, each shape ``(*batch, *event)``; the first is that of cells, shape ``(*batch, *cells, L)``,
+        unless a subclass says otherwise. None for a table that is not given.
+    :param event_dims: how many dimensions of each are not the batch's.
+    :param cells: shape of a structure.
+    :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
+    :param num_labels: L.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    has_enumerate_support = True
+
+    lengths: Tensor
+    _labels_are_independent = True  # so that they are summed out, and the recursion is of structures without labels
+
+    def __init__(
+        self,
+        scores: Mapping[str, Tensor | None],
+        event_dims: Mapping[str, int],
+        cells: tuple[int, ...],
+        num_labels: int,
+        lengths: Tensor | None,
+        validate_args: bool | None,
+    ):
+        given = {name: x for name, x in scores.items() if x is not None}
+        first = next(iter(given.values()))
+        for name, x in given.items():
+            if not x.is_floating_point():
+                raise ValueError(f"{name} scores must be floating-point numbers, not {x.dtype}")
+            if x.dtype != first.dtype:
+                raise ValueError(f"{name} scores are {x.dtype} but others are {first.dtype}; make them the same")
+        n = cells[0]
+        self._all_full = lengths is None
+        if lengths is None:
+            lengths = torch.full((), n, dtype=torch.long, device=first.device)
+        elif lengths.is_floating_point() or not bool(((lengths >= 1) & (lengths <= n)).all()):
+            raise ValueError(f"lengths must be integers in 1..{n}, the number of words of the longest sentence")
+        self._scores, self._event_dims, self.num_labels = given, dict(event_dims), num_labels
+        self.lengths = lengths.long()
+        self._own_batch = broadcast(
+            self.lengths.shape, *(x.shape[: x.dim() - event_dims[name]] for name, x in given.items())
+        )
+        self._cache: dict[str, Any] = {}
+        validate = self._validate_args if validate_args is None else validate_args
+        super().__init__(self._own_batch, torch.Size(cells), validate_args=False)
+        self._validate_args = validate
+        if validate:
+            for name, x in given.items():
+                if not Scores().holds(x):
+                    raise ValueError(f"{name} scores must be real numbers or -inf, but some are NaN or +inf")
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    @property
+    @abstractmethod
+    def _program(self) -> TensorProgram:
+        """The recursion that sums over structures."""
+
+    @abstractmethod
+    def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The recursion's log weights from scores ``(B, *event)``; independent labels are summed out already."""
+
+    @abstractmethod
+    def _inside(self, lengths: Tensor) -> Tensor:
+        """The cells that lie within sentences of these lengths, ``(*lengths.shape, *cells)``."""
+
+    @property
+    @abstractmethod
+    def _trace(self) -> Trace:
+        """The number of each weight that is a part: its cell, from one on, times the number of labels, plus the label.
+
+        Where labels are independent, the cell, from one on.
+        """
+
+    @property
+    @abstractmethod
+    def _most_parts(self) -> int:
+        """The greatest number of parts of a structure."""
+
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        """The elements of each table of scores that a structure is made of, in C order; -1 for none."""
+        cells = torch.arange(self.event_shape.numel(), device=value.device).reshape(self.event_shape)
+        index = torch.where(value >= 0, cells * self.num_labels + value, -1)
+        return {next(iter(self._scores)): index.flatten(value.dim() - len(self.event_shape))}
+
+    # ------------------------------------------------------------------ sums
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return (*self._scores.values(), self.lengths)
+
+    def _wide(self, batch: torch.Size) -> dict[str, Tensor]:
+        """Scores of every sentence."""
+        return {n: x.expand(*batch, *x.shape[x.dim() - self._event_dims[n] :]) for n, x in self._scores.items()}
+
+    def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
+        """What the recursion is run on.
+
+        :param scores: of every sentence, ``(*batch, *event)``.
+        :param best: whether labels are maximised rather than summed out.
+        :param lengths: ``batch``, other than the distribution's.
+        """
+        flat = {name: x.reshape(-1, *x.shape[x.dim() - self._event_dims[name] :]) for name, x in scores.items()}
+        name, first = next(iter(scores.items()))
+        batch = first.shape[: first.dim() - self._event_dims[name]]
+        lengths = (self.lengths.expand(batch) if lengths is None else lengths).reshape(-1)
+        if self._labels_are_independent and self.num_labels == 1:
+            flat[name] = flat[name][..., 0]
+        elif self._labels_are_independent:
+            flat[name] = flat[name].amax(-1) if best else log_sum(flat[name])
+        # Where all have n words, one mask serves all.
+        outside = ~self._inside(lengths[:1] if self._all_full else lengths)
+        outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
+        flat[name] = flat[name].masked_fill(outside, -torch.inf)
+        return Given(self._weights(flat), lengths, {}, self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """Of symbols."""
+        return {} if self._labels_are_independent else {"L": self.num_labels}
+
+    def _sum(self, scores: Mapping[str, Tensor]) -> Tensor:
+        """log Z, shape ``own batch``."""
+        return self._program.log_partition(self._given(scores)).reshape(self._own_batch)
+
+    def _posterior(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """log Z and its gradient by the scores of every sentence, with a graph where gradients are wanted."""
+
+        def compute() -> tuple[Tensor, dict[str, Tensor]]:
+            graph = torch.is_grad_enabled() and any(x.requires_grad for x in self._scores.values())
+            with torch.enable_grad():
+                wide = {}
+                for name, x in self._wide(self._own_batch).items():
+                    wide[name] = x if graph and x.requires_grad else x.detach().requires_grad_()
+                log_z = self._sum(wide)
+                counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=graph)
+            return log_z if graph else log_z.detach(), dict(zip(wide, counts, strict=True))
+
+        found: tuple[Tensor, dict[str, Tensor]] = self._kept("posterior", compute)
+        return found
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible structure."""
+        kept = self._is_kept("posterior")
+        log_z: Tensor = (
+            self._posterior()[0] if kept else self._kept("log_z", lambda: self._sum(self._wide(self._own_batch)))
+        )
+        return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: how often each part is expected, ``(*batch_shape, *event)`` by table of scores."""
+        own = len(self._own_batch)
+        return {
+            name: self._as_given(copied(c).expand(*self.batch_shape, *c.shape[own:]), name)
+            for name, c in self._posterior()[1].items()
+        }
+
+    def _as_given(self, table: Tensor, name: str) -> Tensor:
+        """A table in the shape in which the scores were given."""
+        return table
+
+    def marginals(self) -> Tensor:
+        """p(a cell holds a label), in the shape of the scores, ``(*batch_shape, *cells, L)`` or without L."""
+        return next(iter(self.expected_counts().values()))
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any structure."""
+        log_z, counts = self._posterior()
+        total = log_z
+        for name, x in self._wide(self._own_batch).items():
+            total = total - self._inner(counts[name], x, name)
+        return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
+
+    def _inner(self, counts: Tensor, values: Tensor, name: str) -> Tensor:
+        """Sum of counts times values, in which nothing times -inf is nothing."""
+        product = counts * torch.where(counts > 0, values, torch.zeros_like(counts))
+        return product.flatten(product.dim() - self._event_dims[name]).sum(-1)
+
+    # ------------------------------------------------------------------ values
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(structure), in nats.
+
+        :param value: shape ``(*sample, *batch, *cells)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        score = torch.zeros((), dtype=self.dtype)
+        for name, index in self._events(value.long()).items():
+            batch = torch.broadcast_shapes(self._own_batch, index.shape[:-1])
+            x = self._wide(self._own_batch)[name].flatten(len(self._own_batch))
+            index = index.expand(*batch, -1)
+            score = score + torch.where(index >= 0, x.expand(*batch, -1).gather(-1, index.clamp_min(0)), 0.0).sum(-1)
+        log_prob: Tensor = conditional(score, self.log_partition)
+        return log_prob
+
+    @property
+    def scores(self) -> Tensor:
+        """Of cells, as they were given."""
+        name = next(iter(self._scores))
+        return self._as_given(self._scores[name], name)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the scores."""
+        return next(iter(self._scores.values())).dtype
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """The parts of given structures, as numbers in the shapes of the scores: the gradients of their scores."""
+        if self._validate_args:
+            self._validate_sample(value)
+        found = {}
+        for name, index in self._events(value.long()).items():
+            table = self._scores[name]
+            shape = table.shape[table.dim() - self._event_dims[name] :]
+            zeros = table.new_zeros(*index.shape[:-1], shape.numel())
+            found[name] = zeros.scatter_add(-1, index.clamp_min(0), (index >= 0).to(zeros)).unflatten(-1, shape)
+        return {name: self._as_given(c, name) for name, c in found.items()}
+
+    def parts(self, value: Tensor) -> Tensor:
+        """The cells and labels of structures as zeros and ones, in the shape of :meth:`marginals`."""
+        return next(iter(self.counts(value).values())).long()
+
+    def _parts(self, rows: Tensor) -> Tensor:
+        """Numbers of parts, with cells from zero on, from those of the recursion's derivations; -1 for none."""
+        labels = 1 if self._labels_are_independent else self.num_labels
+        return torch.where(rows >= 0, rows - labels, -1).to(self.lengths.device)
+
+    def _read(self, rows: Tensor) -> Tensor:
+        """Structures (..., *cells) from the numbers of their parts (..., parts), -1 for none."""
+        size = self.event_shape.numel()
+        value = rows.new_full((*rows.shape[:-1], size + 1), -1)
+        labels = torch.where(rows >= 0, rows % self.num_labels, -1)
+        value.scatter_(-1, torch.where(rows >= 0, rows // self.num_labels, size), labels)
+        cells: Tensor = value[..., :size].unflatten(-1, self.event_shape)
+        return cells
+
+    def _scores_at(self, rows: Tensor, scores: Tensor) -> Tensor:
+        """Scores of the labels of cells (..., B, parts, L); zero for the one label of what is no part.
+
+        :param rows: cells, shape ``(..., B, parts)``.
+        """
+        flat = scores.reshape(-1, self.event_shape.numel(), self.num_labels)
+        index = rows.clamp_min(0)[..., None].expand(*rows.shape, self.num_labels)
+        found = flat.expand(*rows.shape[:-1], *flat.shape[1:]).gather(-2, index)
+        nothing = torch.full_like(found, -torch.inf)
+        nothing[..., 0] = 0.0
+        return torch.where((rows >= 0)[..., None], found, nothing)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent structures, exact, shape ``(*sample_shape, *batch_shape, *cells)``.
+
+        :raises ValueError: if a sentence has no possible structure.
+        """
+        sample_shape = check_shape("sample_shape", sample_shape)
+        leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
+        # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
+        simple = self.batch_shape[len(leading) :] == self._own_batch
+        batch = self._own_batch if simple else self.batch_shape
+        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
+        with torch.no_grad():
+            wide = self._wide(batch)
+            rows = self._program.draw(self._given(wide), number, self._trace, self._most_parts)
+            rows = self._parts(rows)
+            if self._labels_are_independent and self.num_labels > 1:
+                logits = self._scores_at(rows, next(iter(wide.values())))
+                labels = torch.distributions.Categorical(logits=logits).sample()
+                rows = torch.where(rows >= 0, rows * self.num_labels + labels, -1)
+        return self._read(rows).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+
+    # ------------------------------------------------------------------ decoding
+
+    def _best(self, scores: Mapping[str, Tensor], k: int, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The k best structures under scores ``(*batch, *event)``: their scores ``(k, B)`` and parts."""
+        given = self._given(scores, best=True, lengths=lengths)
+        values, rows = self._program.best(given, k, self._trace, self._most_parts)
+        values, rows = values.to(self.lengths.device, self.dtype), self._parts(rows)
+        if not self._labels_are_independent or self.num_labels == 1:
+            return values, rows
+        # A structure that is not among the k best has k others before it, even with its best labels.
+        at = self._scores_at(rows, next(iter(scores.values())))
+        own, labels = best_labellings(at, k)  # (k, B, k), (k, B, k, parts)
+        own = torch.where(values[..., None] > -torch.inf, own.to(values), -torch.inf)
+        values, chosen = own.movedim(0, -2).flatten(-2).topk(k, -1)  # of each sentence
+        parts = torch.where(rows[..., None, :] >= 0, rows[..., None, :] * self.num_labels + labels, -1)
+        parts = parts.movedim(0, 1).flatten(1, 2)  # (B, k * k, parts)
+        rows = parts.gather(1, chosen[..., None].expand(*chosen.shape, parts.shape[-1]))
+        rows = torch.where(values[..., None] > -torch.inf, rows, -1)
+        return values.movedim(-1, 0), rows.movedim(1, 0)
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable structures, best first: ``(k, *batch_shape, *cells)`` and log probabilities.
+
+        Where there are fewer than k possible structures, cells are -1 and log probabilities -inf.
+        """
+        k = check_size("k", k)
+        with torch.no_grad():
+            values, rows = self._best(self._wide(self.batch_shape), k)
+            values = values.reshape(k, *self.batch_shape)
+            found = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
+            return found, torch.where(values == -torch.inf, values, values - self.log_partition)
+
+    def argmax(self) -> Tensor:
+        """The most probable structure (Viterbi), shape ``(*batch_shape, *cells)``; -1 where none is possible."""
+        return self.top_k(1)[0][0]
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable structure."""
+        return self.argmax()
+
+    def mbr(self) -> Tensor:
+        """The structure with the fewest expected wrong parts (minimum Bayes risk), shape ``(*batch_shape, *cells)``.
+
+        A part is wrong if it is not in the true structure, or if it is missing. Where all structures have equally many
+        parts, this is the one with the most expected right ones. Cells are -1 where no structure is possible.
+        """
+        with torch.no_grad():
+            counts = {
+                n: c.expand(*self.batch_shape, *c.shape[len(self._own_batch) :]) for n, c in self._gains().items()
+            }
+            rows = self._best(counts, 1)[1][0]
+            return self._read(rows).reshape(*self.batch_shape, *self.event_shape)
+
+    def _gains(self) -> dict[str, Tensor]:
+        """In the place of scores: of a cell, how much likelier it is right than wrong; 0 of what else is possible."""
+        counts = self._posterior()[1]
+        first = next(iter(counts))
+        return {n: torch.where(c > 0, 2 * c - 1 if n == first else 0.0, -torch.inf) for n, c in counts.items()}
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All structures, shape ``(T, *batch_shape, *cells)``, or ``(T, 1, .., 1, *cells)`` if not ``expand``.
+
+        :raises NotImplementedError: for more than 10,000 structures, or if lengths differ.
+        """
+        n = self.event_shape[0]
+        if not bool((self.lengths == n).all()):
+            raise NotImplementedError("sentences of different lengths have no common support to enumerate")
+        with torch.no_grad():
+            zeros = {
+                name: torch.zeros(1, *x.shape[x.dim() - self._event_dims[name] :], dtype=torch.float64)
+                for name, x in self._scores.items()
+            }
+            one = torch.tensor([n])
+            number = float(self._program.log_partition(self._given(zeros, lengths=one)))
+            if number > math.log(MOST_ENUMERATED + 0.5):
+                raise NotImplementedError(
+                    f"there are too many structures to enumerate, about {math.exp(min(number, 600)):.3g}; the limit is "
+                    f"{MOST_ENUMERATED}"
+                )
+            rows = self._best(zeros, round(math.exp(number)), one)[1][:, 0]
+        found = self._read(rows).to(self.lengths.device)
+        found = found.reshape(len(found), *(1,) * len(self.batch_shape), *self.event_shape)
+        return found.expand(-1, *self.batch_shape, *self.event_shape) if expand else found
+
+
+@register_kl(ScoredStructure, ScoredStructure)
+def _kl(p: ScoredStructure, q: ScoredStructure) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if type(p) is not type(q) or p._program is not q._program or p._scores.keys() != q._scores.keys():
+        raise NotImplementedError("p and q are over structures of different kinds")
+    if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
+        raise NotImplementedError("p and q are over structures of different lengths, so the divergence is infinite")
+    total = q.log_partition - p.log_partition
+    counts, others = p._posterior()[1], q._wide(q._own_batch)
+    for name, x in p._wide(p._own_batch).items():
+        c = counts[name]
+        difference, c = torch.broadcast_tensors(x - others[name], c)
+        total = total + p._inner(c, difference, name)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
