@@ -193,7 +193,7 @@ class SegmentationHastings(Resumable):
 
     @property
     def restaurants(self) -> Restaurants:
-        """The present words, number by number of :attr:`substrings`, and their seats."""
+        """The present words and their seats; words are the numbers that ``substrings.spans`` has."""
         return self._need_state().restaurants
 
     @property
