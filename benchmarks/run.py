@@ -61,6 +61,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import structures
     import sweeps
     import trees
+    import word_segmentation
     from peers import ENGINES
 
     lengths = (10,) if quick else trees.LENGTHS
@@ -121,6 +122,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         "Hierarchical Pitman-Yor processes, words in three nested contexts, seconds": lambda: _table(
             pitman_yor.HEADER, pitman_yor.seats(10**5 if quick else 10**6)
+        ),
+        "Word segmentation, a step over all utterances, one thread": lambda: _table(
+            word_segmentation.HEADER, word_segmentation.generated(quick)
         ),
         f"Growth of peak memory, marginals, batch of {trees.BATCH}, float64": lambda: _table(
             memory.HEADER, [memory.row()]

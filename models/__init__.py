@@ -16,6 +16,7 @@ from . import (
     pitman_yor_dependency,
     shared_logistic_normal,
     syntactic_topics,
+    word_segmentation,
 )
 from .dirichlet import maximum_likelihood
 from .latent_annotation_pcfg import annotated_treebank
@@ -23,8 +24,10 @@ from .logistic_normal import corpus_logistic_normal
 from .normal_experts import initial_experts, initial_tied_experts
 from .pitman_yor_dependency import PITMAN_YOR_PRIORS, PitmanYorPrior, observed_events
 from .shared_logistic_normal import corpus_shared_logistic_normal
+from .word_segmentation import GOLDWATER, goldwater_temperatures
 
 __all__ = [
+    "GOLDWATER",
     "PITMAN_YOR_PRIORS",
     "PitmanYorPrior",
     "annotated_treebank",
@@ -32,6 +35,7 @@ __all__ = [
     "corpus_logistic_normal",
     "corpus_shared_logistic_normal",
     "dirichlet",
+    "goldwater_temperatures",
     "initial_experts",
     "initial_tied_experts",
     "latent_annotation_pcfg",
@@ -44,6 +48,7 @@ __all__ = [
     "syntactic_topics",
     "unigram_grammar",
     "verb_grammar",
+    "word_segmentation",
 ]
 
 

@@ -17,12 +17,14 @@ from .lexical_tagger import LexicalTagger
 from .low_rank import SimplePCFG, TensorPCFG
 from .recursive import RecursiveGrammar
 from .tying import TIES, family_covariance, start_covariances, tie
+from .word_segmentation import BigramSegmentation, SegmentedUtterances, UnigramSegmentation
 
 __all__ = [
     "CFG",
     "DMV",
     "HMM",
     "TIES",
+    "BigramSegmentation",
     "Block",
     "DMVDerivation",
     "Grammar",
@@ -33,9 +35,11 @@ __all__ = [
     "PackedBlock",
     "PitmanYorPredictor",
     "RecursiveGrammar",
+    "SegmentedUtterances",
     "SimplePCFG",
     "TensorPCFG",
     "TreeTransform",
+    "UnigramSegmentation",
     "Word",
     "family_covariance",
     "segmentation",

@@ -23,6 +23,7 @@ from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
 from .model.tangent import tangent
 from .pitman_yor.sampler import PitmanYorSampler
+from .pitman_yor.segmentation import SegmentationHastings
 from .prediction import posterior_predictive
 from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
@@ -45,6 +46,7 @@ __all__ = [
     "ModelError",
     "PitmanYorSampler",
     "PredictiveCheck",
+    "SegmentationHastings",
     "SiblingHastings",
     "SyntacticTopics",
     "TopicGibbs",

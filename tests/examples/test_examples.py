@@ -106,6 +106,13 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"\d+ sentences, of which \d+.\d% have the same label\n(.*\n)*trees of the DMV: \d+.\d ± \d+.\d % of "
         r"other labels are right; tree marginals -?\d+.\d ± \d+.\d % more",
     ),
+    "word_segmentation": (
+        [
+            f"--num-utterances 30 --num-steps 10 {more}"
+            for more in ("", "--model unigram --prior dirichlet --fixed --starts 2", "--no-annealing")
+        ],
+        r"seed 0: log joint -\d+, F1 of tokens \d+.\d%, of boundaries \d+.\d%, of lexicon \d+.\d% \(\d.\d\d s a step",
+    ),
     "words_of_heads": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],
         r"tags and words: log joint from .*\ntags and words: heads that are right: \d+.\d%",

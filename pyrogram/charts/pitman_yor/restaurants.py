@@ -300,10 +300,21 @@ class Restaurants:
             self._refuse_absent(where, contexts, what)
         return contexts, what
 
-    def with_room(self, observations: int) -> tables.Arrays:
-        """Arrays in which kernels may seat so many observations; what is known of the seats is forgotten."""
+    def rebase(self, base: Tensor) -> None:
+        """Draw the values of level 0 from another base measure, of shape ``(V,)``; seats stay."""
+        self._arrays = self._arrays._replace(base=base_measure(base, self.num_values))
+        self._histogram = None
+
+    def with_room(self, observations: int, contexts: int = 0) -> tables.Arrays:
+        """Arrays in which kernels may seat so many observations; what is known of the seats is forgotten.
+
+        :param contexts: how many contexts they may make; with any, contexts and values that nobody observes any more
+            may be dropped, and then the others change their numbers.
+        """
+        if contexts:
+            self._make_room(max(contexts, self.num_levels * observations))
         more = self.num_levels * observations
-        self._arrays = tables.grown(self._arrays, 0, more, 2 * more)
+        self._arrays = tables.grown(self._arrays, contexts, more, 2 * more)
         self._histogram = None
         return self._arrays
 

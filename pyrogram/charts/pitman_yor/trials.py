@@ -68,7 +68,7 @@ def _come(a: Arrays, h: int, d: int, new: bool) -> None:
 
 
 @borrowing
-def _seat_noting(a: Arrays, h: int, w: int, concentration: Array, discount: Array, state: Array, notes: Array) -> float:
+def seat_noting(a: Arrays, h: int, w: int, concentration: Array, discount: Array, state: Array, notes: Array) -> float:
     """Seat one observation exactly and note where; returns P(w | h) from before."""
     p = probability(a, h, w, concentration, discount)
     for l in range(len(notes)):
@@ -98,7 +98,7 @@ def _seat_noting(a: Arrays, h: int, w: int, concentration: Array, discount: Arra
 
 
 @borrowing
-def _leave(a: Arrays, h: int, w: int, notes: Array, draw: bool, state: Array) -> None:
+def leave(a: Arrays, h: int, w: int, notes: Array, draw: bool, state: Array) -> None:
     """Unseat one observation: as noted, or with ``draw`` from a table in proportion to its size, which is noted."""
     if draw:
         for l in range(len(notes)):
@@ -122,7 +122,7 @@ def _leave(a: Arrays, h: int, w: int, notes: Array, draw: bool, state: Array) ->
 
 
 @borrowing
-def _return(a: Arrays, h: int, w: int, notes: Array) -> None:
+def put_back(a: Arrays, h: int, w: int, notes: Array) -> None:
     """Seat one observation as noted."""
     while h >= 0:
         l = a.levels[h]
@@ -141,7 +141,8 @@ def _return(a: Arrays, h: int, w: int, notes: Array) -> None:
 
 
 @borrowing
-def _room(a: Arrays, levels: int, observations: int) -> bool:
+def has_room_for(a: Arrays, levels: int, observations: int) -> bool:
+    """Whether so many observations can be seated, each perhaps at a new table of every level."""
     buckets = len(a.sizes) - a.used[BUCKETS] + a.used[NUM_FREE]
     return a.used[DISHES] + levels * observations <= len(a.c) and buckets >= 2 * levels * observations
 
@@ -173,18 +174,18 @@ def weigh(
     notes = np.zeros((longest, L), np.int32)
     for g in range(first, len(starts) - 1):
         begin, end = starts[g], starts[g + 1]
-        if not _room(a, L, end - begin):
+        if not has_room_for(a, L, end - begin):
             return g
         log_p = 0.0
         for i in range(begin, end):
             if paths == EXACT:
-                p = _seat_noting(a, contexts[i], values[i], concentration, discount, state, notes[i - begin])
+                p = seat_noting(a, contexts[i], values[i], concentration, discount, state, notes[i - begin])
             else:
                 p = seat(a, contexts[i], values[i], concentration, discount, paths, chain, above, state)
             log_p += np.log(p)
         for i in range(end - 1, begin - 1, -1):
             if paths == EXACT:
-                _leave(a, contexts[i], values[i], notes[i - begin], False, state)
+                leave(a, contexts[i], values[i], notes[i - begin], False, state)
             else:
                 unseat(a, contexts[i], values[i], paths, state)
         total[g] += log_p
@@ -197,7 +198,7 @@ def _seat_all(
 ) -> float:
     log_p = 0.0
     for i in range(len(contexts)):
-        log_p += np.log(_seat_noting(a, contexts[i], values[i], concentration, discount, state, notes[i]))
+        log_p += np.log(seat_noting(a, contexts[i], values[i], concentration, discount, state, notes[i]))
     return log_p
 
 
@@ -214,7 +215,7 @@ def _unseat_all(
 ) -> float:
     log_p = 0.0
     for i in range(len(contexts) - 1, -1, -1):
-        _leave(a, contexts[i], values[i], notes[i], draw, state)
+        leave(a, contexts[i], values[i], notes[i], draw, state)
         log_p += np.log(probability(a, contexts[i], values[i], concentration, discount))
     return log_p
 
@@ -222,7 +223,7 @@ def _unseat_all(
 @kernel
 def _return_all(a: Arrays, contexts: Array, values: Array, notes: Array) -> None:
     for i in range(len(contexts)):
-        _return(a, contexts[i], values[i], notes[i])
+        put_back(a, contexts[i], values[i], notes[i])
 
 
 # ---------------------------------------------------------------------- of restaurants
