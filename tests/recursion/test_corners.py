@@ -51,6 +51,19 @@ def suffixes(p: Any) -> None:
 
 
 @corner
+def an_item_of_a_word_beside_one_of_the_cell(p: Any) -> None:
+    """Y is read at the cell that is filled, in a sum in which another item is that of a word."""
+    i, j, k = p.positions("i j k")
+    w, g = p.words("w"), p.symbols("g", 3)
+    X, Y, Z = p.items("X", 3), p.items("Y", 3), p.items("Z")
+    a, b = p.weights("a", 3), p.weights("b")
+    X[i, i, g] += a[i, g]
+    Y[i, j, g] += b[i, j] * X[i, k, w[j]] * X[k + 1, j, g]
+    X[i, j, g] += Y[i, k, g] * X[k, j, w[i]]
+    Z[()] += X[1, p.n, 0]
+
+
+@corner
 def an_item_of_width_zero_alone(p: Any) -> None:
     """Y is read at widths where no rule proves it."""
     i, j, k = p.positions("i j k")

@@ -207,7 +207,7 @@ def _after(factors: Sequence[Factor], cell: CellClass, of: Sum | None, level_of:
     for f in factors:
         if f.ref.is_item and f.ref.table in level_of:
             least, greatest = (0, 0), w
-            if f.places:
+            if f.places and not (f.looped and of is not None and not of.sliced):  # on a grid, k is anywhere
                 least = of.range(w) if of is not None and f.looped else (0, 0)
                 p, q = (Place("i", 0), *f.places)[-2:]
                 greatest = (least[1] + q.offset if q.base == "k" else q.at(w)) - (
