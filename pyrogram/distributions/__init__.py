@@ -15,6 +15,7 @@ from .constraints import (
 from .dependency_tree import of_heads
 from .experts import Experts, Link
 from .gaussian import Gaussian
+from .grandparent_tree import GrandparentDependencyTree
 from .hierarchical_pitman_yor import Contexts, HierarchicalPitmanYor
 from .higher_order_chain import HigherOrderChain
 from .known_derivation import KnownDerivation
@@ -40,6 +41,7 @@ __all__ = [
     "DependencyTrees",
     "Experts",
     "Gaussian",
+    "GrandparentDependencyTree",
     "HierarchicalPitmanYor",
     "HigherOrderChain",
     "KnownDerivation",

@@ -3,6 +3,7 @@
 """What the battery is run on: every distribution and grammar of the package, small."""
 
 import cfg_instances
+import grandparent_instances
 import labelled_instances
 import nonprojective_instances
 import scored_instances
@@ -120,6 +121,7 @@ TREES = {
     **nonprojective_instances.TREES,
     **labelled_instances.TREES,
     **sibling_instances.TREES,
+    **grandparent_instances.TREES,
     **scored_instances.STRUCTURES,
 }
 

@@ -1,0 +1,223 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Projective dependency trees whose arcs see the head of the head, as a Pyro distribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions.kl import register_kl
+
+from pyrogram.charts import grandparent
+from pyrogram.charts.projective import broadcast, entropy, heads_of
+from pyrogram.charts.sibling_trees import siblings_of
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+
+from .charted import copied
+from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+
+#: Axes of the tables of scores, by the names of the events.
+AXES = {
+    "arc": ("head", "dependent"),
+    "grandparent": ("grandparent", "head", "dependent"),
+    "grandsibling": ("grandparent", "head", "dependent", "sibling"),
+}
+
+
+class GrandparentDependencyTree(DependencyTreeDistribution):
+    r"""Projective dependency trees whose arcs are scored together with the head of the head.
+
+    A value is a tensor of heads, shape ``(n,)``, as in :class:`ProjectiveDependencyTree`. The *grandparent* of a word
+    is the head of its head, 0 for ROOT. The score of a tree is the sum, over its arcs, of the arc's score and, unless
+    the head is ROOT, of its score with the grandparent and, if given, with the grandparent and the *sibling*, the
+    head's child before it on that side. These are Models 0 and 1 of Koo and Collins [1], with sums in place of maxima.
+    ``log_prob`` is normalised: log p(tree | scores), in nats, never above 0.
+
+    >>> trees = GrandparentDependencyTree(torch.zeros(4, 4), torch.zeros(4, 4, 4))
+    >>> round(float(trees.log_partition.exp()), 4)  # three words have seven trees with one root
+    7.0
+
+    Time O(n^4), memory O(n^3) a sentence, O(n^4) with siblings.
+
+    :param arc_scores: shape ``(*batch, n+1, n+1)`` [head, dependent]; -inf forbids an arc. Column 0 and the diagonal
+        are not read.
+    :param grandparent_scores: shape ``(*batch, n+1, n+1, n+1)`` [grandparent, head, dependent].
+    :param grandsibling_scores: shape ``(*batch, n+1, n+1, n+1, n+1)`` [grandparent, head, dependent, sibling]: the
+        nearest of the head's other children between the two, or the head itself if there is none; or None.
+    :param lengths: numbers of words, shape ``batch``, or None if all sentences have n.
+    :param multiroot: whether ROOT may have several children.
+    :raises ValueError: if shapes do not fit together or, with validation, if a score is NaN or +inf.
+
+    **References:**
+
+    [1] Koo, T. and Collins, M. (2010). Efficient third-order dependency parsers. ACL, sections 4.1 and 4.2.
+    https://aclanthology.org/P10-1001/
+    """
+
+    grandparent_scores: Tensor
+    grandsibling_scores: Tensor | None
+
+    def __init__(
+        self,
+        arc_scores: Tensor,
+        grandparent_scores: Tensor,
+        grandsibling_scores: Tensor | None = None,
+        lengths: Tensor | None = None,
+        *,
+        multiroot: bool = False,
+        validate_args: bool | None = None,
+    ):
+        if not arc_scores.is_floating_point():
+            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
+        shape = tuple(arc_scores.shape)
+        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
+        N = shape[-1]
+        for name, scores, dims in (("grandparent", grandparent_scores, 3), ("grandsibling", grandsibling_scores, 4)):
+            if scores is None:
+                continue
+            if tuple(scores.shape[-dims:]) != (N,) * dims:
+                expected = ", ".join([str(N)] * dims)
+                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
+            if scores.dtype != arc_scores.dtype:
+                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
+        given = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
+        super().__init__(
+            given | {"grandsibling_scores": grandsibling_scores},
+            {"arc_scores": 2, "grandparent_scores": 3, "grandsibling_scores": 4},
+            (N - 1,),
+            lengths,
+            multiroot,
+            validate_args,
+        )
+
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        """By the names of the events."""
+        given = {"arc": self.arc_scores, "grandparent": self.grandparent_scores}
+        if self.grandsibling_scores is not None:
+            given["grandsibling"] = self.grandsibling_scores
+        return given
+
+    @property
+    def _own_batch(self) -> torch.Size:
+        """Of the scores and lengths as they are."""
+        shapes = (x.shape[: x.dim() - len(AXES[name])] for name, x in self._scores.items())
+        return broadcast(self.lengths.shape, *shapes)
+
+    @property
+    def _program(self) -> TensorProgram:
+        return grandparent.program(self.grandsibling_scores is not None, self.multiroot)
+
+    def _given(self, batch: torch.Size) -> Given:
+        """Scores of each sentence of a batch, as the recursion takes them."""
+        flat = {}
+        for name, x in self._scores.items():
+            dims = len(AXES[name])
+            flat[name] = x.expand(*batch, *x.shape[x.dim() - dims :]).reshape(-1, *x.shape[x.dim() - dims :])
+        arcs, N = flat["arc"], self.event_shape[0] + 1
+        weights = {
+            "root": arcs[:, 0],
+            "arc": arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1),
+        }
+        if "grandsibling" in flat:
+            weights["sibling"] = flat["grandsibling"].permute(0, 2, 3, 4, 1)
+        position = torch.arange(1, N, device=arcs.device).expand(len(arcs), -1)
+        lengths = self.lengths.expand(batch).reshape(-1)
+        return Given(weights, lengths, {"at": position}, {"G": N})
+
+    def _log_partition(self) -> Tensor:
+        return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)
+
+    def _marginals(self) -> tuple[Tensor, ...]:
+        log_z, found = self._program.marginals(self._given(self._own_batch))
+        by_grandparent = found["arc"].permute(0, 3, 1, 2)
+        arcs = by_grandparent.sum(1)
+        arcs = torch.cat([arcs[:, :1] + found["root"][:, None], arcs[:, 1:]], 1)
+        tables = [arcs, by_grandparent]
+        if "sibling" in found:
+            tables.append(found["sibling"].permute(0, 4, 1, 2, 3))
+        return tuple(x.reshape(self._own_batch + x.shape[1:]) for x in (log_z, *tables))
+
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
+        """The elements of each table that a tree is made of, in C order, ``(*batch, n)``; -1 for none."""
+        N = heads.shape[-1] + 1
+        h = heads.clamp_min(0)
+        above = torch.nn.functional.pad(h, (1, 0)).gather(-1, h)  # ROOT's is not read
+        arc = h * N + torch.arange(1, N, device=heads.device)
+        with_grandparent = above * N * N + arc
+        events = {"arc": arc, "grandparent": with_grandparent}
+        if self.grandsibling_scores is not None:
+            events["grandsibling"] = with_grandparent * N + siblings_of(heads).clamp_min(0)
+        return {n: torch.where(heads >= (0 if n == "arc" else 1), index, -1) for n, index in events.items()}
+
+    def _score(self, heads: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=self.arc_scores.dtype, device=heads.device)
+        for name, index in self._events(heads).items():
+            table = self._scores[name].flatten(-len(AXES[name]))
+            batch = torch.broadcast_shapes(table.shape[:-1], index.shape[:-1])
+            index = index.expand(*batch, -1)
+            picked = table.expand(*batch, -1).gather(-1, index.clamp_min(0))
+            total = total + torch.where(index >= 0, picked, 0.0).sum(-1)
+        return total
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        return heads_of(rows, self.event_shape[0] + 1).to(self.arc_scores.device)
+
+    def _numbers(self) -> dict[str, tuple[int, ...]]:
+        """Head times N, plus dependent."""
+        N = self.event_shape[0] + 1
+        return {"root": (0, 1), "arc": (0, N, 1, 0)}
+
+    def _sample(self, count: int) -> Tensor:
+        given = self._given(self.batch_shape)
+        return self._heads(self._program.draw(given, count, self._numbers(), self.event_shape[0]))
+
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        scores, rows = self._program.best(self._given(self.batch_shape), k, self._numbers(), self.event_shape[0])
+        heads = self._heads(rows).reshape(k, *self.batch_shape, -1)
+        return heads, scores.to(self.arc_scores).reshape(k, *self.batch_shape)
+
+    def marginals(self) -> Tensor:
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+        arcs = copied(self._posterior()[1])
+        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: posterior of every arc, grandparent and sibling, in the shape of the scores."""
+        log_z, *posteriors = self._posterior()
+        # Copies, so that a caller may change them in place.
+        return {
+            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
+            for name, p in zip(self._scores, posteriors, strict=True)
+        }
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        if self._validate_args:
+            self._validate_sample(value)
+        found, N = {}, value.shape[-1] + 1
+        for name, index in self._events(value.long()).items():
+            shape = (N,) * len(AXES[name])
+            zeros = self.arc_scores.new_zeros(*index.shape[:-1], N ** len(shape))
+            found[name] = zeros.scatter_add(-1, index.clamp_min(0), (index >= 0).to(zeros)).unflatten(-1, shape)
+        return found
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``."""
+        log_z, *posteriors = self._posterior()
+        pairs = zip(self._scores.values(), posteriors, strict=True)
+        found: Tensor = entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
+        return found.expand(self.batch_shape)
+
+
+@register_kl(GrandparentDependencyTree, GrandparentDependencyTree)
+def _kl(p: GrandparentDependencyTree, q: GrandparentDependencyTree) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    comparable(p, q)
+    if p._scores.keys() != q._scores.keys():
+        raise NotImplementedError("one distribution has grandsibling scores and the other has none; zeros will do")
+    total = q.log_partition - p.log_partition
+    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=True):
+        total = total + expected_difference(posterior, scores, q._scores[name], len(AXES[name]))
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
