@@ -62,6 +62,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 5 --num-steps 2 --restarts 2 --num-draws 10"],
         r"in \d+.\d% of sentences, there by \d+.\d{3} nats\nbound -\d+.\d, log evidence -\d+.\d ± \d+.\d",
     ),
+    "orders_of_dependency_trees": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2"],
+        r"order 3: \d+.\d% of heads are right, log p\(tree\) -\d+.\d{3} nats, \d+.\d\d s a step",
+    ),
     "own_grammar": (
         ["--num-sentences 30 --max-length 4 --num-classes 2 --num-steps 2"],
         r"NUTS +Dirichlet +-\d+.\d{3}",
