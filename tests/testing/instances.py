@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the battery is run on: every distribution and grammar of the package, small."""
 
+from typing import Any
+
 import cfg_instances
 import grandparent_instances
 import labelled_instances
 import nonprojective_instances
+import pytest
 import scored_instances
 import sibling_instances
 import torch
@@ -14,7 +17,7 @@ from torch import Tensor
 
 from pyrogram import DMV, HMM
 from pyrogram.distributions import ProjectiveDependencyTree
-from pyrogram.testing import DistributionCase, GrammarCase
+from pyrogram.testing import DistributionCase, GrammarCase, checks_for
 
 INVALID_HEADS = {
     "no root": [2, 3, 2],
@@ -118,12 +121,53 @@ TREES = {
     "padded": padded_case([3, 1, 4, 2]),
     "padded with valence and stops": padded_case([1, 3, 2], valence=True, stops=True),
     "padded multiroot": padded_case([2, 1, 3], stops=True, multiroot=True),
+    **sibling_instances.TREES,
+}
+STRUCTURES = {
     **nonprojective_instances.TREES,
     **labelled_instances.TREES,
-    **sibling_instances.TREES,
     **grandparent_instances.TREES,
     **scored_instances.STRUCTURES,
 }
+#: Variations of others, for the slow stage.
+SLOW = {
+    "three valences without stops",
+    "stops of three valences",
+    "DMV with one valence",
+    "DMV with valence_attach and three valences",
+    "arcs that cross, forbidden",
+    "arcs that cross, padded multiroot",
+    "labels, multiroot",
+    "labels, forbidden",
+    "one label",
+    "labels, padded crossing arcs",
+    "grandparents",
+    "grandparents and siblings, multiroot",
+    "grandparents, padded",
+    "spans of four words",
+    "spans of three words, any number of children",
+    "spans with labels, any number of children",
+    "segments with labels",
+    "segments wider than the sentence",
+    "segments, padded",
+    "chain of order one",
+    "chain of order three",
+    "chain of one word",
+    "chain of order one, alike at all words",
+    "chain of order three, alike at all words",
+    "chain of order two, alike at all words, forbidden",
+    "chain alike at all words, shorter than its order",
+}
+
+
+def crossed(cases: dict[str, DistributionCase]) -> list[Any]:
+    """One parameter for each pair of a case and a check that applies to it."""
+    return [
+        pytest.param(case, check, id=f"{name}-{of}", marks=[pytest.mark.slow] if of in SLOW else [])
+        for of, case in cases.items()
+        for name, check in checks_for(case).items()
+    ]
+
 
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])
 STARTS = [

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The public checks, crossed with every distribution and grammar: one test for each pair."""
+"""The public checks, crossed with every grammar and its derivations: one test for each pair."""
 
 import unittest
 
@@ -10,7 +10,7 @@ import torch
 import toy
 
 from pyrogram import Grammar
-from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar, checks_for
+from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar
 
 CHAIN = GrammarCase(
     toy.Chain(2, 2),
@@ -18,30 +18,24 @@ CHAIN = GrammarCase(
     parts=lambda value: torch.nn.functional.one_hot(value.long() + 1, 3)[..., 1:].double(),
 )
 CHAIN_DERIVATIONS = {f"chain {words}": case for words, case in CHAIN.derivations().items()}
-DISTRIBUTIONS = instances.TREES | instances.DERIVATIONS | CHAIN_DERIVATIONS
 GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
 
 
-@pytest.mark.parametrize(
-    ("case", "check"),
-    [
-        pytest.param(case, check, id=f"{name}-{of}")
-        for of, case in DISTRIBUTIONS.items()
-        for name, check in checks_for(case).items()
-    ],
-)
+@pytest.mark.parametrize(("case", "check"), instances.crossed(instances.DERIVATIONS | CHAIN_DERIVATIONS))
 def test_distribution(case, check):
     check(case)
 
 
-@pytest.mark.parametrize("of", GRAMMARS)
+@pytest.mark.parametrize(
+    "of", [pytest.param(of, marks=[pytest.mark.slow] if of in instances.SLOW else []) for of in GRAMMARS]
+)
 @pytest.mark.parametrize("name", GRAMMAR_CHECKS)
 def test_grammar(of, name):
     GRAMMAR_CHECKS[name](GRAMMARS[of])
 
 
 def test_all_at_once():
-    check_distribution(DISTRIBUTIONS["two words"])
+    check_distribution(instances.TREES["two words"])
     check_grammar(GrammarCase(toy.Chain(1, 2), torch.tensor([[0, 1], [1, -1]]), parts=None))
 
 
