@@ -60,7 +60,7 @@ class DependencyTreeDistribution(ChartDistribution):
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
-        self._score_names, self._arc_dims = tuple(scores), event_dims["arc_scores"]
+        self._score_names, self._event_dims, self._arc_dims = tuple(scores), event_dims, event_dims["arc_scores"]
         self.lengths, self.multiroot = lengths.long(), multiroot
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args

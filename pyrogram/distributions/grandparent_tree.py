@@ -6,25 +6,16 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions.kl import register_kl
 
 from pyrogram.charts import grandparent
-from pyrogram.charts.projective import broadcast, entropy, heads_of
+from pyrogram.charts.projective import broadcast, heads_of
 from pyrogram.charts.sibling_trees import siblings_of
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
-from .charted import copied
-from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
-
-#: Axes of the tables of scores, by the names of the events.
-AXES = {
-    "arc": ("head", "dependent"),
-    "grandparent": ("grandparent", "head", "dependent"),
-    "grandsibling": ("grandparent", "head", "dependent", "sibling"),
-}
+from .higher_order_tree import HigherOrderTreeDistribution
 
 
-class GrandparentDependencyTree(DependencyTreeDistribution):
+class GrandparentDependencyTree(HigherOrderTreeDistribution):
     r"""Projective dependency trees whose arcs are scored together with the head of the head.
 
     A value is a tensor of heads, shape ``(n,)``, as in :class:`ProjectiveDependencyTree`. The *grandparent* of a word
@@ -92,17 +83,9 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         )
 
     @property
-    def _scores(self) -> dict[str, Tensor]:
-        """By the names of the events."""
-        given = {"arc": self.arc_scores, "grandparent": self.grandparent_scores}
-        if self.grandsibling_scores is not None:
-            given["grandsibling"] = self.grandsibling_scores
-        return given
-
-    @property
     def _own_batch(self) -> torch.Size:
         """Of the scores and lengths as they are."""
-        shapes = (x.shape[: x.dim() - len(AXES[name])] for name, x in self._scores.items())
+        shapes = (x.shape[: x.dim() - self._dims(name)] for name, x in self._scores.items())
         return broadcast(self.lengths.shape, *shapes)
 
     @property
@@ -113,7 +96,7 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         """Scores of each sentence of a batch, as the recursion takes them."""
         flat = {}
         for name, x in self._scores.items():
-            dims = len(AXES[name])
+            dims = self._dims(name)
             flat[name] = x.expand(*batch, *x.shape[x.dim() - dims :]).reshape(-1, *x.shape[x.dim() - dims :])
         arcs, N = flat["arc"], self.event_shape[0] + 1
         weights = {
@@ -140,7 +123,6 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         return tuple(x.reshape(self._own_batch + x.shape[1:]) for x in (log_z, *tables))
 
     def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        """The elements of each table that a tree is made of, in C order, ``(*batch, n)``; -1 for none."""
         N = heads.shape[-1] + 1
         h = heads.clamp_min(0)
         above = torch.nn.functional.pad(h, (1, 0)).gather(-1, h)  # ROOT's is not read
@@ -150,16 +132,6 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         if self.grandsibling_scores is not None:
             events["grandsibling"] = with_grandparent * N + siblings_of(heads).clamp_min(0)
         return {n: torch.where(heads >= (0 if n == "arc" else 1), index, -1) for n, index in events.items()}
-
-    def _score(self, heads: Tensor) -> Tensor:
-        total = torch.zeros((), dtype=self.arc_scores.dtype, device=heads.device)
-        for name, index in self._events(heads).items():
-            table = self._scores[name].flatten(-len(AXES[name]))
-            batch = torch.broadcast_shapes(table.shape[:-1], index.shape[:-1])
-            index = index.expand(*batch, -1)
-            picked = table.expand(*batch, -1).gather(-1, index.clamp_min(0))
-            total = total + torch.where(index >= 0, picked, 0.0).sum(-1)
-        return total
 
     def _heads(self, rows: Tensor) -> Tensor:
         return heads_of(rows, self.event_shape[0] + 1).to(self.arc_scores.device)
@@ -177,47 +149,3 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         scores, rows = self._program.best(self._given(self.batch_shape), k, self._numbers(), self.event_shape[0])
         heads = self._heads(rows).reshape(k, *self.batch_shape, -1)
         return heads, scores.to(self.arc_scores).reshape(k, *self.batch_shape)
-
-    def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs = copied(self._posterior()[1])
-        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
-
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: posterior of every arc, grandparent and sibling, in the shape of the scores."""
-        log_z, *posteriors = self._posterior()
-        # Copies, so that a caller may change them in place.
-        return {
-            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
-            for name, p in zip(self._scores, posteriors, strict=True)
-        }
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        if self._validate_args:
-            self._validate_sample(value)
-        found, N = {}, value.shape[-1] + 1
-        for name, index in self._events(value.long()).items():
-            shape = (N,) * len(AXES[name])
-            zeros = self.arc_scores.new_zeros(*index.shape[:-1], N ** len(shape))
-            found[name] = zeros.scatter_add(-1, index.clamp_min(0), (index >= 0).to(zeros)).unflatten(-1, shape)
-        return found
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
-        log_z, *posteriors = self._posterior()
-        pairs = zip(self._scores.values(), posteriors, strict=True)
-        found: Tensor = entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
-        return found.expand(self.batch_shape)
-
-
-@register_kl(GrandparentDependencyTree, GrandparentDependencyTree)
-def _kl(p: GrandparentDependencyTree, q: GrandparentDependencyTree) -> Tensor:
-    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
-    comparable(p, q)
-    if p._scores.keys() != q._scores.keys():
-        raise NotImplementedError("one distribution has grandsibling scores and the other has none; zeros will do")
-    total = q.log_partition - p.log_partition
-    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=True):
-        total = total + expected_difference(posterior, scores, q._scores[name], len(AXES[name]))
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

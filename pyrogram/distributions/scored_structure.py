@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.events import counted, total_score
 from pyrogram.charts.projective import broadcast
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
@@ -45,6 +46,7 @@ class ScoredStructure(ChartDistribution):
     has_enumerate_support = True
 
     lengths: Tensor
+    _is_labelled = True  # whether scores were given with the axis of labels
     _labels_are_independent = True  # so that they are summed out, and the recursion is of structures without labels
 
     def __init__(
@@ -191,7 +193,7 @@ class ScoredStructure(ChartDistribution):
 
     def _as_given(self, table: Tensor, name: str) -> Tensor:
         """A table in the shape in which the scores were given."""
-        return table
+        return table if self._is_labelled or name != next(iter(self._scores)) else table[..., 0]
 
     def marginals(self) -> Tensor:
         """p(a cell holds a label), in the shape of the scores, ``(*batch_shape, *cells, L)`` or without L."""
@@ -221,10 +223,7 @@ class ScoredStructure(ChartDistribution):
             self._validate_sample(value)
         score = torch.zeros((), dtype=self.dtype)
         for name, index in self._events(value.long()).items():
-            batch = torch.broadcast_shapes(self._own_batch, index.shape[:-1])
-            x = self._wide(self._own_batch)[name].flatten(len(self._own_batch))
-            index = index.expand(*batch, -1)
-            score = score + torch.where(index >= 0, x.expand(*batch, -1).gather(-1, index.clamp_min(0)), 0.0).sum(-1)
+            score = score + total_score(self._scores[name].flatten(-self._event_dims[name]), index)
         log_prob: Tensor = conditional(score, self.log_partition)
         return log_prob
 
@@ -246,9 +245,7 @@ class ScoredStructure(ChartDistribution):
         found = {}
         for name, index in self._events(value.long()).items():
             table = self._scores[name]
-            shape = table.shape[table.dim() - self._event_dims[name] :]
-            zeros = table.new_zeros(*index.shape[:-1], shape.numel())
-            found[name] = zeros.scatter_add(-1, index.clamp_min(0), (index >= 0).to(zeros)).unflatten(-1, shape)
+            found[name] = counted(index, tuple(table.shape[-self._event_dims[name] :]), table.dtype)
         return {name: self._as_given(c, name) for name, c in found.items()}
 
     def parts(self, value: Tensor) -> Tensor:

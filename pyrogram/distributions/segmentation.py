@@ -20,7 +20,8 @@ from .scored_structure import ScoredStructure
 class Segmentations(_Named):
     """Segmentations of sentences of the given lengths, as the labels of their segments.
 
-    :param lengths: numbers of words.
+    :param lengths: numbers of words, shape ``batch``.
+    :param num_labels: labels are 0 to this number less one.
     """
 
     is_discrete = True
@@ -152,6 +153,3 @@ class Segmentation(ScoredStructure):
             before = labels.gather(-1, last.clamp_min(0))
             found["transition"] = torch.where(real & (last >= 0), before * self.num_labels + labels, -1)
         return found
-
-    def _as_given(self, table: Tensor, name: str) -> Tensor:
-        return table if self._is_labelled else table[..., 0]

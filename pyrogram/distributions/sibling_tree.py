@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions.kl import register_kl
 
 from pyrogram.charts import sibling
-from pyrogram.charts.sibling_trees import last_children, siblings_of, tree_scores
+from pyrogram.charts.sibling_trees import last_children, siblings_of
 
-from .charted import copied
-from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+from .higher_order_tree import HigherOrderTreeDistribution
 
 
-class SiblingDependencyTree(DependencyTreeDistribution):
+class SiblingDependencyTree(HigherOrderTreeDistribution):
     r"""Second-order projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -92,12 +90,6 @@ class SiblingDependencyTree(DependencyTreeDistribution):
             validate_args,
         )
 
-    @property
-    def _scores(self) -> dict[str, Tensor]:
-        """By the names of the events."""
-        given = {"arc": self.arc_scores, "sibling": self.sibling_scores}
-        return given if self.stop_scores is None else given | {"stop": self.stop_scores}
-
     def _log_partition(self) -> Tensor:
         return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
 
@@ -107,9 +99,6 @@ class SiblingDependencyTree(DependencyTreeDistribution):
     def _arguments(self) -> tuple[Tensor, Tensor, Tensor | None]:
         return self.arc_scores, self.sibling_scores, self.stop_scores
 
-    def _score(self, heads: Tensor) -> Tensor:
-        return tree_scores(heads, *self._arguments())
-
     def _sample(self, count: int) -> Tensor:
         lengths = self.lengths.expand(self.batch_shape)
         return sibling.sample(*self._arguments(), lengths, num_samples=count, multiroot=self.multiroot)
@@ -118,59 +107,13 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         lengths = self.lengths.expand(self.batch_shape)
         return sibling.top_k(*self._arguments(), lengths, k=k, multiroot=self.multiroot)
 
-    def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs = copied(self._posterior()[1])
-        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
-
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: posterior of every arc, sibling and stop, in the shape of the scores."""
-        log_z, *posteriors = self._posterior()
-        # Copies, so that a caller may change them in place.
-        return {
-            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
-            for name, p in zip(self._scores, posteriors, strict=False)
-        }
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        if self._validate_args:
-            self._validate_sample(value)
-        heads = value.long()
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
         N = heads.shape[-1] + 1
         real = heads >= 0
-        pair = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
-        sibling_index = pair * N + siblings_of(heads).clamp_min(0)
-        counted = {
-            "arc": self._indicators(pair, real, (N, N)),
-            "sibling": self._indicators(sibling_index, real, (N, N, N)),
-        }
+        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
+        events = {"arc": torch.where(real, arc, -1), "sibling": torch.where(real, arc * N + siblings_of(heads), -1)}
         if self.stop_scores is not None:
             side = torch.arange(2 * N, device=heads.device)[2:]  # of words alone
             last = side * N + last_children(heads)[..., 1:, :].flatten(-2)
-            counted["stop"] = self._indicators(last, real.repeat_interleave(2, -1), (N, 2, N))
-        return counted
-
-    def _indicators(self, index: Tensor, real: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Ones at the indices that are real."""
-        zeros = self.arc_scores.new_zeros(*index.shape[:-1], torch.Size(shape).numel())
-        return zeros.scatter_add(-1, index, real.to(zeros.dtype)).reshape(*index.shape[:-1], *shape)
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
-        log_z, *posteriors = self._posterior()
-        pairs = zip(self._scores.values(), posteriors, strict=False)
-        entropy: Tensor = sibling.entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
-        return entropy.expand(self.batch_shape)
-
-
-@register_kl(SiblingDependencyTree, SiblingDependencyTree)
-def _kl(p: SiblingDependencyTree, q: SiblingDependencyTree) -> Tensor:
-    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
-    comparable(p, q)
-    if p._scores.keys() != q._scores.keys():
-        raise NotImplementedError("one distribution has stop scores and the other has none; give both, zeros will do")
-    total = q.log_partition - p.log_partition
-    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=False):
-        total = total + expected_difference(posterior, scores, q._scores[name], 2 if name == "arc" else 3)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+            events["stop"] = torch.where(real.repeat_interleave(2, -1), last, -1)
+        return events

@@ -20,7 +20,9 @@ from .scored_structure import ScoredStructure
 class SpanTrees(_Named):
     """Constituency trees over sentences of the given lengths, as the labels of their spans.
 
-    :param lengths: numbers of words.
+    :param lengths: numbers of words, shape ``batch``.
+    :param num_labels: labels are 0 to this number less one.
+    :param binary: whether larger constituents have two children.
     """
 
     is_discrete = True
@@ -144,6 +146,3 @@ class SpanTree(ScoredStructure):
     @property
     def _most_parts(self) -> int:
         return 2 * self.event_shape[0] - 1
-
-    def _as_given(self, table: Tensor, name: str) -> Tensor:
-        return table if self._is_labelled else table[..., 0]

@@ -103,14 +103,15 @@ def _choices(
     """
     with random_state_kept(), torch.no_grad():
         nodes: Mapping[str, Any] = poutine.trace(model).get_trace(*args, **kwargs).nodes
-        guide: Any = options.get("guide", _no_sites)
-        given = {*options.get("posterior_samples", {}), *poutine.trace(guide).get_trace(*args, **kwargs).nodes}
+        given = set(options.get("posterior_samples", {}))
+        if "guide" in options:
+            given = set(poutine.trace(options["guide"]).get_trace(*args, **kwargs).nodes)
     missing = indicators(nodes).keys() - given
     if not missing:
         return {}
     draws: dict[str, Tensor] = options.get("posterior_samples", {})
     if "guide" in options:
-        draws = Predictive(guide, num_samples=options["num_samples"])(*args, **kwargs)
+        draws = Predictive(options["guide"], num_samples=options["num_samples"])(*args, **kwargs)
 
     def enumerated(site: Any) -> Any:
         return {"enumerate": "parallel"} if site["name"] in missing else {}
@@ -124,10 +125,6 @@ def _choices(
             found.append(poutine.trace(inferred).get_trace(*args, **kwargs).nodes)
     own = {name: torch.stack([trace[name]["value"] for trace in found]) for name in sorted(missing)}
     return {**(draws if "guide" in options else {}), **own}
-
-
-def _no_sites(*args: Any, **kwargs: Any) -> None:
-    """A guide of a model whose values are all given."""
 
 
 def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any], temperature: int) -> Callable[..., Any]:
