@@ -13,6 +13,7 @@ import torch
 from enumeration import random_sentences, summed
 from pages import PAGES, Page
 
+from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
@@ -317,6 +318,29 @@ def test_lists_are_looked_at_in_every_call() -> None:
     wrong = {**given.lists, name: np.full(len(given.lists[name]), 99)}
     with pytest.raises(InvalidRecursion, match=r"99"):
         program.log_counts(replace(given, lists=wrong))
+
+
+def test_memory_of_other_numbers_of_symbols() -> None:
+    """Cells lie elsewhere, and all of them take the same memory: none is left with a number of the call before."""
+    words = torch.arange(12) * torch.arange(1, 31)[:, None] % 5
+    words = torch.where(torch.arange(12) < torch.arange(30)[:, None] % 12 + 1, words, -1)
+    for N, P in ((4, 2), (3, 4), (4, 2)):
+        grammar = CFG.dense(N, P, 5)
+        logs = {name: w.log() for name, w in grammar.initial_weights(words, "random", seed=1).items()}
+        rules = grammar.expected_counts(logs, words)[1]["rules"]
+        assert float(rules.sum()) == pytest.approx(2 * int((words >= 0).sum()))  # root, n words, n - 1 phrases
+
+
+def test_lists_say_how_many_derivations_there_are() -> None:
+    """Those of other lists of the same lengths are no bound of what may be flushed to zero."""
+    page = next(p for p in PAGES if p.name == "pcfg_rules")
+    given = random_sentences(page, page.make(), [4, 3], np.random.default_rng(0))
+    few = {name: np.array(column) for name, column in given.lists.items()}
+    few["right"] = np.full_like(few["right"], 2)
+    many, program = {name: np.array(column) for name, column in given.lists.items()}, Program(page.make())
+    found = [program.least("float64", 9, given.sizes, lists) for lists in (few, many, few)]
+    fresh = [Program(page.make()).least("float64", 9, given.sizes, lists) for lists in (few, many, few)]
+    assert found == fresh and found[0] != found[1]
 
 
 def test_numbers_do_not_depend_on_threads() -> None:

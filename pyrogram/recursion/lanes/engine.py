@@ -208,10 +208,11 @@ class LanesEngine:
     def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
         """Memory of this thread, kept for the next call if it is small."""
         layout, found = getattr(self._own, "memory", (None, {}))
-        if layout != (name, prepared.pitch, prepared.size):  # weights that only empty sums are multiplied by stay zero
+        wanted = name, prepared.pitch, prepared.size, prepared.sizes
+        if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place
             found = {"memory": lines_of(prepared.size, self.dtype), "starts": np.zeros(self.width, np.int64)}
             if found["memory"].nbytes <= KEPT:
-                self._own.memory = (name, prepared.pitch, prepared.size), found
+                self._own.memory = wanted, found
         if name == "lanes":
             return found
         return found | memory_of_descents(self.cells, prepared.pitch, prepared.sizes)

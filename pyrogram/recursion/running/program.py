@@ -126,7 +126,7 @@ class Program:
 
         :param n: words of the longest sentence.
         """
-        key = n, *sorted(sizes.items())
+        key = n, tuple(sorted(sizes.items())), tuple((x, hash(lists[x].tobytes())) for x in sorted(lists))
         if key not in self._numbers:
             ones = {w.name: _ones(w, n, sizes) for w in self.tables}
             words = {name: np.zeros((1, n), np.int64) for name in self._words}
