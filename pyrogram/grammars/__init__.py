@@ -14,6 +14,7 @@ from .hmm import HMM
 from .lexical_dependencies import LexicalDependencies
 from .lexical_parser import LexicalParser, PitmanYorPredictor
 from .lexical_tagger import LexicalTagger
+from .lexicalised import LexicalisedPCFG
 from .low_rank import SimplePCFG, TensorPCFG
 from .recursive import RecursiveGrammar
 from .tying import TIES, family_covariance, start_covariances, tie
@@ -32,6 +33,7 @@ __all__ = [
     "LexicalDependencies",
     "LexicalParser",
     "LexicalTagger",
+    "LexicalisedPCFG",
     "PackedBlock",
     "PitmanYorPredictor",
     "RecursiveGrammar",

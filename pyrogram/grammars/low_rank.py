@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import leftmost
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import check_size
 from pyrogram.charts.rank_space import RankSpace
-from pyrogram.grammar import Block, TooLong, check_normalized, is_cut, num_tries
+from pyrogram.grammar import Block
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
 
 from .low_rank_sums import RankSpaceSums
-from .recursive import RecursiveGrammar
+from .top_down import TopDownGrammar
 
 
 @recursion(first=0)
@@ -66,7 +65,7 @@ def simple_rules(p: Any) -> None:
     Z[()] += root[tag[t]] * emission[t, w[1]] * (p.n <= 1)
 
 
-class LowRankPCFG(RecursiveGrammar):
+class LowRankPCFG(TopDownGrammar):
     """What grammars have in common whose nonterminals choose their left and their right child independently.
 
     Symbols are numbered: nonterminals 0 .. N - 1, which have two children, then preterminals N .. N + P - 1, each of
@@ -82,10 +81,7 @@ class LowRankPCFG(RecursiveGrammar):
         blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
         super().__init__(blocks, page, num_words, lists=lists)
         self.num_nonterminals, self.num_preterminals = S - P, P
-        self._sums = RankSpaceSums(self.recursion, self._sums.fitted, self._rank_space)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_leftmost"}
+        self._sums = RankSpaceSums(self.recursion, self._sums.fitted, (), self._rank_space)
 
     @staticmethod
     @abstractmethod
@@ -117,7 +113,7 @@ class LowRankPCFG(RecursiveGrammar):
         # The root; of n - 1 phrases their events, the emissions of n words.
         return 1 + (len(self.blocks) - 2) * (n - 1) + n
 
-    # ------------------------------------------------------------------ trees and draws
+    # ------------------------------------------------------------------ trees
 
     def tree(self, words: Sequence[str] | None, derivation: Tensor) -> Any:
         """The tree of a derivation, an ``nltk.Tree`` whose labels are :attr:`symbols`.
@@ -159,51 +155,9 @@ class LowRankPCFG(RecursiveGrammar):
             raise ValueError(f"the derivation has {len(own)} words, not {len(words)}")
         return top[0]
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_derivations(weights, sample_shape, max_length, too_long=too_long)[0]
-
-    def sample_derivations(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words, ``(*sample_shape, max_length)``, and derivations, ``(*sample_shape, L)``.
-
-        Both are padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
-        check_normalized(self, weights)
-        batch = self._batch(weights)
-        full = torch.broadcast_shapes(sample_shape, batch)
-        flat = self.flat(weights, batch, own=True)
-        table = torch.cat([flat[name].flatten(1) for name in self.blocks], -1)
-        own = torch.arange(len(table)).reshape(batch).expand(full).reshape(-1)
-        words, rows = leftmost.ancestral(table, own, self._leftmost, max_length, cut, num_tries(too_long))
-        device = table.device
-        return words.reshape(*full, max_length).to(device), rows.reshape(*full, rows.shape[-1]).to(device)
-
-    @cached_property
-    def _leftmost(self) -> leftmost.FlatRules:
-        """The events, by number, as rules of a context-free grammar: their leftmost derivations are our rows.
-
-        Its nonterminals are the sentence, nonterminals if they have events of their own, ranks as left and as right
-        children, and preterminals. A symbol that has none becomes what it expands to.
-        """
+    def _leftmost_rules(self) -> leftmost.FlatRules:
+        # Nonterminals are the sentence, nonterminals if they have events of their own, ranks as left and as right
+        # children, and preterminals. A symbol that has none becomes what it expands to.
         N, P, V = self.num_nonterminals, self.num_preterminals, self.num_words
         R, has_rank = self.blocks["left"].shape[0], "rank" in self.blocks
         phrases, lefts = 1, 1 + (N if has_rank else 0)

@@ -20,6 +20,7 @@ from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.running.on_tensors import Given, factors_of, tensor_program
@@ -65,7 +66,7 @@ class RecursiveGrammar(Grammar):
 
     :param blocks: multinomials by name, in the order in which events are generated; one for each weight of the
         recursion, of its shape.
-    :param recursion: the rules. Its words have one name, and its items have no word for a symbol.
+    :param recursion: the rules. Its words have one name, and items on right sides have no word for a symbol.
     :param num_words: the size of the alphabet.
     :param sizes: numbers of symbols by the names of sizes, where neither a block's shape nor a list's length tells.
     :param lists: columns of lists of rules: symbols, by name.
@@ -90,7 +91,8 @@ class RecursiveGrammar(Grammar):
         self._blocks = dict(blocks)
         self.recursion = recursion
         """The rules."""
-        self._sums = Sums(recursion, fitted)
+        rules, places = placed(recursion)
+        self._sums = Sums(rules, fitted, places)
         self._sample = sample
         ends = np.cumsum([block.shape.numel() for block in blocks.values()]).tolist()
         self._starts: dict[str, int] = dict(zip(blocks, [0, *ends], strict=False))
@@ -260,8 +262,10 @@ class RecursiveGrammar(Grammar):
         """
         program, fitted = self._sums.program, self._sums.fitted
         if evidence:
-            program = tensor_program(with_bonus(self.recursion, sorted(evidence)))
-        factors = {bonus_name(name): factors_of(scores) for name, scores in evidence.items()}
+            program = tensor_program(with_bonus(self._sums.recursion, sorted(evidence)))
+        scores = {bonus_name(name): table for name, table in evidence.items()}
+        scores |= {x.name: x.scores(words, fitted.sizes, torch.float64) for x in self._sums.places}
+        factors = {name: factors_of(table) for name, table in scores.items()}
         given = {name: table.numbers for name, table in factors.items() if table is not None}
         if len(given) < len(factors) or not fits_sweeps(program.program, self.blocks, words):
             return None

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
+from pyrogram.recursion.rules.placed import WordWeight
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
 
@@ -18,10 +19,15 @@ from .recursive_sizes import Fitted
 
 @dataclass(frozen=True)
 class Sums:
-    """A recursion that fits the blocks of a grammar."""
+    """A recursion that fits the blocks of a grammar.
+
+    :param recursion: without words for symbols of items, see :func:`.placed`.
+    :param places: the weights in their place.
+    """
 
     recursion: Recursion
     fitted: Fitted
+    places: tuple[WordWeight, ...]
 
     @property
     def program(self) -> TensorProgram:
@@ -35,4 +41,8 @@ class Sums:
         :param words: shape ``(B, n)``, padded with -1.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        return Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists)
+        given = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists)
+        if not self.places:
+            return given
+        own = {place.name: place.scores(words, self.fitted.sizes, given.dtype) for place in self.places}
+        return replace(given, weights={**log_weights, **own})

@@ -34,7 +34,7 @@ def pages(**options: Any) -> Recursion:
             Z[()] += B[p.n, x] * arc[1]
         elif options.get("item"):
             A[i, w[i]] += word[w[i]] * (i <= 1)
-            Z[()] += A[p.n, 0] + B[p.n, x]
+            Z[()] += A[p.n, w[1]] + B[p.n, x]
         elif options.get("words"):
             Z[()] += B[p.n, x] * pair[w[1], v[1]]
         else:
@@ -82,7 +82,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a word as an item's symbol": (
         lambda: RecursiveGrammar(blocks(word=(2,)), pages(item=True), 2, sizes={"S": 1}),
-        "A[i, w[i]] in page has a word for a symbol, which only weights can have in a grammar",
+        "A[n, w[1]] in page has a word for a symbol, which an item on a right side cannot have in a grammar",
     ),
     "two sentences": (
         lambda: RecursiveGrammar(blocks(word=(2,), pair=(2, 2)), pages(words=True), 2, sizes={"S": 1}),
