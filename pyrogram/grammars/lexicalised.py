@@ -80,7 +80,7 @@ class LexicalisedPCFG(TopDownGrammar):
         self.num_tags = T = check_size("num_tags", num_tags)
         S = N + 1
         heads, others = np.divmod(np.arange(S * S), S)
-        lists = {"phrase": range(1, S), "head": heads, "other": others}
+        lists: dict[str, Any] = {"phrase": range(1, S), "head": heads, "other": others}
         lists |= {"left": np.arange(S * S), "right": np.arange(S * S, 2 * S * S)}
         shapes = {"root": (S,), "top": (S, T), "rule": (N, T, 2 * S * S), "attach": (2, S, T, T)}
         blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}

@@ -1,0 +1,76 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A bias of derivations: what is preferred or avoided, in nats, and what that assumes, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Bias"]
+
+
+@dataclass(frozen=True)
+class Bias:
+    """A sum over the events of a derivation y, and over its parts in a sentence x: φ(x, y), in nats.
+
+    A grammar that is tilted by it weighs derivations by exp φ. Biases are added to one another and multiplied by numbers.
+
+    >>> verbs = Bias({"root": torch.tensor([0.0, 1.0])}, told=("Sentences prefer tag 1 for their root.",))
+    >>> near = Bias(parts={"arc_scores": torch.zeros(3, 5, 5)}, told=("Nothing is said of arcs.",))
+    >>> both = 2.0 * verbs + near
+    >>> both.events["root"]
+    tensor([0., 2.])
+    >>> print(both)
+    Sentences prefer tag 1 for their root.
+    Nothing is said of arcs.
+
+    :param events: nats by block of a grammar, in shapes that broadcast against those of the blocks.
+    :param parts: nats by kind of log factor, such as ``arc_scores`` of a :class:`.DMV`, see :class:`.Sentence`; of N
+        sentences, shape ``(N, ...)``.
+    :param told: what is assumed, or was found, in sentences.
+    """
+
+    events: Mapping[str, Tensor] = field(default_factory=dict)
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+
+    def __add__(self, other: Bias) -> Bias:
+        if not isinstance(other, Bias):
+            return NotImplemented
+        told = self.told + tuple(text for text in other.told if text not in self.told)
+        return Bias(_sum(self.events, other.events), _sum(self.parts, other.parts), told)
+
+    def __radd__(self, other: Any) -> Bias:
+        """So that ``sum`` adds biases."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __mul__(self, times: float | Tensor) -> Bias:
+        if not isinstance(times, (int, float, Tensor)):
+            return NotImplemented
+        events = {name: _times(table, times) for name, table in self.events.items()}
+        return Bias(events, {kind: _times(table, times) for kind, table in self.parts.items()}, self.told)
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, sentences: Any) -> Bias:
+        """The bias of some sentences: those of a subsampled plate, say."""
+        return Bias(self.events, {kind: table[sentences] for kind, table in self.parts.items()}, self.told)
+
+    def __str__(self) -> str:
+        return "\n".join(self.told)
+
+
+def _sum(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {**a, **b, **{name: a[name] + b[name] for name in a.keys() & b.keys()}}
+
+
+def _times(table: Tensor, times: float | Tensor) -> Tensor:
+    """Zero times what is forbidden allows it."""
+    if isinstance(times, Tensor):
+        return torch.where(table == 0, 0.0, table * times)
+    return table * times if times else torch.zeros_like(table)
