@@ -18,7 +18,7 @@ __all__ = ["Bias"]
 class Bias:
     """A sum over the events of a derivation y, and over its parts in a sentence x: φ(x, y), in nats.
 
-    A grammar that is tilted by it weighs derivations by exp φ. Biases are added to one another and multiplied by numbers.
+    A grammar that is tilted by it weighs derivations by exp φ. Biases are added, and multiplied by numbers.
 
     >>> verbs = Bias({"root": torch.tensor([0.0, 1.0])}, told=("Sentences prefer tag 1 for their root.",))
     >>> near = Bias(parts={"arc_scores": torch.zeros(3, 5, 5)}, told=("Nothing is said of arcs.",))
