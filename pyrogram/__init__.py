@@ -14,7 +14,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from . import data, distributions, grammars, infer, metrics, priors, recursion, testing, viz
+    from . import data, distributions, grammars, infer, knowledge, metrics, priors, recursion, testing, viz
     from .data import Corpus
     from .grammars import CFG, DMV, HMM, Block, Grammar, LatentAnnotations
 
@@ -37,6 +37,7 @@ __all__ = [
     "grammars",
     "guides",
     "infer",
+    "knowledge",
     "metrics",
     "models",
     "priors",

@@ -35,6 +35,7 @@ BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "tree_statistics"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"charts"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
+BELOW["knowledge"] = BELOW["models"] | {"models", "data", "charts"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
 BELOW["__main__"] = {"cli"}

@@ -22,6 +22,7 @@ PUBLIC_PACKAGES = {
     "grammars",
     "guides",
     "infer",
+    "knowledge",
     "metrics",
     "models",
     "priors",

@@ -20,6 +20,7 @@ from pyrogram.data.export import conllu_text, graph
 from pyrogram.data.files import StrPath, as_paths, write
 from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
 from pyrogram.data.padding import pad, positions
+from pyrogram.data.punctuation import kept_words, segment_numbers
 from pyrogram.data.records import Alphabet, SentenceRecord
 from pyrogram.data.selection import (
     IN_MEMORY,
@@ -282,6 +283,21 @@ class Corpus:
                 for head, nats in hints:
                     row[head, dependent] = nats
         return scores
+
+    @cached_property
+    def segments(self) -> Tensor:
+        """Number of each word's segment between marks of punctuation, from 0, shape ``(N, n)``, padded with -1.
+
+        Marks that were left out count like those that were kept. A mark that was kept is of the segment before it.
+        :meth:`to_conllu` does not write where marks were that were left out.
+
+        >>> Corpus.from_sentences([["NOUN", "PUNCT", "VERB", "PUNCT"]], tags="upos").segments
+        tensor([[0, 1]])
+        """
+        rows = [record.segments or segment_numbers(kept_words(record)) for record in self.sentences]
+        found = torch.full_like(self.words, -1)
+        found[self.words >= 0] = torch.tensor([number for row in rows for number in row], dtype=torch.long)
+        return found
 
     @property
     def forms(self) -> list[list[str]]:

@@ -134,6 +134,24 @@ def kept_words(record: SentenceRecord) -> list[bool]:
     return [not is_punctuation(u, x) for u, x in zip(record.upos, record.xpos, strict=True)]
 
 
+def segment_numbers(kept: Sequence[bool]) -> tuple[int, ...]:
+    """Of every token the number of its segment, from 0: marks stand between segments.
+
+    A mark is of the segment before it, or of the first one. Marks at the ends of a sentence make no segments.
+
+    >>> segment_numbers([False, True, False, False, True, True, False])
+    (0, 0, 0, 0, 1, 1, 1)
+
+    :param kept: for every token whether it is a word, and no mark.
+    """
+    numbers, number, words, after_mark = [], 0, 0, False
+    for keep in kept:
+        number += keep and after_mark and words > 0
+        words, after_mark = words + keep, not keep
+        numbers.append(number)
+    return tuple(numbers)
+
+
 def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
     """The sentence without punctuation, or None if nothing is left."""
     kept = kept_words(record)
@@ -151,4 +169,5 @@ def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
         heads=None if record.heads is None else reattach(record.heads, kept),
         known_heads=None if record.known_heads is None else reattach(record.known_heads, kept),
         hints=None if record.hints is None else kept_hints(record, kept),
+        segments=tuple(number for number, keep in zip(segment_numbers(kept), kept, strict=True) if keep),
     )

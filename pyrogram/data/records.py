@@ -66,6 +66,8 @@ class SentenceRecord:
     :param known_heads: heads of which some are unknown, -1; None if all are known, or none.
     :param hints: of each token heads that are preferred or avoided, each with the log of a factor, in nats; None if
         there are none.
+    :param segments: of each token the number of its segment between marks of punctuation that were left out, from 0;
+        None if none were.
     """
 
     forms: tuple[str, ...]
@@ -78,6 +80,7 @@ class SentenceRecord:
     tags: tuple[str, ...] = ()
     known_heads: tuple[int, ...] | None = None
     hints: tuple[Hints, ...] | None = None
+    segments: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.forms)

@@ -1,0 +1,106 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""What raw text says of tags, in corpora so small that all can be counted by hand."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from pyrogram import DMV
+from pyrogram.data import Corpus
+from pyrogram.knowledge import closed_classes, count_once_roots, reducibility
+from pyrogram.knowledge.discovered import _excess, closed_tags, log_reducibility, once_tags
+
+
+def tagged(text: str) -> Corpus:
+    """Sentences of word/TAG, with lines for sentences."""
+    rows = [[token.split("/") for token in line.split()] for line in text.strip().splitlines()]
+    return Corpus.from_sentences([[t for _, t in row] for row in rows], forms=[[w for w, _ in row] for row in rows])
+
+
+# D has two words, twice each: perplexity 2. N has six words, the first of which thrice. I has two words, once each.
+TEXT = tagged("""
+The/D dog/N barks/V
+the/D cat/N sees/V a/D dog/N
+A/D dog/N of/N men/N goes/V oh/I
+ah/I mice/N eat/V cheese/N
+""")
+
+
+def test_closed_classes_are_tags_of_few_words() -> None:
+    assert closed_tags(TEXT, perplexity=2.001) == ["D"]
+    assert closed_tags(TEXT, perplexity=1.999) == []
+    # exp of the entropy of 3, 1, 1, 1, 1, 1 out of 8, and five of eight words occur once
+    nouns = math.exp(-(3 / 8 * math.log(3 / 8) + 5 / 8 * math.log(1 / 8)))
+    assert nouns > 5 and closed_tags(TEXT, perplexity=60) == ["D"]
+    repeated = TEXT[[0, 1, 2, 3] * 2]
+    assert closed_tags(repeated, perplexity=nouns + 1e-9) == ["N", "D", "V", "I"]
+    assert closed_tags(repeated, perplexity=nouns - 1e-9) == ["D", "V", "I"]
+
+
+def test_arcs_from_closed_classes_cost() -> None:
+    bias = closed_classes(TEXT, strength=3.0)
+    (nats,) = bias.events.values()
+    assert nats.shape == (4, 1, 1) and nats.flatten().tolist() == [-3.0 * (tag == "D") for tag in TEXT.vocab]
+    assert str(bias) == "Tags of few words have no dependents (3 nats for each): D."
+    extended = closed_classes(TEXT, valence_attach=True).events["attach"]
+    assert extended.expand(DMV(4, valence_attach=True).blocks["attach"].shape).sum() == -4.0 * 2 * 2 * 4
+
+
+def test_words_are_needed() -> None:
+    with pytest.raises(ValueError, match="must have words beside its tags"):
+        closed_classes(Corpus.from_sentences([["D", "N"]]))
+
+
+def test_chance_is_that_of_random_tags() -> None:
+    """Of sentences with 2 and 4 words, of which half are V: all choices of which words are V, each as likely."""
+    corpus = Corpus.from_sentences([["N", "V"], ["N", "V", "V", "N"]])
+    chance = 0.0
+    for n in (2, 4):
+        tags = list(itertools.product((0, 1), repeat=n))
+        chance += sum(sum(t) == 1 for t in tags) / len(tags) / 2
+    assert _excess(corpus, ["V"]) == pytest.approx(0.5 - chance)
+
+
+def test_roots_are_tags_that_sentences_have_once() -> None:
+    """Every sentence has one verb or one predicate, never both; the others come as they like."""
+    corpus = Corpus.from_sentences(
+        [s.split() for s in ("N V", "N N V", "N J", "J N N N", "N V N N N", "N N J N", "N N V")]
+    )
+    found, excess = once_tags(corpus)
+    assert found == ["V", "J"] and excess == _excess(corpus, ["V", "J"])
+    assert once_tags(corpus, without=["V"])[0] == ["J"]
+    bias = count_once_roots(corpus, strength=1.5)
+    assert bias.events["root"].tolist() == [0.0 if tag == "N" else 1.5 for tag in corpus.vocab]
+    assert (
+        str(bias)
+        == f"Roots gain 1.5 nats if they are V, J ({100 * excess:.0f} % more sentences have one than by chance)."
+    )
+
+
+def test_no_tag_need_be_found() -> None:
+    corpus = Corpus.from_sentences([["N"], ["N", "N"]])
+    assert once_tags(corpus) == ([], 0.0) and not count_once_roots(corpus).events["root"].any()
+    long = Corpus.from_sentences([["V", *["N"] * 15]])  # of 16 words
+    assert once_tags(long) == ([], 0.0)
+
+
+def test_words_that_can_be_left_out() -> None:
+    """Segments N V (twice), D N V, V: without N, V is there; without V, N is not; without D, N V is; and so on."""
+    corpus = Corpus.from_sentences(
+        [["NOUN", "VERB"], ["DET", "NOUN", "VERB", "PUNCT", "VERB"], ["NOUN", "VERB"]], tags="upos"
+    )
+    # NOUN: of N V both times, of D N V not (D V is no segment); VERB: never (N, D N are none); DET: once of once
+    shares, mean = {"NOUN": (2, 3), "VERB": (0, 3), "DET": (1, 1)}, 3 / 7
+    expected = [math.log((shares[t][0] + mean) / (shares[t][1] + 1) / mean) for t in corpus.vocab]
+    torch.testing.assert_close(log_reducibility(corpus, pseudocount=1.0), torch.tensor(expected))
+    bias = reducibility(corpus, 0.5, pseudocount=1.0)
+    torch.testing.assert_close(bias.events["attach"].flatten(), -0.5 * torch.tensor(expected))
+    assert str(bias).endswith("the greatest first: DET, NOUN, VERB.")
+
+
+def test_nothing_can_be_left_out() -> None:
+    assert not log_reducibility(Corpus.from_sentences([["N"]])).any()
+    assert not reducibility(Corpus.from_sentences([["N", "V"]])).events["attach"].any()
