@@ -18,6 +18,7 @@ from .loops.collapsed_vb import CollapsedVB
 from .loops.conjugate_vb import EStep
 from .loops.em import EM
 from .loops.importance import ImportanceWeightedBound
+from .loops.schedules import Annealed, Curriculum, HardSteps, Schedule
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
@@ -35,17 +36,21 @@ from .trees.summing_out import collapse_trees
 
 __all__ = [
     "EM",
+    "Annealed",
     "Calibration",
     "CollapsedVB",
     "Comparison",
     "Convergence",
+    "Curriculum",
     "Difference",
     "EStep",
     "GrammarLoop",
+    "HardSteps",
     "ImportanceWeightedBound",
     "ModelError",
     "PitmanYorSampler",
     "PredictiveCheck",
+    "Schedule",
     "SegmentationHastings",
     "SiblingHastings",
     "SyntacticTopics",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol
@@ -26,7 +26,9 @@ from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
 
+from .e_step import ScheduledEStep
 from .held_out import held_out_likelihood
+from .schedules import Schedule
 
 P = TypeVar("P", bound=Problem, default=Any)
 
@@ -54,16 +56,25 @@ class GrammarLoop(Resumable, Generic[P, S]):
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean
         that is a ``pyro.param`` is set, too.
+    :param schedule: how E-steps differ from the plain one as long as it lasts, see :class:`.Annealed`; several at once
+        in a list.
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
 
-    def __init__(self, model: Callable[..., Any], *, initial_weights: Mapping[str, Tensor] | str | None = None):
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        initial_weights: Mapping[str, Tensor] | str | None = None,
+        schedule: Schedule | Sequence[Schedule] | None = None,
+    ):
         super().__init__()
         self.model = model
         self.initial_weights = initial_weights
         #: ``history`` is the objective before each update; this the held-out log-likelihood after it, NaN without one
         self.held_out_history: list[float] = []
+        self._e_step = ScheduledEStep(schedule)
         self._args: tuple[Any, Any] | None = None
         self._problem: P | None = None
         self._carried: Weights = {}  # by source: what was learnt from another corpus, to start from
@@ -139,6 +150,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         ``num_steps``, ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` are as in every
         run, see :meth:`.Resumable._run`.
 
+        A run with a schedule stops, and evaluates held-out sentences, only once the schedule is over.
+
         :param tolerance: stop when the objective's gain (or its change, if :attr:`may_fall`) falls below this share of
             its magnitude; 0 never stops.
         :param held_out: sentences ``(N, n)``, or a mapping from Sentence site to sentences. Stop when their
@@ -151,6 +164,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         stopping = Stopping(tolerance, patience)
         self._read(args, kwargs)
         stopping.may_fall = self.may_fall
+        over = self._e_step.num_steps
         try:
             self._run(
                 num_steps,
@@ -160,7 +174,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
                 checkpoint_every=checkpoint_every,
                 resume=resume,
                 step=partial(self._advance, held_out, held_out_smoothing),
-                ended=lambda: stopping.reason(self.history, self.held_out_history),
+                ended=lambda: stopping.reason(self.history[over:], self.held_out_history[over:]),
             )
             if self._best is not None and stopping.since_best > 0:
                 self._set_state(self._best)
@@ -241,7 +255,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         try:
             new, info = self._update(problem, state)
             likelihood = math.nan
-            if held_out is not None:
+            if held_out is not None and len(self.history) >= self._e_step.num_steps:
                 likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
             traced.set_parameters(parameters)
@@ -253,6 +267,10 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self.held_out_history.append(likelihood)
         self._done(problem, state, info)
         return info.objective
+
+    def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor]) -> tuple[float, Weights]:
+        """The E-step over derivations of the present step: its share of the objective, and counts by source."""
+        return self._e_step(traced, log_weights, len(self.history))
 
     def _present(self) -> tuple[P, S]:
         """The problem, and the present state of it."""
@@ -282,6 +300,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if old is not None and self._args is not None and same_arguments(self._args, (args, kwargs)):
             return old
         problem = self._prepare(partial(self.model, *args, **kwargs))
+        self._e_step.check(problem.traced, type(self).__name__)
         if old is not None and self._hash(old.traced) != self._hash(problem.traced):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
@@ -342,4 +361,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         return self._hash(self._need_problem().traced)
 
     def _hash(self, traced: TracedModel) -> str:
-        return traced.fingerprint(type(self).__name__)
+        return traced.fingerprint(f"{self._kind()}{self._e_step.identity}")
+
+    def _kind(self) -> str:
+        """The algorithm, as far as states of others are none of it."""
+        return type(self).__name__

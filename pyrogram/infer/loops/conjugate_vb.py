@@ -21,6 +21,7 @@ from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 
 from .dirichlet_factors import DirichletFactors
+from .e_step import Count
 
 if TYPE_CHECKING:
     from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
@@ -117,10 +118,11 @@ class ConjugateProblem(Problem):
         """Whether there are logistic normals that each sentence has of its own."""
         return any(source.per_sentence for source in self.traced.weight_sources.values())
 
-    def start(self, weights: Weights) -> VariationalState:
+    def start(self, weights: Weights, count: Count) -> VariationalState:
         """The first q of Dirichlets is that of an E-step under the initial weights.
 
         :param weights: by source.
+        :param count: the E-step over derivations.
         """
         traced, normals = self.traced, self.normals
         experts = {} if normals is None else normals.start(weights)
@@ -129,7 +131,7 @@ class ConjugateProblem(Problem):
         if self.dirichlets.blocks:
             log_weights = {name: safe_log(w) for name, w in weights.items()}
             if normals is None:
-                _, counts = expected_counts(traced, log_weights)
+                _, counts = count(traced, log_weights)
             else:
                 _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
             posterior = self.dirichlets.update(prior, counts)
@@ -138,10 +140,10 @@ class ConjugateProblem(Problem):
         points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
         return VariationalState(points, posterior, experts, parameters, torch.tensor(0))
 
-    def update(self, state: VariationalState) -> tuple[VariationalState, Info]:
+    def update(self, state: VariationalState, count: Count) -> tuple[VariationalState, Info]:
         """An iteration."""
         dirichlets, normals = self.dirichlets, self.normals
-        prior, bound, counts = self.e_step(state)
+        prior, bound, counts = self.e_step(state, count)
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
         if normals is not None:
@@ -151,7 +153,7 @@ class ConjugateProblem(Problem):
         weights = most_likely(self.traced, counts, state.weights)
         return VariationalState(weights, posterior, experts, parameters, state.iteration + 1), Info(bound)
 
-    def e_step(self, state: VariationalState) -> tuple[Priors, float, Weights]:
+    def e_step(self, state: VariationalState, count: Count = expected_counts) -> tuple[Priors, float, Weights]:
         """Derivations under E_q[log w], in turn with the experts of their sentences: priors, bound, counts by source.
 
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
@@ -161,7 +163,7 @@ class ConjugateProblem(Problem):
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= self.dirichlets.expected_logs(state.posterior)
         if normals is None:
-            bound, counts = expected_counts(traced, log_weights)
+            bound, counts = count(traced, log_weights)
         else:
             options, iteration = self.options.e_step, int(state.iteration)
             restarts = options.restarts if iteration % options.restart_every == 0 else 0

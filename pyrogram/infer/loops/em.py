@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import Tensor
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.computed import read_computed
-from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
@@ -22,6 +21,7 @@ from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
+from .schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,9 @@ class EM(GrammarLoop[Problem, EMState]):
         logits and logarithms (MacKay 1998), as Pyro's ``AutoLaplaceApproximation`` has them. A multinomial becomes
         f + α, normalised, so concentrations may be below 1, or latent; those that are parameters have no mode there
         either.
+    :param schedule: how E-steps differ from the plain one as long as it lasts: :class:`.Annealed`,
+        :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. Each says which objective its steps
+        climb.
     :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration
         below 1, where the density is infinite at the boundary, and one that is itself to be learnt.
     """
@@ -84,8 +87,9 @@ class EM(GrammarLoop[Problem, EMState]):
         initial_weights: Mapping[str, Tensor] | str | None = None,
         m_steps: int = 10,
         unconstrained: bool = False,
+        schedule: Schedule | Sequence[Schedule] | None = None,
     ):
-        super().__init__(model, initial_weights=initial_weights)
+        super().__init__(model, initial_weights=initial_weights, schedule=schedule)
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
         self.m_steps, self.unconstrained = m_steps, unconstrained
@@ -129,14 +133,14 @@ class EM(GrammarLoop[Problem, EMState]):
             missing = sources.keys() - start.keys()
             computed = problem.evaluate(weights, parameters).log_weights if missing else {}
             log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
-            counts = expected_counts(problem.traced, log_weights)[1]
+            counts = self._count(problem.traced, log_weights)[1]
             parameters = problem.climb(weights, parameters, counts, self.m_steps)
         return EMState(weights, parameters)
 
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
         terms = self._terms(problem, state)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
-        objective, counts = expected_counts(problem.traced, log_weights)
+        objective, counts = self._count(problem.traced, log_weights)
         objective += float(terms.density + terms.log_jacobian) + problem.traced.density
         weights = {}
         for name, old in state.weights.items():
@@ -174,8 +178,8 @@ class EM(GrammarLoop[Problem, EMState]):
         weights = {name: source.value for name, source in sources.items() if not source.is_computed}
         return EMState(weights, problem.traced.unconstrained)
 
-    def _hash(self, traced: TracedModel) -> str:
-        return traced.fingerprint("EM, unconstrained" if self.unconstrained else "EM")
+    def _kind(self) -> str:
+        return "EM, unconstrained" if self.unconstrained else "EM"
 
     def _way(self, problem: Problem, source: WeightSource) -> str:
         return "gradient" if source.is_computed else "closed form"

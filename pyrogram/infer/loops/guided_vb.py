@@ -29,7 +29,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.computed import computed_blocks, read_computed
-from pyrogram.infer.model.expected_counts import expected_counts, most_likely
+from pyrogram.infer.model.expected_counts import most_likely
 from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, line
 from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
@@ -40,6 +40,7 @@ from pyrogram.infer.model.tangent import Tangent
 from pyrogram.infer.running.state import Info, ragged
 
 from .dirichlet_factors import DirichletFactors
+from .e_step import Count
 
 Model = Callable[[], Any]
 
@@ -137,26 +138,27 @@ class GuidedProblem(Problem):
 
     # ------------------------------------------------------------------ an algorithm
 
-    def start(self, weights: Weights) -> GuidedState:
+    def start(self, weights: Weights, count: Count) -> GuidedState:
         """The first q of Dirichlets is that of an E-step under the initial weights, to which the guide is fitted.
 
         :param weights: by source; of those that are computed all or none.
+        :param count: the E-step over derivations.
         """
         sources, nothing = self.traced.weight_sources, torch.tensor(0)
         logs = {name: safe_log(w) for name, w in weights.items()}
         points = {name: w for name, w in weights.items() if sources[name].is_point and not sources[name].is_computed}
         parameters = self.traced.parameter_values()
         found = self._average(self._uniform(), parameters, 0)
-        _, counts = expected_counts(self.traced, {**found.log_weights, **logs})
+        _, counts = count(self.traced, {**found.log_weights, **logs})
         state = GuidedState(points, self._posterior(found.alpha, counts), parameters, nothing, {})
         return self._climb(state, counts) if any(sources[name].is_computed for name in weights) else state
 
-    def update(self, state: GuidedState) -> tuple[GuidedState, Info]:
+    def update(self, state: GuidedState, count: Count) -> tuple[GuidedState, Info]:
         """An iteration: derivations, Dirichlets and weights that are parameters in closed form, then the guide."""
         found = self._average(self._given(state), state.parameters, int(state.iteration))
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= self.dirichlets.expected_logs(state.posterior) | found.log_weights
-        bound, counts = expected_counts(self.traced, log_weights)
+        bound, counts = count(self.traced, log_weights)
         bound += found.bound + self.traced.density + self._entropy(state.posterior)
         new = replace(
             state,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from .base import GrammarLoop
 from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
 from .guided_vb import GuidedProblem, GuideOptions
 from .importance import ImportanceWeightedBound
+from .schedules import Schedule
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
@@ -102,6 +103,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     :param point_estimate: ``"softmax"``, or ``"exp"`` for logistic normals: the exponentiated mean, a weighted and not
         a probabilistic grammar (the papers' wording leaves it open). Held-out likelihood is that of this estimate.
     :param e_step: how long the E-step of a logistic normal of each sentence goes on, and whether it is restarted.
+    :param schedule: how E-steps over derivations differ from the plain one as long as it lasts: :class:`.Annealed`,
+        :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. The first q is that of its first step.
+        Logistic normals have none.
     """
 
     def __init__(
@@ -116,8 +120,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         averaging: Literal["all", "present"] = "all",
         point_estimate: Literal["softmax", "exp"] = "softmax",
         e_step: EStep = E_STEP,
+        schedule: Schedule | Sequence[Schedule] | None = None,
     ):
-        super().__init__(model, initial_weights=initial_weights)
+        super().__init__(model, initial_weights=initial_weights, schedule=schedule)
         self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step)
         self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
@@ -235,10 +240,10 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         return "guide" if isinstance(problem, GuidedProblem) and problem.is_random else "gradient"
 
     def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
-        return problem.start(start)
+        return problem.start(start, self._count)
 
     def _update(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> tuple[Any, Info]:
-        return problem.update(state)
+        return problem.update(state, self._count)
 
     def _estimate(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> Weights:
         return problem.estimate(state)
