@@ -161,7 +161,7 @@ class Writer:
     def _weight(self, text: str) -> str:
         choose = self.random
         names = [v for v in "ijkm" if f"{v}" in text] or ["1"]
-        at, other = choose.choice(names), choose.choice(names)
+        at, other = choose.choice([*names, names[0], "1"]), choose.choice(names)
         offset = "" if self.plain else choose.choice(["", "", "", " - 1", " + 1"])
         plain = [
             f"one[{at}{offset}]",

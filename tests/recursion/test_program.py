@@ -46,7 +46,21 @@ def two_leaves(p: Any) -> None:
     Z[()] += X[1, p.n]
 
 
+@recursion
+def fixed_places(p: Any) -> None:
+    """The same weights at constants and at variables, and beside others that they make a product with."""
+    i, j, k = p.positions("i j k")
+    X, Y, Z = p.items("X Y Z")
+    arc, leaf, other = p.weights("arc leaf other")
+    X[i, i] += leaf[i]
+    X[i, j] += (arc[i, j] + arc[j, i]) * X[i, k] * X[k + 1, j]
+    Y[i, i] += leaf[1] * other[i]
+    Y[i, j] += arc[i, j] * other[i] * leaf[1] * X[i, k] * Y[k + 1, j] + other[j] * arc[1, j] * Y[i, k] * X[k + 1, j]
+    Z[()] += Y[1, p.n] * leaf[p.n] + X[1, p.n] * arc[1, p.n]
+
+
 TREES = {
+    "fixed places": fixed_places,
     "two leaves": two_leaves,
     "factored sums": factored_sums,
     "projective": projective,

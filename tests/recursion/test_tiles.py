@@ -15,7 +15,7 @@ from pages import PAGES, Page
 
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
@@ -462,3 +462,28 @@ def test_counts_by_sentence(page: Page, dtype: str) -> None:
             found = Program(made).log_counts(given, scale=scale, by_sentence=True)
             compare((*found, None), log_z, counts, TOLERANCE[dtype] * (1 + min(abs(junk), 1.0)))
             assert all(len(table) == 13 for table in found[1].values())
+
+
+def test_rows_of_a_table_that_a_product_adds_to() -> None:
+    """What is given becomes one with the emission of a word; the same table is spoken of without a word, too."""
+
+    @recursion
+    def page(p: Any) -> None:
+        t, w = p.positions("t"), p.words("w")
+        x, v = p.symbols("x", "S"), p.symbols("v", "W")
+        F, Z = p.items("F", "S"), p.items("Z")
+        bonus, emission = p.weights("bonus", "S"), p.weights("emission", "S", "W")
+        F[1, x] += emission[x, v]
+        F[t, x] += F[t - 1, x] * bonus[t, x] * emission[x, w[t]]
+        Z[()] += F[p.n, x]
+
+    made = page()
+    own = Page("page", page, dict(S=2, W=9), {}, 9)
+    given = random_sentences(own, made, [4] * 16, np.random.default_rng(0), shared=False)
+    log_z, counts, _ = summed(own, made, given)
+    program = Program(made)
+    assert program.in_tiles
+    bonus = np.exp(given.weights["bonus"])
+    found = program.log_counts(given.with_constants({"bonus": Constant(bonus, float(bonus.max()))}))
+    np.testing.assert_allclose(found[0], log_z, rtol=1e-10)
+    np.testing.assert_allclose(found[1]["emission"], counts["emission"], rtol=1e-9, atol=1e-9)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from ..calling.layout import Layout
 from ..calling.sentence_events import SentenceLayout
@@ -212,8 +212,16 @@ class LogCounts(Blocks):
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements
-        for family in filter(elements.are_counted, elements.tables.families.values()):
-            with elements.rows(family, inward=False), elements.each_lane() as x:
+        products = elements.products.factors
+        families = sorted(
+            elements.tables.families.values(), key=lambda family: (family[0].table in products, -family[0].num_axes)
+        )
+        begun = set(products)
+        for family in filter(elements.are_counted, families):
+            # Rows take the place of what is there: those of the widest family of a table, to which others are added.
+            rows = nullcontext() if family[0].table in begun else elements.rows(family, inward=False)
+            begun.add(family[0].table)
+            with rows, elements.each_lane() as x:
                 b = Name("b", "int")
                 with code.when(equal(Array("failed", "int")[b], 0)):
                     scale = code.set("scale.of", Array("scale", "real")[b])

@@ -37,7 +37,10 @@ class TileElements(Elements):
         self.tables: TileTables = TileTables(  # type: ignore[assignment]
             self.cells, self.layout, self.lanes, self.shared, self.arithmetic
         )
-        spoken = Counter(w.table for w in self.tables.weights)
+        factors = self.products.factors
+        spoken = Counter(
+            name for w in self.tables.weights for name in (w.table, *(f.table for f in factors.get(w.table, ())))
+        )
         self.rows_of = [w for w in self.tables.weights if self.tables.is_plain(w) and spoken[w.table] == 1]
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes}
 
