@@ -16,7 +16,7 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from . import data, distributions, grammars, infer, knowledge, metrics, priors, recursion, testing, viz
     from .data import Corpus
-    from .grammars import CFG, DMV, HMM, Block, Grammar, LatentAnnotations
+    from .grammars import CFG, DMV, HMM, Bias, Block, Grammar, LatentAnnotations
 
     # installed from folders beside this one
     guides: _typing.Any
@@ -28,6 +28,7 @@ __all__ = [
     "CFG",
     "DMV",
     "HMM",
+    "Bias",
     "Block",
     "Corpus",
     "Grammar",
@@ -49,7 +50,7 @@ __all__ = [
 # Where each name comes from. They are imported when first asked for: torch and Pyro take two seconds, and
 # `pyrogram --help` does not need them.
 _HOME = {
-    **dict.fromkeys(("CFG", "DMV", "HMM", "Block", "Grammar", "LatentAnnotations"), "grammars"),
+    **dict.fromkeys(("CFG", "DMV", "HMM", "Bias", "Block", "Grammar", "LatentAnnotations"), "grammars"),
     "Corpus": "data",
 }
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -23,8 +23,10 @@ from pyrogram.charts.checks import checked_words, fits_compiled
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
+    from pyrogram.bias import Bias
     from pyrogram.collapsed import CollapsedUpdates
     from pyrogram.evidence import EvidenceGrammar
+    from pyrogram.tilt import TiltedEvidence, TiltedGrammar
 
 __all__ = [
     "Block",
@@ -150,6 +152,9 @@ class Grammar(ABC):
     shape ``(*batch, *block.shape)``, non-negative, normalised or not.
     """
 
+    #: What :meth:`tilted` makes: set where that class is, which stands above this one.
+    tilted_kind: ClassVar[type[TiltedGrammar]]
+
     @property
     @abstractmethod
     def blocks(self) -> Mapping[str, Block]:
@@ -219,7 +224,7 @@ class Grammar(ABC):
     ) -> TorchDistribution:
         """p(y | x, w), the distribution over the derivations of ``words``."""
 
-    def given(self, known: Known) -> EvidenceGrammar:
+    def given(self, known: Known) -> EvidenceGrammar | TiltedEvidence:
         """The grammar of sentences of which something is known.
 
         :param known: a tensor of the commonest kind of evidence, or tensors by kind.
@@ -229,6 +234,26 @@ class Grammar(ABC):
             f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar of "
             "your own, a RecursiveGrammar"
         )
+
+    @property
+    def log_factors(self) -> Mapping[str, Tensor]:
+        """Evidence that goes along with all sentences, by kind, see :meth:`given`; only a tilted grammar has some."""
+        return {}
+
+    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> TiltedGrammar:
+        """The grammar that weighs each derivation y of a sentence x by exp φ(x, y) as well, φ a bias.
+
+        ``log_prob`` of its sentences is log sum_y p(x, y | w) exp φ(x, y), in nats. It is no log probability and may
+        exceed 0. Derivations are distributed as q(y | x) ∝ p(x, y | w) exp φ(x, y). The weights are those of this
+        grammar. A bias may be learnt by gradients; nats of -inf forbid.
+
+        :param bias: a :class:`.Bias`; or tensors of nats by block, in shapes that broadcast against those of the
+            blocks, or by kind of log factor, such as ``arc_scores``, see :class:`.Sentence`; or a tensor for the only
+            block.
+        :raises TypeError: if it is none of these.
+        :raises ValueError: if it does not fit the blocks.
+        """
+        return self.tilted_kind(self, bias)
 
     def sample(
         self,

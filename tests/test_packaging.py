@@ -27,9 +27,10 @@ COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence", "collapsed_s
 for module in ("collapsed", "collapsed_evidence", "collapsed_second_order", "grammar"):
     BELOW[module] = {"bias", "charts"} | COLLAPSED
 BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
+BELOW["tilt"] = BELOW["evidence"] | {"evidence"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable", "tilt"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "tree_statistics"}

@@ -134,7 +134,9 @@ class Sentence(TorchDistribution):
         self.normalized = normalized
         is_cut(too_long)  # which refuses other words
         self.known = known
-        self._evidence = None if known is None else grammar.given(known)
+        self._evidence = (
+            grammar.given({} if known is None else known) if known is not None or grammar.log_factors else None
+        )
         if self._evidence is not None:
             batches.append(self._evidence.batch_shape)
         # torch.broadcast_shapes takes as long as the checks below

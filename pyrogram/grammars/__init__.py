@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grammars: blocks of multinomials with a chart."""
 
+from pyrogram.bias import Bias
 from pyrogram.grammar import Block, Grammar, PackedBlock
+from pyrogram.tilt import TiltedGrammar
 
 from . import segmentation
 from .annotations import LatentAnnotations
@@ -25,6 +27,7 @@ __all__ = [
     "DMV",
     "HMM",
     "TIES",
+    "Bias",
     "BigramSegmentation",
     "Block",
     "DMVDerivation",
@@ -40,6 +43,7 @@ __all__ = [
     "SegmentedUtterances",
     "SimplePCFG",
     "TensorPCFG",
+    "TiltedGrammar",
     "TreeTransform",
     "UnigramSegmentation",
     "Word",

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Weights
+from pyrogram.tilt import TiltedGrammar
 
 from .structure import SentenceSite, TracedModel
 from .tied import TiedGrammar
@@ -79,7 +80,11 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
     impossible = (log_z == -torch.inf).nonzero()
     if len(impossible):
         first = int(impossible[0])
-        grammar = site.grammar.base if isinstance(site.grammar, TiedGrammar) else site.grammar
+        grammar, others = site.grammar, ""
+        while isinstance(grammar, TiedGrammar | TiltedGrammar):
+            if isinstance(grammar, TiltedGrammar):
+                others = ", and with a bias that does not forbid all derivations"
+            grammar = grammar.base
         if isinstance(grammar, EvidenceGrammar) and not bool(grammar.admits(site.words[first : first + 1])):
             raise ValueError(
                 f"sentence {first} of site {site.name!r} has evidence that no derivation agrees with, such as two "
@@ -88,5 +93,5 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
             )
         raise ValueError(
             f"sentence {first} of site {site.name!r} has probability zero under the current weights; "
-            "start from weights without zeros"
+            f"start from weights without zeros{others}"
         )

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyrogram.distributions import Sentence
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
+from pyrogram.tilt import TiltedGrammar
 
 from .mixture import MixtureGrammar
 from .selection import Computed, Found, Selection
@@ -78,8 +79,7 @@ class WeightReader:
         :param words: of all its sentences.
         """
         grammar = function.observed_grammar
-        if isinstance(grammar, EvidenceGrammar) and any(t.requires_grad for t in grammar.tables.values()):
-            raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
+        self._check_fixed(name, grammar)
         sources = {block: self._source(name, block, function) for block in grammar.blocks}
         if any(isinstance(source, Selection) for source in sources.values()):
             return self._tied(name, function, words, sources, grammar)
@@ -90,6 +90,17 @@ class WeightReader:
         self.used.update({s.name: s for s in chosen.values()})
         return SentenceSite(name, grammar, words, {b: s.name for b, s in chosen.items()})
 
+    def _check_fixed(self, name: str, grammar: Grammar) -> None:
+        """
+        :raises ModelError: if a bias or evidence is to be learnt.
+        """
+        if isinstance(grammar, TiltedGrammar):
+            if grammar.is_learnt:
+                raise ModelError(f"{self.loop} cannot learn the bias of site {name!r}; detach it, or {ELSEWHERE}")
+            grammar = grammar.base
+        if isinstance(grammar, EvidenceGrammar) and any(t.requires_grad for t in grammar.tables.values()):
+            raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
+
     def mixture(
         self, name: str, function: Sentence, words: Tensor, indicator: str, found: Sequence[Mapping[str, Found]]
     ) -> SentenceSite:
@@ -98,6 +109,7 @@ class WeightReader:
         :param indicator: the site that says which.
         :param found: by component, what blocks are, and the shares of the components.
         """
+        self._check_fixed(name, function.observed_grammar)
         grammar = MixtureGrammar(function.observed_grammar, indicator, len(found))
         chosen: dict[str, WeightSource | Selection] = {
             f"{block}[{k}]": selected({block: blocks}, name, block, self.loop)

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyrogram.distributions import Gaussian, LogisticNormalWeights
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.tilt import TiltedGrammar
 
 from .mixture import MixtureGrammar
 from .tied import TiedGrammar
@@ -60,7 +61,7 @@ class SentenceSite:
     def plain_words(self) -> Tensor:
         """The words as the model has them: they do not say which evidence is theirs."""
         grammar: Any = self.grammar
-        while isinstance(grammar, TiedGrammar | MixtureGrammar):
+        while isinstance(grammar, TiedGrammar | MixtureGrammar | TiltedGrammar):
             grammar = grammar.base
         return grammar.split(self.words)[0] if isinstance(grammar, EvidenceGrammar) else self.words
 
