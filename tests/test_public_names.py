@@ -70,7 +70,7 @@ print(*before)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     shown = {name for name in done.stdout.split() if not name.startswith("_")}
-    classes = {"CFG", "DMV", "HMM", "Block", "Corpus", "Grammar", "LatentAnnotations"}
+    classes = {"CFG", "DMV", "HMM", "Bias", "Block", "Corpus", "Grammar", "LatentAnnotations"}
     assert shown == PUBLIC_PACKAGES | classes
 
 
