@@ -16,6 +16,7 @@ from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
 from .loops.conjugate_vb import EStep
+from .loops.constraints import AtLeast, AtMost, Constraint
 from .loops.em import EM
 from .loops.importance import ImportanceWeightedBound
 from .loops.schedules import Annealed, Curriculum, HardSteps, Schedule
@@ -37,9 +38,12 @@ from .trees.summing_out import collapse_trees
 __all__ = [
     "EM",
     "Annealed",
+    "AtLeast",
+    "AtMost",
     "Calibration",
     "CollapsedVB",
     "Comparison",
+    "Constraint",
     "Convergence",
     "Curriculum",
     "Difference",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol
@@ -26,9 +26,8 @@ from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
 
-from .e_step import ScheduledEStep
+from .e_step import Counted, ScheduledEStep
 from .held_out import held_out_likelihood
-from .schedules import Schedule
 
 P = TypeVar("P", bound=Problem, default=Any)
 
@@ -56,8 +55,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean
         that is a ``pyro.param`` is set, too.
-    :param schedule: how E-steps differ from the plain one as long as it lasts, see :class:`.Annealed`; several at once
-        in a list.
+    :param e_step: the E-step over derivations, by default the plain one.
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
@@ -67,14 +65,14 @@ class GrammarLoop(Resumable, Generic[P, S]):
         model: Callable[..., Any],
         *,
         initial_weights: Mapping[str, Tensor] | str | None = None,
-        schedule: Schedule | Sequence[Schedule] | None = None,
+        e_step: ScheduledEStep | None = None,
     ):
         super().__init__()
         self.model = model
         self.initial_weights = initial_weights
         #: ``history`` is the objective before each update; this the held-out log-likelihood after it, NaN without one
         self.held_out_history: list[float] = []
-        self._e_step = ScheduledEStep(schedule)
+        self._e_step = ScheduledEStep() if e_step is None else e_step
         self._args: tuple[Any, Any] | None = None
         self._problem: P | None = None
         self._carried: Weights = {}  # by source: what was learnt from another corpus, to start from
@@ -212,6 +210,11 @@ class GrammarLoop(Resumable, Generic[P, S]):
             for site in problem.traced.sentences
         }
 
+    def multipliers(self) -> list[float]:
+        """Of each constraint, the nats by which the last E-step tilted its events; see :class:`.AtLeast`."""
+        _, state = self._present()
+        return getattr(state, "dual", {}).get("multipliers", torch.zeros(0)).tolist()  # type: ignore[no-any-return]
+
     def weights(self, site: str | None = None) -> Weights:
         """The point estimate: normalised weights by block.
 
@@ -268,9 +271,13 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self._done(problem, state, info)
         return info.objective
 
-    def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor]) -> tuple[float, Weights]:
-        """The E-step over derivations of the present step: its share of the objective, and counts by source."""
-        return self._e_step(traced, log_weights, len(self.history))
+    def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
+        """The E-step over derivations of the present step.
+
+        :param log_weights: by source.
+        :param dual: where constraints stood.
+        """
+        return self._e_step(traced, log_weights, dual, len(self.history))
 
     def _present(self) -> tuple[P, S]:
         """The problem, and the present state of it."""

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,13 +16,13 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import expected_counts, most_likely
+from pyrogram.infer.model.expected_counts import most_likely
 from pyrogram.infer.model.priors import Priors, present_priors
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 
 from .dirichlet_factors import DirichletFactors
-from .e_step import Count
+from .e_step import Count, Counted, ScheduledEStep
 
 if TYPE_CHECKING:
     from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
@@ -86,6 +87,7 @@ class VariationalState:
     :param experts: q's means and variances of logistic normals, by name.
     :param parameters: unconstrained, those that priors depend on.
     :param iteration: how many there were before, on which restarts depend.
+    :param dual: where constraints stand.
     """
 
     weights: Weights
@@ -93,6 +95,7 @@ class VariationalState:
     experts: Weights
     parameters: Weights
     iteration: Tensor
+    dual: Weights = field(default_factory=dict)
 
 
 class ConjugateProblem(Problem):
@@ -118,10 +121,11 @@ class ConjugateProblem(Problem):
         """Whether there are logistic normals that each sentence has of its own."""
         return any(source.per_sentence for source in self.traced.weight_sources.values())
 
-    def start(self, weights: Weights, count: Count) -> VariationalState:
+    def start(self, weights: Weights, dual: Weights, count: Count) -> VariationalState:
         """The first q of Dirichlets is that of an E-step under the initial weights.
 
         :param weights: by source.
+        :param dual: where constraints stand at first.
         :param count: the E-step over derivations.
         """
         traced, normals = self.traced, self.normals
@@ -131,19 +135,21 @@ class ConjugateProblem(Problem):
         if self.dirichlets.blocks:
             log_weights = {name: safe_log(w) for name, w in weights.items()}
             if normals is None:
-                _, counts = count(traced, log_weights)
+                found = count(traced, log_weights, dual)
+                counts, dual = found.counts, found.dual
             else:
                 _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
             posterior = self.dirichlets.update(prior, counts)
             if normals is None:
                 parameters = self.learn(prior, posterior, parameters)
         points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
-        return VariationalState(points, posterior, experts, parameters, torch.tensor(0))
+        return VariationalState(points, posterior, experts, parameters, torch.tensor(0), dual)
 
     def update(self, state: VariationalState, count: Count) -> tuple[VariationalState, Info]:
         """An iteration."""
         dirichlets, normals = self.dirichlets, self.normals
-        prior, bound, counts = self.e_step(state, count)
+        prior, found = self.e_step(state, count)
+        counts = found.counts
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
         if normals is not None:
@@ -151,10 +157,11 @@ class ConjugateProblem(Problem):
         parameters = self.learn(prior, posterior, state.parameters)
         experts = {} if normals is None else normals.numbers()
         weights = most_likely(self.traced, counts, state.weights)
-        return VariationalState(weights, posterior, experts, parameters, state.iteration + 1), Info(bound)
+        new = VariationalState(weights, posterior, experts, parameters, state.iteration + 1, found.dual)
+        return new, Info(found.objective)
 
-    def e_step(self, state: VariationalState, count: Count = expected_counts) -> tuple[Priors, float, Weights]:
-        """Derivations under E_q[log w], in turn with the experts of their sentences: priors, bound, counts by source.
+    def e_step(self, state: VariationalState, count: Count) -> tuple[Priors, Counted]:
+        """Derivations under E_q[log w], in turn with the experts of their sentences: priors; the bound, with counts.
 
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
         """
@@ -163,16 +170,17 @@ class ConjugateProblem(Problem):
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= self.dirichlets.expected_logs(state.posterior)
         if normals is None:
-            bound, counts = count(traced, log_weights)
+            found = count(traced, log_weights, state.dual)
         else:
             options, iteration = self.options.e_step, int(state.iteration)
             restarts = options.restarts if iteration % options.restart_every == 0 else 0
             starts = normals.other_starts(restarts, iteration)
             bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
-            bound += normals.q.negative_kl()
+            found = Counted(bound + normals.q.negative_kl(), counts)
+        bound = found.objective
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence
-        return prior, bound, counts
+        return prior, replace(found, objective=bound)
 
     def importance_weights(
         self, state: VariationalState, num_draws: int, seed: int, *, of_q: bool
@@ -190,7 +198,7 @@ class ConjugateProblem(Problem):
                     "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
                 )
         assert normals is not None
-        self.e_step(state)
+        self.e_step(state, partial(ScheduledEStep(), step=0))
         tables = {name: safe_log(w) for name, w in state.weights.items()}
         generator, sites = np.random.default_rng(seed), self.traced.sentences
         weights = [normals.q.log_importance_weights(s, tables, num_draws, generator, of_q) for s in sites]

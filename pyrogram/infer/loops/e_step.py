@@ -1,33 +1,68 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The E-step over derivations as a schedule has it: expected counts, and their share of the objective."""
+"""The E-step over derivations as schedules and constraints have it: expected counts, their share of the objective."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import check_derivable, expected_counts, site_counts
+from pyrogram.infer.model.expected_counts import check_derivable, expected_counts
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 
+from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
+from .dual import minimise
 from .schedules import Curriculum, HardSteps, Schedule, Together
 
-#: Of a model and log weights by source: the objective, and expected counts by source.
-Count = Callable[[TracedModel, Mapping[str, Tensor]], tuple[float, Weights]]
+
+@dataclass(frozen=True)
+class Counted:
+    """What an E-step has found.
+
+    :param objective: the share that derivations have in it, in nats.
+    :param counts: expected, by source.
+    :param dual: where the constraints stand, see :meth:`ScheduledEStep.start`.
+    """
+
+    objective: float
+    counts: Weights
+    dual: Weights = field(default_factory=dict)
+
+
+#: Of a model, log weights by source, and where the constraints stood.
+Count = Callable[[TracedModel, Mapping[str, Tensor], Weights], Counted]
+
+
+class EStepOptions(TypedDict, total=False):
+    """The arguments of :class:`ScheduledEStep`."""
+
+    schedule: Schedule | Sequence[Schedule] | None
+    constraints: Sequence[Constraint]
 
 
 class ScheduledEStep:
-    """:func:`.expected_counts`, as a schedule has it.
+    """:func:`.expected_counts`, as a schedule and constraints have it.
 
     :param schedule: a schedule, or several at once.
+    :param constraints: all of which the expected counts must meet.
+    :raises TypeError: for what is none of these.
+    :raises ValueError: for hard steps with constraints.
     """
 
-    def __init__(self, schedule: Schedule | Sequence[Schedule] | None) -> None:
-        self.schedule = Together(schedule)
+    def __init__(
+        self, schedule: Schedule | Sequence[Schedule] | None = None, constraints: Sequence[Constraint] = ()
+    ) -> None:
+        self.schedule, self.constraints = Together(schedule), tuple(constraints)
+        for constraint in self.constraints:
+            if not isinstance(constraint, Constraint):
+                raise TypeError(f"constraints must be a list of AtLeast and AtMost, not of {constraint!r:.100}")
+        if self.constraints and any(isinstance(part, HardSteps) for part in self.schedule.schedules):
+            raise ValueError("HardSteps takes no constraints, for one derivation has no shares; use AtLeast without it")
         self._seen: tuple[TracedModel, int, TracedModel] | None = None  # the last selection, lest it be made again
 
     @property
@@ -38,7 +73,13 @@ class ScheduledEStep:
     @property
     def identity(self) -> str:
         """What tells this E-step from others, in fingerprints; empty for the plain one."""
-        return self.schedule.identity
+        return self.schedule.identity + "".join(constraint.identity for constraint in self.constraints)
+
+    def start(self) -> Weights:
+        """Where constraints stand at first: multipliers λ, and the curvature of the dual, of which nothing is known."""
+        K = len(self.constraints)
+        zeros = torch.zeros((K, K), dtype=torch.float64)
+        return {"multipliers": zeros.new_zeros(K), "curvature": zeros} if K else {}
 
     def check(self, traced: TracedModel, loop: str) -> None:
         """
@@ -47,31 +88,90 @@ class ScheduledEStep:
         if not self.identity:
             return
         if traced.gaussians:
-            raise ModelError(f"{loop} has no schedule for logistic normals; leave out schedule=, or use EM")
+            raise ModelError(
+                f"{loop} has no schedules and no constraints for logistic normals; leave out schedule= and "
+                "constraints=, or use EM"
+            )
         kinds = {type(schedule) for schedule in self.schedule.schedules}
         for site in traced.sentences:
             if HardSteps in kinds and site.mixture is not None:
                 raise ModelError(f"{loop} has no HardSteps for mixtures of grammars, such as site {site.name!r}")
+            if self.constraints and (site.mixture is not None or traced.of_each(site)):
+                raise ModelError(
+                    f"{loop} has no constraints for mixtures and weights of each sentence, such as at site "
+                    f"{site.name!r}; leave out constraints="
+                )
             if kinds & {HardSteps, Curriculum} and traced.of_each(site):
                 raise ModelError(
                     f"{loop} needs weights that all sentences share for HardSteps and Curriculum, but each sentence of "
                     f"site {site.name!r} has its own; use Annealed"
                 )
 
-    def __call__(self, traced: TracedModel, log_weights: Mapping[str, Tensor], step: int) -> tuple[float, Weights]:
-        """The objective of a step, without terms of the weights, in nats; and counts by source.
-
+    def __call__(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights, step: int) -> Counted:
+        """
         :param log_weights: by source.
-        :raises ValueError: if the step sees no sentence, or one that has no derivation.
+        :param dual: where constraints stood, see :meth:`start`.
+        :param step: its number, from 0.
+        :raises ValueError: if the step sees no sentence, or one that has no derivation; and if constraints cannot hold.
         """
         setting = self.schedule.at(step)
         seen = traced if setting.longest is None else self._up_to(traced, setting.longest)
         if setting.hard:
-            return expected_counts(seen, log_weights, best_counts)
-        if setting.beta == 1:
-            return expected_counts(seen, log_weights, site_counts)
-        objective, counts = expected_counts(seen, {name: setting.beta * w for name, w in log_weights.items()})
-        return objective / setting.beta, counts
+            return Counted(*expected_counts(seen, log_weights, best_counts))
+        if setting.beta != 1:
+            log_weights = {name: setting.beta * w for name, w in log_weights.items()}
+        if self.constraints:
+            found = self._constrained(seen, log_weights, dual)
+        else:
+            found = Counted(*expected_counts(seen, log_weights))
+        return replace(found, objective=found.objective / setting.beta)
+
+    def _constrained(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
+        """The counts under the q that is nearest to the posterior, of those under which the constraints hold."""
+        reached: list[tuple[Tensor, Counted, Tensor]] = []  # multipliers, counts, E[g] and E[of]
+
+        def evaluate(multipliers: Tensor) -> tuple[float, Tensor]:
+            sums = torch.zeros((2, len(multipliers)), dtype=torch.float64)
+
+            def of_site(site: SentenceSite, logs: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
+                blocks = model_grammar(site).blocks
+                excess = [constraint.excess(blocks) for constraint in self.constraints]
+                log_z, counts, events = tilted_counts(site, logs, combined(multipliers, excess))
+                for k, constraint in enumerate(self.constraints):
+                    sums[0, k] += site.scale * expectation(events, excess[k])
+                    sums[1, k] += site.scale * expectation(events, constraint.tables(blocks)[1])
+                return log_z, counts
+
+            found = Counted(*expected_counts(traced, log_weights, of_site))
+            reached[:] = [(multipliers, found, sums)]
+            return found.objective, sums[0]
+
+        evaluate(dual["multipliers"])
+        optimum = minimise(evaluate, dual["multipliers"], dual["curvature"], reached[0][2][1])
+        if optimum is None:
+            raise ValueError(self._impossible(traced, log_weights, reached[0][2]))
+        if not torch.equal(reached[0][0], optimum.multipliers):
+            evaluate(optimum.multipliers)
+        return replace(reached[0][1], dual={"multipliers": optimum.multipliers, "curvature": optimum.curvature})
+
+    def _impossible(self, traced: TracedModel, log_weights: Mapping[str, Tensor], sums: Tensor) -> str:
+        """Why constraints cannot hold.
+
+        :param sums: E[g] and E[of], where multipliers are as good as infinite.
+        """
+        for k, constraint in enumerate(self.constraints):
+            share = greatest_share(traced.sentences, log_weights, constraint)
+            if constraint.sign * (share - constraint.share) < 0:
+                least = "least" if constraint.sign < 0 else "greatest"
+                return (
+                    f"constraint {k}, {type(constraint).__name__} {constraint.share:g}, cannot hold, for the {least} "
+                    f"share that these sentences have is {share:.6g}; ask for that or leave the constraint out"
+                )
+        shares = [c.share + c.sign * float(g / of) for c, g, of in zip(self.constraints, *sums, strict=True)]
+        return (
+            "each constraint can hold, but not all together, in which their shares come to "
+            f"{', '.join(f'{share:.4g}' for share in shares)}; ask for less"
+        )
 
     def _up_to(self, traced: TracedModel, longest: int) -> TracedModel:
         """The model of the sentences of at most so many words."""

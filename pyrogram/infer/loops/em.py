@@ -21,6 +21,8 @@ from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
+from .constraints import Constraint
+from .e_step import ScheduledEStep
 from .schedules import Schedule
 
 
@@ -30,10 +32,12 @@ class EMState:
 
     :param weights: of sources that have a closed form, and constants.
     :param parameters: unconstrained parameters and latent values that other weights are computed from.
+    :param dual: where constraints stand.
     """
 
     weights: Weights
     parameters: Weights = field(default_factory=dict)
+    dual: Weights = field(default_factory=dict)
 
 
 class EM(GrammarLoop[Problem, EMState]):
@@ -76,6 +80,8 @@ class EM(GrammarLoop[Problem, EMState]):
     :param schedule: how E-steps differ from the plain one as long as it lasts: :class:`.Annealed`,
         :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. Each says which objective its steps
         climb.
+    :param constraints: shares of events that derivations must have on the whole, :class:`.AtLeast` and
+        :class:`.AtMost`; the objective is then the greatest E_q[log p(sentences, derivations)] + H(q) that they leave.
     :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration
         below 1, where the density is infinite at the boundary, and one that is itself to be learnt.
     """
@@ -88,8 +94,9 @@ class EM(GrammarLoop[Problem, EMState]):
         m_steps: int = 10,
         unconstrained: bool = False,
         schedule: Schedule | Sequence[Schedule] | None = None,
+        constraints: Sequence[Constraint] = (),
     ):
-        super().__init__(model, initial_weights=initial_weights, schedule=schedule)
+        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(schedule, constraints))
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
         self.m_steps, self.unconstrained = m_steps, unconstrained
@@ -133,14 +140,15 @@ class EM(GrammarLoop[Problem, EMState]):
             missing = sources.keys() - start.keys()
             computed = problem.evaluate(weights, parameters).log_weights if missing else {}
             log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
-            counts = self._count(problem.traced, log_weights)[1]
+            counts = self._count(problem.traced, log_weights, self._e_step.start()).counts
             parameters = problem.climb(weights, parameters, counts, self.m_steps)
-        return EMState(weights, parameters)
+        return EMState(weights, parameters, self._e_step.start())
 
     def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
         terms = self._terms(problem, state)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
-        objective, counts = self._count(problem.traced, log_weights)
+        found = self._count(problem.traced, log_weights, state.dual)
+        objective, counts = found.objective, found.counts
         objective += float(terms.density + terms.log_jacobian) + problem.traced.density
         weights = {}
         for name, old in state.weights.items():
@@ -159,7 +167,7 @@ class EM(GrammarLoop[Problem, EMState]):
         parameters = state.parameters
         if isinstance(problem, PointProblem):
             parameters = problem.climb(weights, parameters, counts, self.m_steps)
-        return EMState(weights, parameters), Info(objective)
+        return EMState(weights, parameters, found.dual), Info(objective)
 
     def _terms(self, problem: Problem, state: EMState) -> Terms:
         """What the model is at a state, besides the weights that it holds."""
@@ -176,7 +184,7 @@ class EM(GrammarLoop[Problem, EMState]):
     def _like(self, problem: Problem) -> EMState:
         sources = problem.traced.weight_sources
         weights = {name: source.value for name, source in sources.items() if not source.is_computed}
-        return EMState(weights, problem.traced.unconstrained)
+        return EMState(weights, problem.traced.unconstrained, self._e_step.start())
 
     def _kind(self) -> str:
         return "EM, unconstrained" if self.unconstrained else "EM"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyro
@@ -74,6 +74,7 @@ class GuidedState:
     :param parameters: unconstrained, of the model and of the guide.
     :param iteration: how many there were before, on which the random numbers depend.
     :param optimiser: the state of the optimiser.
+    :param dual: where constraints stand.
     """
 
     weights: Weights
@@ -81,6 +82,7 @@ class GuidedState:
     parameters: Weights
     iteration: Tensor
     optimiser: Weights = ragged()
+    dual: Weights = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,11 @@ class GuidedProblem(Problem):
 
     # ------------------------------------------------------------------ an algorithm
 
-    def start(self, weights: Weights, count: Count) -> GuidedState:
+    def start(self, weights: Weights, dual: Weights, count: Count) -> GuidedState:
         """The first q of Dirichlets is that of an E-step under the initial weights, to which the guide is fitted.
 
         :param weights: by source; of those that are computed all or none.
+        :param dual: where constraints stand at first.
         :param count: the E-step over derivations.
         """
         sources, nothing = self.traced.weight_sources, torch.tensor(0)
@@ -149,8 +152,9 @@ class GuidedProblem(Problem):
         points = {name: w for name, w in weights.items() if sources[name].is_point and not sources[name].is_computed}
         parameters = self.traced.parameter_values()
         found = self._average(self._uniform(), parameters, 0)
-        _, counts = count(self.traced, {**found.log_weights, **logs})
-        state = GuidedState(points, self._posterior(found.alpha, counts), parameters, nothing, {})
+        first = count(self.traced, {**found.log_weights, **logs}, dual)
+        counts = first.counts
+        state = GuidedState(points, self._posterior(found.alpha, counts), parameters, nothing, {}, first.dual)
         return self._climb(state, counts) if any(sources[name].is_computed for name in weights) else state
 
     def update(self, state: GuidedState, count: Count) -> tuple[GuidedState, Info]:
@@ -158,13 +162,15 @@ class GuidedProblem(Problem):
         found = self._average(self._given(state), state.parameters, int(state.iteration))
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= self.dirichlets.expected_logs(state.posterior) | found.log_weights
-        bound, counts = count(self.traced, log_weights)
-        bound += found.bound + self.traced.density + self._entropy(state.posterior)
+        derivations = count(self.traced, log_weights, state.dual)
+        counts = derivations.counts
+        bound = derivations.objective + (found.bound + self.traced.density + self._entropy(state.posterior))
         new = replace(
             state,
             weights=most_likely(self.traced, counts, state.weights),
             posterior=self._posterior(found.alpha, counts),
             iteration=state.iteration + 1,
+            dual=derivations.dual,
         )
         return self._climb(new, counts), Info(bound)
 

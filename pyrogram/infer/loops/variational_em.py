@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ import torch
 from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
+from typing_extensions import Unpack
 
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.sites import random_state_kept
@@ -24,9 +26,9 @@ from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
 from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
+from .e_step import EStepOptions, ScheduledEStep
 from .guided_vb import GuidedProblem, GuideOptions
 from .importance import ImportanceWeightedBound
-from .schedules import Schedule
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
@@ -106,6 +108,8 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     :param schedule: how E-steps over derivations differ from the plain one as long as it lasts: :class:`.Annealed`,
         :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. The first q is that of its first step.
         Logistic normals have none.
+    :param constraints: shares of events that derivations must have on the whole, under q: :class:`.AtLeast` and
+        :class:`.AtMost`. Logistic normals have none.
     """
 
     def __init__(
@@ -120,9 +124,9 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         averaging: Literal["all", "present"] = "all",
         point_estimate: Literal["softmax", "exp"] = "softmax",
         e_step: EStep = E_STEP,
-        schedule: Schedule | Sequence[Schedule] | None = None,
+        **derivations: Unpack[EStepOptions],
     ):
-        super().__init__(model, initial_weights=initial_weights, schedule=schedule)
+        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(**derivations))
         self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step)
         self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
@@ -240,7 +244,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         return "guide" if isinstance(problem, GuidedProblem) and problem.is_random else "gradient"
 
     def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
-        return problem.start(start, self._count)
+        return problem.start(start, self._e_step.start(), self._count)
 
     def _update(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> tuple[Any, Info]:
         return problem.update(state, self._count)
@@ -249,4 +253,4 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         return problem.estimate(state)
 
     def _like(self, problem: ConjugateProblem | GuidedProblem) -> Any:
-        return problem.like()
+        return replace(problem.like(), dual=self._e_step.start())

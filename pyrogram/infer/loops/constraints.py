@@ -1,0 +1,197 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints on expected counts: posterior regularisation (Ganchev et al. 2010).
+
+The E-step takes, of all q(y) under which the constraints hold, the one that is nearest to the posterior,
+
+    q = argmin KL(q(y) || p(y | x, w))  such that  E_q[g_k] >= 0 for all k,   g = f - share * of,
+
+f and ``of`` sums over the events of all sentences (Eq. 4 of the paper). This q is the posterior under weights times
+exp Σ_k λ_k g_k(event), with multipliers λ >= 0 that minimise Σ_x log Z(x; λ), a convex function whose gradient is
+E_q[g] (section 2.3). The minimum is the share that derivations have in the objective, the greatest
+E_q[log p(x, y | w)] + H(q) that the constraints leave, so no iteration of EM lowers it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pyrogram.bias import Bias
+from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.infer.model.expected_counts import check_derivable
+from pyrogram.infer.model.structure import SentenceSite
+from pyrogram.infer.model.tied import TiedGrammar
+
+__all__ = ["AtLeast", "AtMost", "Constraint"]
+
+#: Nats next to which log factors of evidence do not count.
+_BEYOND_ALL = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A share of events; see :class:`AtLeast` and :class:`AtMost`.
+
+    :raises ValueError: for a negative or infinite share, and if nothing is counted.
+    """
+
+    features: Bias | Mapping[str, Tensor]
+    share: float
+    of: Bias | Mapping[str, Tensor] | None = None
+
+    sign = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < float("inf"):
+            raise ValueError(f"{type(self).__name__} needs a share of at least 0, not {self.share!r}")
+        if not _events(self.features):
+            raise ValueError(f"{type(self).__name__} needs features, tensors by block, but they are about no block")
+
+    def tables(self, blocks: Mapping[str, Block]) -> tuple[Weights, Weights]:
+        """By block, how often an event counts in f, and in ``of``, in the shapes of the blocks, float64.
+
+        :raises ValueError: if they do not fit the blocks.
+        """
+        features = _events(self.features)
+        of = {name: torch.ones(()) for name in features} if self.of is None else _events(self.of)
+        return _expanded(features, blocks), _expanded(of, blocks)
+
+    def excess(self, blocks: Mapping[str, Block]) -> Weights:
+        """g by block, whose expected sum must not be negative."""
+        f, of = self.tables(blocks)
+        return _sum([(float(self.sign), f), (-self.sign * self.share, of)])
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others."""
+        digest = hashlib.sha256()
+        for tables in (_events(self.features), {} if self.of is None else _events(self.of)):
+            for name, table in tables.items():
+                digest.update(f"{name}{tuple(table.shape)}".encode())
+                digest.update(table.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+        return f"{type(self).__name__}({self.share}, {self.of is None}, {digest.hexdigest()})"
+
+
+class AtLeast(Constraint):
+    """E_q[Σ features] >= share * E_q[Σ of], of all sentences together.
+
+    >>> verbs = AtLeast({"root": torch.tensor([0.0, 1.0])}, 0.8)  # four of five roots have tag 1
+
+    :param features: by block of the grammar, how often each event counts: 0 or 1, say; shapes broadcast against those
+        of the blocks. Of a :class:`.Bias`, its events.
+    :param share: the least share, in the events of ``of``.
+    :param of: the same of the events that are counted in all; by default every event of the blocks of ``features``
+        counts once.
+    """
+
+
+class AtMost(Constraint):
+    """E_q[Σ features] <= share * E_q[Σ of]; see :class:`AtLeast`."""
+
+    sign = -1
+
+
+def tilted_counts(
+    site: SentenceSite, log_weights: Mapping[str, Tensor], nats: Mapping[str, Tensor]
+) -> tuple[Tensor, Weights, Weights]:
+    """log Z of each sentence, and expected counts by block of the site's grammar and of the model's, under a tilt.
+
+    :param log_weights: by source.
+    :param nats: by block of the model's grammar, what is added to the log weights of events.
+    """
+    grammar, events = of_model(site, log_weights)
+    tilted = {name: w + nats[name].to(w) if name in nats else w for name, w in events.items()}
+    log_z, counts = grammar.expected_counts(tilted, site.words)
+    check_derivable(site, log_z)
+    return log_z, site.grammar.sums(counts) if isinstance(site.grammar, TiedGrammar) else counts, counts
+
+
+def of_model(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Grammar, Weights]:
+    """The grammar that the model has, and log weights by its blocks.
+
+    :param log_weights: by source.
+    """
+    own = {block: log_weights[source] for block, source in site.source_of_block.items()}
+    return model_grammar(site), site.grammar.events(own) if isinstance(site.grammar, TiedGrammar) else own
+
+
+def model_grammar(site: SentenceSite) -> Grammar:
+    """The grammar that the model has, of weights that are tied or not."""
+    return site.grammar.base if isinstance(site.grammar, TiedGrammar) else site.grammar
+
+
+def greatest_share(sites: Sequence[SentenceSite], log_weights: Mapping[str, Tensor], constraint: Constraint) -> float:
+    """The greatest share that any q has, or the least one for :class:`AtMost`; by the method of Dinkelbach (1967).
+
+    The ratio of two sums over derivations is greatest at one derivation of each sentence. It is the one that Viterbi's
+    algorithm finds for the excess over the greatest ratio, to which the ratio of each such derivation is a step.
+
+    :param log_weights: by source, which say what is possible.
+    """
+    share = _best_share(sites, log_weights, constraint, constraint.share)
+    while True:
+        reached = _best_share(sites, log_weights, constraint, share)
+        if constraint.sign * (reached - share) <= 1e-12:
+            return share
+        share = reached
+
+
+def _best_share(
+    sites: Sequence[SentenceSite], log_weights: Mapping[str, Tensor], constraint: Constraint, share: float
+) -> float:
+    """The share that derivations of the greatest excess over a share have; it itself, if there are no events."""
+    found, every, sign = 0.0, 0.0, constraint.sign
+    for site in sites:
+        grammar, events = of_model(site, log_weights)
+        f, of = constraint.tables(grammar.blocks)
+        excess = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
+        logs = {name: torch.where(w > -torch.inf, 0.0, w) for name, w in events.items()}
+        logs = {name: w + excess[name].to(w) if name in excess else w for name, w in logs.items()}
+        best = grammar.derivation(None, site.words, log_weights=logs).argmax()
+        counts = grammar.collapsed_updates(site.words).counts(best)
+        found += site.scale * float(expectation(counts, f))
+        every += site.scale * float(expectation(counts, of))
+    return found / every if every else share
+
+
+def expectation(counts: Mapping[str, Tensor], table: Mapping[str, Tensor]) -> Tensor:
+    """Σ over events of counts times how often each counts."""
+    terms = [(counts[name].double() * own.to(counts[name].device)).sum() for name, own in table.items()]
+    return torch.stack(terms).sum().cpu()
+
+
+def combined(multipliers: Tensor, excess: Sequence[Weights]) -> Weights:
+    """Σ_k λ_k g_k by block."""
+    return _sum([(float(times), tables) for times, tables in zip(multipliers, excess, strict=True)])
+
+
+def _events(features: Bias | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return features.events if isinstance(features, Bias) else features
+
+
+def _expanded(tables: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Weights:
+    found = {}
+    for name, table in tables.items():
+        if name not in blocks:
+            raise ValueError(f"a constraint is about block {name!r}, but the grammar has {list(blocks)}")
+        try:
+            found[name] = table.detach().to(torch.float64).expand(blocks[name].shape)
+        except RuntimeError:
+            raise ValueError(
+                f"a constraint on block {name!r} must broadcast against {tuple(blocks[name].shape)}, but has shape "
+                f"{tuple(table.shape)}"
+            ) from None
+    return found
+
+
+def _sum(terms: Sequence[tuple[float, Mapping[str, Tensor]]]) -> Weights:
+    total: Weights = {}
+    for times, tables in terms:
+        for name, table in tables.items():
+            total[name] = total[name] + times * table if name in total else times * table
+    return total
