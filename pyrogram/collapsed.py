@@ -118,6 +118,14 @@ class CollapsedUpdates:
         """
         return None
 
+    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
+        """The same sweeps, but of derivations that are weighed by exp of the nats of their events, too.
+
+        :param grammar: the tilted grammar.
+        :param nats: by block of this grammar, shape ``block.shape``; blocks that are left out have none.
+        """
+        return CollapsedUpdates(grammar, self.words)
+
     def by_page(self) -> CollapsedUpdates | None:
         """The same sweeps, compiled from the rules of a recursion; None, if there is no code for it."""
         return None
@@ -125,7 +133,10 @@ class CollapsedUpdates:
     # ------------------------------------------------------------------ expected counts
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
-        """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and sentence counts."""
+        """Derivations under given weights: log Z and entropy of each sentence, shape ``(N,)``, and sentence counts.
+
+        Under a tilt the expected nats of a sentence are added to its entropy, here and in :meth:`collapsed_vb`.
+        """
         check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
         parts, log_zs, entropies = [], [], []
@@ -236,6 +247,17 @@ class CollapsedUpdates:
                 total[name] = total[name] + c.sum(0) if name in total else c.sum(0)
         return total
 
+    def log_tilt(self, trees: Tensor) -> Tensor:
+        """The sum of the nats of given derivations of all sentences; 0 of a grammar that is not tilted. Shape ()."""
+        total = torch.zeros((), dtype=torch.float64, device=self.words.device)
+        if not self.grammar.nats:
+            return total
+        for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
+            counts = self._counts(trees[i], i)
+            nats = {n: t.detach().to(counts[n]) for n, t in self.grammar.nats.items()}
+            total += self._scores({n: counts[n] for n in nats}, nats).sum()
+        return total
+
     def hastings(
         self,
         corpus: CorpusCounts,
@@ -276,6 +298,9 @@ class CollapsedUpdates:
     ) -> Tensor:
         """:meth:`hastings` of some sentences."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
+        grammar = self.grammar.at_temperature(
+            temperature
+        )  # whose tilt is in the proposals as in the target: it cancels
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)
             without = {n: corpus.counts[n].clone() for n in corpus.concentration}
@@ -284,7 +309,7 @@ class CollapsedUpdates:
                 without.update(dict.fromkeys(group, rest))
             log_weights = self._log_proposal(corpus, without, temperature)
             with _seeded(generator):
-                proposed = self.grammar.derivation(None, self.words[i], log_weights=log_weights).sample()
+                proposed = grammar.derivation(None, self.words[i], log_weights=log_weights).sample()
             new = self._counts(proposed, i)
             log_q = (self._scores(old, log_weights) - self._scores(new, log_weights)).tolist()
             log_u = torch.rand(len(i), generator=generator, dtype=torch.float64).log().tolist()

@@ -38,6 +38,7 @@ class EvidenceUpdates(CollapsedUpdates):
         super().__init__(grammar, words)
         self._evidence, self._known = grammar, grammar.parts(self.words)
         self._entries: Mapping[str, Tensor] | None = None  # where weights are tied
+        self._known_nats: Tensor | float = 0.0  # of derivations that are known
         known, self._constant = self._known, self._known.counts
         self._moving: dict[str, tuple[Tensor, CollapsedUpdates]] = {}
         if len(known.plain):
@@ -56,6 +57,19 @@ class EvidenceUpdates(CollapsedUpdates):
         found._moving = {part: (own, updates) for part, (own, updates) in moving.items() if updates is not None}
         return found if len(found._moving) == len(moving) else None
 
+    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
+        found = copy.copy(self)
+        CollapsedUpdates.__init__(found, grammar, self.words)
+        found._moving = {part: (own, updates.tilted(grammar, nats)) for part, (own, updates) in self._moving.items()}
+        tables = [nats[n] if n in nats else torch.zeros(block.shape) for n, block in self.blocks.items()]
+        flat = torch.cat([*(t.detach().double().reshape(-1) for t in tables), torch.zeros(1, dtype=torch.float64)])
+        found._known_nats = flat[self._known.index].sum(-1)
+        return found
+
+    def log_tilt(self, trees: Tensor) -> Tensor:
+        moving = [updates.log_tilt(trees[own].contiguous()) for own, updates in self._moving.values()]
+        return torch.stack([*moving, torch.as_tensor(self._known_nats, dtype=torch.float64).sum()]).sum()
+
     def _count(self, events: Tensor) -> Weights:
         """Of the blocks, how often each event is among these, which are numbered through those of the evidence."""
         counts = self._evidence.count(events)
@@ -71,6 +85,7 @@ class EvidenceUpdates(CollapsedUpdates):
             log_z[sentences], entropies[sentences], own = updates.expected_counts(weights)
             found.update({f"{part}_{name}": t for name, t in own.items()})
         known = self._known.wholly
+        entropies[known] = self._known_nats
         logs = {name: w.detach().double().log() for name, w in weights.items()}
         log_z[known] = self.grammar.log_partition(logs, self.words[known]) if len(known) else log_z[known]
         return log_z, entropies, found
@@ -115,6 +130,7 @@ class EvidenceUpdates(CollapsedUpdates):
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         entropies = self.words.new_zeros(len(self.words), dtype=torch.float64)
+        entropies[self._known.wholly] = self._known_nats
         found: SentenceCounts = {}
         for part, (sentences, updates) in self._moving.items():
             own = _of(sentence_counts, part)

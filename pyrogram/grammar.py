@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
@@ -155,6 +156,9 @@ class Grammar(ABC):
     #: What :meth:`tilted` makes: set where that class is, which stands above this one.
     tilted_kind: ClassVar[type[TiltedGrammar]]
 
+    #: What a tilt adds to the log weights of events, by block; only a tilted grammar has some.
+    nats: Mapping[str, Tensor] = MappingProxyType({})
+
     @property
     @abstractmethod
     def blocks(self) -> Mapping[str, Block]:
@@ -254,6 +258,10 @@ class Grammar(ABC):
         :raises ValueError: if it does not fit the blocks.
         """
         return self.tilted_kind(self, bias)
+
+    def at_temperature(self, temperature: float) -> Grammar:
+        """The grammar whose nats of events are divided by a temperature; the weights are the caller's."""
+        return self
 
     def sample(
         self,

@@ -158,7 +158,7 @@ class TiltedGrammar(Grammar):
         if self._evidence is not None:
             given = self.given({})
             return given.collapsed_updates(given.numbered(checked_words(words, self.num_words)))
-        return CollapsedUpdates(self, words)
+        return self.base.collapsed_updates(checked_words(words, self.num_words)).tilted(self, self.nats)
 
     def given(self, known: Known) -> TiltedEvidence:
         """The tilted grammar of sentences of which something is known."""
@@ -169,6 +169,9 @@ class TiltedGrammar(Grammar):
     def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> TiltedGrammar:
         """The base grammar, tilted by the sum of both biases."""
         return TiltedGrammar(self.base, self.bias + _bias(self.base, bias))
+
+    def at_temperature(self, temperature: float) -> TiltedGrammar:
+        return self if temperature == 1 else type(self)(self.base, self.bias * (1 / temperature))
 
     def sample(
         self,

@@ -26,6 +26,10 @@ class CompiledUpdates(CollapsedUpdates):
         page = self.by_page()
         return None if page is None else page.tied(grammar, entries)
 
+    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
+        page = self.by_page()
+        return super().tilted(grammar, nats) if page is None else page.tilted(grammar, nats)
+
     @abstractmethod
     def _own(self, sentence: int) -> slice:
         """Where the sentence counts of a sentence lie."""

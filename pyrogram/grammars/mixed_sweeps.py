@@ -118,7 +118,16 @@ class _Numbers:
             shapes=shapes,
             located=located,
             renumbered=self._renumbered(),
+            nats=self._nats(),
         )
+
+    def _nats(self) -> Any:
+        """Those of one component for every component; of shares there are none."""
+        if self.one.nats is None:
+            return None
+        found = np.zeros(self.num_components + self.events.size)
+        found[self.events] = self.one.nats
+        return found
 
     def _renumbered(self) -> Any:
         """The number of the mixture for each number of the program."""

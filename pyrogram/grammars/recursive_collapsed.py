@@ -42,6 +42,7 @@ class Plan:
     :param located: the events that weights by position are, see :class:`.SweepEngine`.
     :param renumbered: the number of the grammar for each number of the program; None: the same.
     :param entries: where weights are tied, what is counted in the place of each number of the grammar.
+    :param nats: logs of factors of the program's events that are not counted; None: there are none.
     """
 
     base: Grammar
@@ -54,6 +55,7 @@ class Plan:
     located: Mapping[str, Any] = field(default_factory=dict)
     renumbered: Any = None
     entries: Any = None
+    nats: Any = None
 
     @property
     def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -67,6 +69,18 @@ class Plan:
         if self.renumbered is None or self.entries is None:
             return self.entries if self.renumbered is None else self.renumbered
         return self.entries[self.renumbered]
+
+    def tilted(self, nats: Mapping[str, Tensor]) -> Plan:
+        """The same with nats of events, by block of the grammar.
+
+        :param nats: shape ``block.shape``; blocks that are left out have none.
+        """
+        tables = [nats[n] if n in nats else torch.zeros(block.shape) for n, block in self.base.blocks.items()]
+        flat = torch.cat([t.detach().cpu().double().reshape(-1) for t in tables]).numpy()
+        if self.renumbered is not None:
+            own = self.renumbered[: sum(math.prod(shape) for shape in self.event_shapes.values())]
+            flat = np.append(flat, 0.0)[np.minimum(own, len(flat))]  # what is no event of the grammar has none
+        return replace(self, nats=flat)
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -98,16 +112,28 @@ class RecursiveUpdates(CompiledUpdates):
             renumbered=plan.counted,
             given=plan.given,
             located=plan.located,
+            nats=plan.nats,
         )
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]
         self._most_weights = max(len(rule.weights) for rule in plan.program.recursion.rules)
         self._greatest_given = max((float(table.max(initial=1.0)) for table in plan.given.values()), default=1.0)
+        self._greatest_nats = 0.0 if plan.nats is None else max(0.0, float(plan.nats.max()))
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
         return None if numbers is None else self._with(grammar, replace(self._plan, entries=numbers))
+
+    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
+        return self._with(grammar, self._plan.tilted(nats))
+
+    def log_tilt(self, trees: Tensor) -> Tensor:
+        if self._plan.nats is None:
+            return torch.zeros((), dtype=torch.float64)
+        self._check_trees(trees)
+        rows = self._rows(trees)
+        return torch.tensor(float(self._plan.nats[rows[rows >= 0]].sum()), dtype=torch.float64)
 
     def _with(self, grammar: Grammar, plan: Plan) -> RecursiveUpdates:
         """The same sweeps of another grammar and plan."""
@@ -149,7 +175,7 @@ class RecursiveUpdates(CompiledUpdates):
         """The log of the greatest product of weights in a rule, if that is greater than one."""
         greatest = max((float(w.max()) for w in corpus.weights.values()), default=1.0)
         greatest = max(greatest, self._greatest_given)
-        return math.log(max(greatest, 1.0)) * self._most_weights
+        return (math.log(max(greatest, 1.0)) + self._greatest_nats) * self._most_weights
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)

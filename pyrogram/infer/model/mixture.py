@@ -58,6 +58,9 @@ class MixtureGrammar(Grammar):
         parts = [self.base.log_partition(own, words) + share for own, share in self._components(log_weights)]
         return _log_sum(torch.stack(parts))
 
+    def at_temperature(self, temperature: float) -> MixtureGrammar:
+        return MixtureGrammar(self.base.at_temperature(temperature), self.indicator, self.num_components)
+
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
@@ -164,6 +167,9 @@ class _MixtureUpdates(CollapsedUpdates):
     def __init__(self, grammar: MixtureGrammar, words: Tensor, base: CollapsedUpdates) -> None:
         super().__init__(grammar, words)
         self._base = base
+
+    def log_tilt(self, trees: Tensor) -> Tensor:
+        return self._base.log_tilt(trees[:, 1:].contiguous())
 
     def parts(self, trees: Tensor) -> Tensor:
         return self._base.parts(trees[:, 1:].contiguous())

@@ -83,6 +83,9 @@ class TiedGrammar(Grammar):
         log_z, counts = self.base.expected_counts(self.events(log_weights), words)
         return log_z, self.sums(counts)
 
+    def at_temperature(self, temperature: float) -> TiedGrammar:
+        return TiedGrammar(self.base.at_temperature(temperature), self._blocks, self.entries)
+
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
@@ -128,6 +131,9 @@ class _TiedUpdates(CollapsedUpdates):
 
     def counts(self, trees: Tensor) -> Weights:
         return self._tied.sums(self._base.counts(trees))
+
+    def log_tilt(self, trees: Tensor) -> Tensor:
+        return self._base.log_tilt(trees)
 
     def parts(self, trees: Tensor) -> Tensor:
         return self._base.parts(trees)

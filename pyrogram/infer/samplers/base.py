@@ -40,7 +40,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
     (``MCMC(sampler, 1000).run(words)``), where the samples are the weights and the continuous hyperparameters; the
     derivations are the kernel's state. ``history`` holds log P(x, t | α), plus the log density of hyperparameters,
-    before every sweep.
+    before every sweep; of tilted sentences, plus the nats of their derivations.
 
     Dirichlets that are weights and nothing else are integrated out. All other latent values are sampled, too, given the
     derivations: those that concentrations depend on (α ~ Gamma, say), and those that weights are computed from, by a
@@ -318,14 +318,15 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _recounted(self, problem: TreeProblem, state: TreeState) -> TreeState:
         """With the counts and the log joint of its derivations."""
         counts = problem.counted(state.derivations)
-        return replace(state, counts=counts, log_joint=problem.log_joint(state.point, counts, state.weights))
+        joint = problem.log_joint(state.point, counts, state.weights) + problem.log_tilt(state.derivations)
+        return replace(state, counts=counts, log_joint=joint)
 
     def _update(self, problem: TreeProblem, state: TreeState) -> tuple[TreeState, Swept]:
         generator = at_state(state.generator)
         derivations, counts, accepted = self._sweep(problem, state, generator)
         point, tuning = self._moved_latents(problem, state, counts, generator)
         weights = problem.weights(state.weights, point)
-        joint = problem.log_joint(point, counts, weights)
+        joint = problem.log_joint(point, counts, weights) + problem.log_tilt(derivations)
         sweep = state.sweep + 1
         new = TreeState(weights, counts, point, joint, sweep, generator.get_state(), derivations, tuning)
         return new, Swept(float(state.log_joint), accepted)

@@ -77,6 +77,10 @@ class TreeProblem(CollapsedProblem):
         """f by source."""
         return self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
 
+    def log_tilt(self, derivations: Mapping[str, Tensor]) -> Tensor:
+        """The nats of derivations, of sites whose grammars are tilted, shape ()."""
+        return torch.stack([self.updates[name].log_tilt(trees).cpu() for name, trees in derivations.items()]).sum()
+
     def are_derivations(self, derivations: Mapping[str, Tensor]) -> bool:
         """Whether these are derivations of the sentences of all sites."""
         if set(derivations) != set(self.updates):

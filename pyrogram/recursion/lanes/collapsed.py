@@ -58,7 +58,7 @@ class CollapsedSweep(Sweeps):
             with code.loop("x", 0, SEEN) as x:
                 code.put(COUNTS, SEEN + x, COUNTS[x])
         own: list[Array | Name] = [SEEN, OWN, OUT, ENTROPIES]
-        return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *own], code.body)
+        return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
 
     def _drain(self, x: Expression) -> None:
         """The posteriors of a lane to the counts of its sentence, and their sums."""

@@ -47,7 +47,10 @@ def hastings(recursion: Recursion, weighing: Weighing) -> Function:
 
 
 class HastingsSweep(Sweeps, Descents):
-    """Code for ``hastings``."""
+    """Code for ``hastings``.
+
+    Factors of events that are not counted are in the proposals and in their target, and cancel in the ratio.
+    """
 
     def function(self) -> Function:
         """The function itself."""
@@ -71,7 +74,7 @@ class HastingsSweep(Sweeps, Descents):
         for w in self.layout.weights:
             own += [Name(f"positions.{w.name}", "int")]
             own += [Name(f"positions.{w.name}.{axis}", "int") for axis in range(w.num_axes)]
-        return Function("hastings", [*self.layout.parameters(), *SWEEP, *own], code.body)
+        return Function("hastings", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
 
     def _propose(self, first: Expression) -> None:
         """Draw derivations of the sentences of a block.

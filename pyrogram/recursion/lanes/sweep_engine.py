@@ -41,6 +41,7 @@ class SweepEngine:
         the one that is counted in its place (of entries, of their multinomials, of padding, of nothing), int32.
     :param given: weights that are no events, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
     :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
+    :param nats: logs of factors of the events, in the order of these, which multiply their weights and are not counted.
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
@@ -55,6 +56,7 @@ class SweepEngine:
         renumbered: Numbers | None = None,
         given: Mapping[str, Numbers] | None = None,
         located: Mapping[str, Numbers] | None = None,
+        nats: Numbers | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
         located = located or {}
@@ -64,10 +66,13 @@ class SweepEngine:
         self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
-        self.weighing = Weighing(frozenset(self.given), frozenset(rows | set(located)), renumbered is not None)
+        tied = renumbered is not None
+        self.weighing = Weighing(frozenset(self.given), frozenset(rows | set(located)), tied, nats is not None)
         self._layout = SentenceLayout(self._cells, self.weighing.given, self.weighing.rows)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[str, Compiled](), renumbered
+        self._nats = None if nats is None else self._of_sentences(nats)
+        self._tilts = None if self._nats is None else np.exp(self._nats)
         #: As those of :class:`.SentenceEvents`, of what is counted.
         self.places, self.multinomials = self.events.places, self.events.multinomials
         if renumbered is not None:
@@ -85,6 +90,8 @@ class SweepEngine:
     ) -> tuple[Numbers, Numbers, Numbers]:
         """One sweep: log Z and entropy of each sentence, and which failed: their counts stay as they are.
 
+        To the entropies the expected nats are added.
+
         :param counts: of the corpus, changed. Where they are far below zero, ``alpha`` alone is the weight.
         :param alpha: one for padding.
         :param own: sentence counts.
@@ -100,7 +107,26 @@ class SweepEngine:
         self._function("collapsed_vb")("collapsed_vb", values)
         if copies:
             counts[:] = seen[: len(counts)]
-        return values["log_z"], values["entropies"], values["failed"].astype(np.bool_)
+        entropies = values["entropies"]
+        if self._nats is not None:
+            entropies += self._expected_nats(out)
+        return values["log_z"], entropies, values["failed"].astype(np.bool_)
+
+    def _of_sentences(self, nats: Numbers) -> Numbers:
+        """Nats in the places of the numbers of all sentences; 0 for multinomials and padding."""
+        every = np.zeros(self.events.num_numbers)
+        every[: len(nats)] = nats
+        return every[self.events.places]
+
+    def _expected_nats(self, counts: Numbers) -> Numbers:
+        """The sum over the events of each sentence of their counts times their nats."""
+        found, some = np.zeros(len(self.events.words)), self.events.sizes > 0
+        order = np.flatnonzero(some)[np.argsort(self.events.starts[some])]
+        with np.errstate(invalid="ignore"):
+            terms = np.where(counts == 0, 0.0, counts * self._nats)
+        if len(order):
+            found[order] = np.add.reduceat(terms, self.events.starts[order])
+        return found
 
     def hastings(
         self,
@@ -183,6 +209,8 @@ class SweepEngine:
             "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
             "least": -math.inf,
         }
+        if self._tilts is not None:
+            values["tilts"] = self._tilts
         values["memory"] = lines_of(self._function("collapsed_vb")("size", values), _DOUBLE)
         return values
 

@@ -45,6 +45,7 @@ SWEEP: list[Array | Name] = [
     Array("memory", "lanes"),
 ]
 """Parameters of all sweeps."""
+TILTS = Array("tilts", "real")  # factors of the numbers of all sentences, in their places
 LINE = 64  # bytes of a line of the cache
 _BYTES = {"real": 8, "int32": 4}
 
@@ -55,21 +56,29 @@ class Weighing(NamedTuple):
     :param given: tables of weights that are no events.
     :param rows: tables of events in which every event is a row.
     :param tied: whether events may share entries.
+    :param tilted: whether events have factors that are not counted.
     """
 
     given: frozenset[str] = frozenset()
     rows: frozenset[str] = frozenset()
     tied: bool = False
+    tilted: bool = False
 
     def __str__(self) -> str:
-        return f"given {sorted(self.given)}, rows {sorted(self.rows)}{', tied' if self.tied else ''}"
+        kinds = f"{', tied' if self.tied else ''}{', tilted' if self.tilted else ''}"
+        return f"given {sorted(self.given)}, rows {sorted(self.rows)}{kinds}"
+
+    @property
+    def parameters(self) -> list[Array | Name]:
+        """Of sweeps with such weights, beside those of all."""
+        return [TILTS] if self.tilted else []
 
 
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64."""
 
     def __init__(self, recursion: Recursion, weighing: Weighing) -> None:
-        self.tied = weighing.tied
+        self.weighing, self.tied = weighing, weighing.tied
         self.layout = SentenceLayout(lower(recursion), weighing.given, weighing.rows)
         super().__init__(recursion, CELL, "float64", self.layout)
 
@@ -102,6 +111,8 @@ class Sweeps(Blocks):
     def weigh(self, begin: Expression, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of sentences of a block: of events their counts plus α, of multinomials one over the sums of these.
 
+        Those of events are multiplied by their factors, if they have some.
+
         :param begin: where the counts begin.
         :param own: sentence counts, which are taken out of them.
         :param kept: an array like it that is free: counts wait there while a sentence's own are taken out of the
@@ -126,7 +137,10 @@ class Sweeps(Blocks):
                 return code.let(greatest(zero, found) + gather(ALPHA, value(0), PLACES, at, CELL))
 
             with code.loop("cell", 0, events) as cell:
-                code.put(NUMBER_CELLS, first + cell, pseudo(cell))
+                number = pseudo(cell)
+                if self.weighing.tilted:
+                    number = number * Array(TILTS.name, "lanes")[code.let(start // CELL + cell)]
+                code.put(NUMBER_CELLS, first + cell, number)
             with code.loop("cell", events, Name("cells_of", "int")) as cell:
                 code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
             if kept is not None:
