@@ -248,7 +248,10 @@ class CollapsedUpdates:
         return total
 
     def log_tilt(self, trees: Tensor) -> Tensor:
-        """The sum of the nats of given derivations of all sentences; 0 of a grammar that is not tilted. Shape ()."""
+        """The sum of the logs of all factors of given derivations of all sentences that are no weights, shape ().
+
+        Of events, the nats of a tilt; of parts, those of evidence. 0 if the grammar has neither.
+        """
         total = torch.zeros((), dtype=torch.float64, device=self.words.device)
         if not self.grammar.nats:
             return total

@@ -67,8 +67,13 @@ class EvidenceUpdates(CollapsedUpdates):
         return found
 
     def log_tilt(self, trees: Tensor) -> Tensor:
-        moving = [updates.log_tilt(trees[own].contiguous()) for own, updates in self._moving.values()]
-        return torch.stack([*moving, torch.as_tensor(self._known_nats, dtype=torch.float64).sum()]).sum()
+        total = torch.as_tensor(self._known_nats, dtype=torch.float64).sum()
+        for own, updates in self._moving.values():
+            total = total + updates.log_tilt(trees[own].contiguous())
+        if any(table.is_floating_point() for table in self._evidence.tables.values()):  # log factors, of a bias say
+            some = self._known.rows >= 0
+            total = total + self._evidence.log_bonus(self._known.words[some], self._known.rows[some], trees[some]).sum()
+        return total
 
     def _count(self, events: Tensor) -> Weights:
         """Of the blocks, how often each event is among these, which are numbered through those of the evidence."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_grammars import binary_rules, dmv, hmm, tied
+from own_grammars import binary_rules, hmm, tied
 from torch import Tensor
 
 from pyrogram import DMV
@@ -22,7 +22,6 @@ GRAMMARS: dict[str, Callable[[], Any]] = {
     "extended DMV": lambda: DMV(2, valence_attach=True),
     "HMM": lambda: HMM(2, 2),
     "CFG": lambda: CFG(binary_rules(2)),
-    "own trees": lambda: dmv(3, 2),
     "own chain": lambda: hmm(2, 2),
 }
 
@@ -50,15 +49,16 @@ def agree(a: Any, b: Any) -> None:
 
 
 def cases() -> list[Any]:
-    kinds = [(name, how) for name in GRAMMARS for how in ("", "tied", "mixture")]
-    return [pytest.param(name, how, id=f"{name} {how}".strip()) for name, how in kinds if "own" not in name or not how]
+    kinds = [(name, "") for name in GRAMMARS]
+    kinds += [(name, "tied") for name in ("DMV", "HMM", "CFG")] + [(name, "mixture") for name in ("DMV", "CFG")]
+    return [pytest.param(name, how, id=f"{name} {how}".strip()) for name, how in kinds]
 
 
 @pytest.mark.parametrize(("name", "how"), cases())
 def test_sweeps_agree_with_plain_torch(name: str, how: str) -> None:
     grammar = tilted(GRAMMARS[name]())
     whole = {"": lambda g: g, "tied": tied, "mixture": lambda g: MixtureGrammar(g, "k", 2)}[how](grammar)
-    words = random_words(10, 5)
+    words = random_words(8, 4)
     words = words[[len(row[row >= 0]) > 1 for row in words]]  # the CFG derives no single word
     fast, plain = whole.collapsed_updates(words), CollapsedUpdates(whole, words)
     assert isinstance(fast, RecursiveUpdates)
@@ -69,7 +69,7 @@ def test_sweeps_agree_with_plain_torch(name: str, how: str) -> None:
         log_z, entropies, own = updates.expected_counts(start)
         field = CorpusCounts({n: f.double() for n, f in updates.total(own).items()}, alpha)
         found = [log_z, entropies]
-        for batch_size in (1, 3, 12):
+        for batch_size in (1, 12):
             order = torch.arange(len(words)).flip(0)
             entropies, own = updates.collapsed_vb(field, own, order, batch_size)
             found += [entropies, *(f.clone() for f in field.counts.values())]
@@ -116,7 +116,7 @@ def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> N
 
 
 @pytest.mark.parametrize("name", ["DMV", "HMM"])
-@pytest.mark.parametrize("way", ["compiled", "plain"])
+@pytest.mark.parametrize("way", ["compiled", pytest.param("plain", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_one_hastings_sweep_leaves_the_posterior_as_it_is(name: str, way: str, temperature: float) -> None:
     """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""
@@ -135,7 +135,11 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(name: str, way: str, t
             score = score + (c + alpha[n]).lgamma().sum() - (c + alpha[n]).sum(-1).lgamma().sum()
         log_joint.append(score)
     exact = (torch.stack(log_joint) / temperature).softmax(0)
-    generator, copies, seen = torch.Generator().manual_seed(1), 600, torch.zeros(len(pairs))
+    generator, copies, seen = (
+        torch.Generator().manual_seed(1),
+        600 if way == "compiled" else 200,
+        torch.zeros(len(pairs)),
+    )
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
     for start in starts.tolist():
         trees = pairs[start].clone()
