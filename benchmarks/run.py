@@ -60,6 +60,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import spanning_trees
     import structures
     import sweeps
+    import tilts
     import trees
     import word_segmentation
     from peers import ENGINES
@@ -83,6 +84,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
             em.EM_HEADER, em.em(threads, seconds / 2)
         ),
         "An E-step with evidence, one thread, float64": lambda: _table(em.KNOWN_HEADER, em.evidence(seconds / 2)),
+        "E-steps and sweeps under a tilt, one thread, float64": lambda: _table(tilts.HEADER, tilts.rows(seconds / 2)),
         "One iteration of variational EM with a logistic normal for every sentence, float64": lambda: _table(
             logistic_normal.HEADER, logistic_normal.logistic_normals(threads)
         ),
