@@ -17,7 +17,7 @@ from ..machine.expressions import Array, Expression, Name, fill, fma, lane, valu
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import LOG_Z, NATS, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
 
 SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
 OWN, OUT = Array("own", "real"), Array("out", "real")
@@ -82,12 +82,18 @@ class CollapsedSweep(Sweeps):
             code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
 
     def _score(self) -> None:
-        """Entropy: log Z minus the expected log weight, eight events or multinomials at a time."""
+        """Entropy: log Z minus the expected log weight, eight events or multinomials at a time.
+
+        Nats are in log Z and not in the weights that are taken off, so that those expected stay.
+        """
         code, b = self.code, Name("b", "int")
         score = code.set("score", fill(0.0))
         with code.loop("cell", 0, Name("cells_of", "int")) as cell:
             weights = log_of_lanes(code, NUMBER_CELLS[Name("first_cell", "int") + cell])
-            expected = Array("out", "lanes")[Name("sentence", "int") // CELL + cell]
+            at = code.let(Name("sentence", "int") // CELL + cell)
+            expected = Array("out", "lanes")[at]
+            if self.weighing.tilted:
+                weights = weights - Array(NATS.name, "lanes")[at]
             code.set("score", fma(expected, weights, score))
         total: Expression = value(0.0)
         for x in range(self.lanes):

@@ -71,8 +71,7 @@ class SweepEngine:
         self._layout = SentenceLayout(self._cells, self.weighing.given, self.weighing.rows)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[str, Compiled](), renumbered
-        self._nats = None if nats is None else self._of_sentences(nats)
-        self._tilts = None if self._nats is None else np.exp(self._nats)
+        self._tilts = {} if nats is None else self._tilts_of(nats)
         #: As those of :class:`.SentenceEvents`, of what is counted.
         self.places, self.multinomials = self.events.places, self.events.multinomials
         if renumbered is not None:
@@ -107,26 +106,14 @@ class SweepEngine:
         self._function("collapsed_vb")("collapsed_vb", values)
         if copies:
             counts[:] = seen[: len(counts)]
-        entropies = values["entropies"]
-        if self._nats is not None:
-            entropies += self._expected_nats(out)
-        return values["log_z"], entropies, values["failed"].astype(np.bool_)
+        return values["log_z"], values["entropies"], values["failed"].astype(np.bool_)
 
-    def _of_sentences(self, nats: Numbers) -> Numbers:
-        """Nats in the places of the numbers of all sentences; 0 for multinomials and padding."""
+    def _tilts_of(self, nats: Numbers) -> dict[str, Numbers]:
+        """Factors in the places of the numbers of all sentences, and their logs; of one that is zero, 0."""
         every = np.zeros(self.events.num_numbers)
         every[: len(nats)] = nats
-        return every[self.events.places]
-
-    def _expected_nats(self, counts: Numbers) -> Numbers:
-        """The sum over the events of each sentence of their counts times their nats."""
-        found, some = np.zeros(len(self.events.words)), self.events.sizes > 0
-        order = np.flatnonzero(some)[np.argsort(self.events.starts[some])]
-        with np.errstate(invalid="ignore"):
-            terms = np.where(counts == 0, 0.0, counts * self._nats)
-        if len(order):
-            found[order] = np.add.reduceat(terms, self.events.starts[order])
-        return found
+        own = every[self.events.places]
+        return {"tilts": np.exp(own), "nats": np.where(np.isneginf(own), 0.0, own)}
 
     def hastings(
         self,
@@ -209,8 +196,7 @@ class SweepEngine:
             "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
             "least": -math.inf,
         }
-        if self._tilts is not None:
-            values["tilts"] = self._tilts
+        values |= self._tilts
         values["memory"] = lines_of(self._function("collapsed_vb")("size", values), _DOUBLE)
         return values
 

@@ -45,7 +45,7 @@ SWEEP: list[Array | Name] = [
     Array("memory", "lanes"),
 ]
 """Parameters of all sweeps."""
-TILTS = Array("tilts", "real")  # factors of the numbers of all sentences, in their places
+TILTS, NATS = Array("tilts", "real"), Array("nats", "real")  # factors of all sentences' numbers, and their logs
 LINE = 64  # bytes of a line of the cache
 _BYTES = {"real": 8, "int32": 4}
 
@@ -71,7 +71,7 @@ class Weighing(NamedTuple):
     @property
     def parameters(self) -> list[Array | Name]:
         """Of sweeps with such weights, beside those of all."""
-        return [TILTS] if self.tilted else []
+        return [TILTS, NATS] if self.tilted else []
 
 
 class Sweeps(Blocks):
