@@ -34,6 +34,7 @@ from .topics.predictive import SyntacticTopics
 from .topics.trees import TopicTrees
 from .trees.drawing import infer_trees
 from .trees.summing_out import collapse_trees
+from .word_classes import WordClasses, word_classes
 
 __all__ = [
     "EM",
@@ -65,6 +66,7 @@ __all__ = [
     "TreeHastings",
     "VariableCVB",
     "VariationalEM",
+    "WordClasses",
     "align_states",
     "calibrate",
     "collapse_trees",
@@ -79,6 +81,7 @@ __all__ = [
     "to_inference_data",
     "topic_tokens",
     "tree_statistics",
+    "word_classes",
 ]
 
 
