@@ -17,6 +17,7 @@ from pyrogram.data.segmentation import (
 )
 from pyrogram.data.treebank import KnownWords, Treebank, read_treebank, read_trees
 from pyrogram.data.vocabulary import Vocabulary
+from pyrogram.data.word_tags import WordTags
 
 __all__ = [
     "FAMILIES",
@@ -34,6 +35,7 @@ __all__ = [
     "SentenceRecord",
     "Treebank",
     "Vocabulary",
+    "WordTags",
     "generated_utterances",
     "generated_verbs",
     "head_child",

@@ -49,8 +49,8 @@ def word_classes(
     num_words: int,
     num_classes: int,
     *,
-    transition: float = 0.1,
-    emission: float = 0.1,
+    transition: float = 1.0,
+    emission: float = 0.001,
     num_sweeps: int = 30,
 ) -> WordClasses:
     """Classes of words from sentences alone; a sweep costs O(V K min(K, neighbours of a word)).
@@ -66,7 +66,7 @@ def word_classes(
     :param num_words: V.
     :param num_classes: K.
     :param transition: concentration of the symmetric Dirichlets over the first class and over the next class or end.
-    :param emission: of those over the words of a class.
+    :param emission: of those over the V words of a class; with a large one, all words come into one class.
     :param num_sweeps: at most; it ends when no word moves.
     """
     check_size("num_words", num_words)

@@ -4,6 +4,8 @@
 
 from enum import Enum
 
+import typer
+
 
 class Method(str, Enum):
     em = "em"
@@ -62,6 +64,24 @@ class Tags(str, Enum):
     upos = "upos"
     xpos = "xpos"
     form = "form"
+
+
+MOST_CLASSES = 1000
+
+
+def tags_or_classes(text: str) -> str:
+    """upos, xpos, form, or induced:K, classes of words that are learnt.
+
+    :raises typer.BadParameter: for all else.
+    """
+    kind, _, number = text.partition(":")
+    if kind == "induced" and number.isdecimal() and 2 <= int(number) <= MOST_CLASSES:
+        return f"induced:{int(number)}"
+    if text in [tags.value for tags in Tags]:
+        return text
+    raise typer.BadParameter(
+        f"{text!r} is none of 'upos', 'xpos', 'form', 'induced:K' with K, a number of classes, from 2 to {MOST_CLASSES}"
+    )
 
 
 class Format(str, Enum):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyrogram.cli.commands.choices import Format, Init, Method, Model, Stops, Tags, Unknown
+from pyrogram.cli.commands.choices import Format, Init, Method, Model, Stops, Unknown, tags_or_classes
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
@@ -63,8 +63,14 @@ def induce(
         bool, typer.Option(help="Go on with an interrupted run in --out, or replace what is there.")
     ] = True,
     tags: Annotated[
-        Tags | None,
-        typer.Option(help="What is a word.", show_default="upos of CoNLL-U, else xpos", rich_help_panel=_DATA),
+        str | None,
+        typer.Option(
+            parser=tags_or_classes,
+            metavar="[upos|xpos|form|induced:K]",
+            help="What is a word; induced:K learns K classes from the words of TRAIN, no tags are read.",
+            show_default="upos of CoNLL-U, else xpos",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     format: Annotated[
         Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
@@ -133,7 +139,7 @@ def induce(
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,
-        tags=kind if tags is None else tags.value,
+        tags=kind if tags is None else tags,
         max_length=max_length,
         starts=starts or (DEMO_STARTS if demo else 1),
         seed=seed,
@@ -158,6 +164,7 @@ def induce(
             "--stops": stops is not Stops.expected,
             "--distance": distance != 0.0,
             "--unknown": unknown is not Unknown.most_frequent,
+            "--tags induced": settings.num_classes is not None,
         }
         for option, given in of_dmv.items():
             if given:
@@ -260,19 +267,25 @@ def _interruptible(out: Path | None) -> Iterator[None]:
 def _corpora(settings: Settings, train: Path, dev: Path | None, test: Path | None, format: str) -> Corpora:
     from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
     from pyrogram.cli.runs.dmv_induction import Corpora
+    from pyrogram.cli.runs.word_classes import induced_tags
 
-    whole = read_corpus(train, format=format, tags=settings.tags)
+    whole = read_corpus(train, format=format, tags=settings.alphabet)
+    tagger = None if settings.num_classes is None else induced_tags(whole, settings.num_classes)
+    whole = whole if tagger is None else tagger(whole)
     others = {}
     for path in {dev, test} - {None}:
         assert path is not None
+        if tagger is not None:
+            others[path] = tagger(read_corpus(path, format=format, tags=settings.alphabet), whole.vocab)
+            continue
         others[path] = read_corpus(path, format=format, tags=settings.tags, vocab=whole.vocab, unknown=settings.unknown)
         note_unknown(others[path], path)
     held_out = None if dev is None else others[dev]
     if test is not None:
-        return Corpora(whole, held_out, others[test], name_of(test))
+        return Corpora(whole, held_out, others[test], name_of(test), tagger)
     if dev is not None and held_out is not None:
-        return Corpora(whole, held_out, held_out, name_of(dev))
-    return Corpora(whole, None, whole, name_of(train))
+        return Corpora(whole, held_out, held_out, name_of(dev), tagger)
+    return Corpora(whole, None, whole, name_of(train), tagger)
 
 
 def _demo_corpora(settings: Settings) -> Corpora:

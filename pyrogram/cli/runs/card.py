@@ -45,12 +45,13 @@ weights = load_file("weights.safetensors")
 words, trees = grammar.sample_trees(weights, (10,), 20)
 print(grammar.tree(words[0][words[0] >= 0], trees[0][trees[0] >= 0]))
 """,
-    "LexicalDependencies": """\
+}
+#: Of what needs more than its weights to read sentences.
+_PARSE = """\
 from pyrogram.cli import main
 
 main(["parse", ".", "sentences.conllu", "--out", "parsed.conllu"])
-""",
-}
+"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def card_text(card: Card) -> str:
             "On the command line, in this folder:\n",
             "```\n" + "\n".join(commands) + "\n```\n",
             "In Python, in this folder:\n",
-            f"```python\n{_PYTHON[card.kind]}```\n",
+            f"```python\n{_PYTHON.get(card.kind, _PARSE)}```\n",
         ]
     )
 

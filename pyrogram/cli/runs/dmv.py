@@ -13,10 +13,11 @@ from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
 from pyrogram.cli.io.files import as_written
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
-from pyrogram.cli.runs.folder import CONFIG, read_weights, tags_and_smoothing, write_weights
+from pyrogram.cli.runs.folder import CONFIG, classes_of, read_weights, tags_and_smoothing, write_weights
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
-from pyrogram.data import Corpus, Vocabulary
+from pyrogram.cli.runs.word_classes import read_tagger, write_tagger
+from pyrogram.data import Corpus, Vocabulary, WordTags
 from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.punctuation import heads_with_punctuation, kept_words
 from pyrogram.data.records import Alphabet
@@ -30,6 +31,7 @@ class DMVRun(Run):
 
     :param tags: what kind of symbols it has learnt from.
     :param smoothing: how much of the uniform multinomial is mixed in before parsing.
+    :param tagger: None, or what gives words their symbols.
     """
 
     grammar: DMV
@@ -37,6 +39,7 @@ class DMVRun(Run):
     vocab: Vocabulary
     tags: Alphabet
     smoothing: float
+    tagger: WordTags | None = None
     kind: ClassVar[str] = "DMV"
 
     @classmethod
@@ -48,10 +51,13 @@ class DMVRun(Run):
             if not isinstance(valence, bool):
                 raise TypeError
             grammar = DMV(len(vocab), valence_attach=valence)
-        return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing)
+        tagger = read_tagger(path) if classes_of(config) else None
+        return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger)
 
     def write(self, path: Path) -> None:
         write_weights(path, self.weights)
+        if self.tagger is not None:
+            write_tagger(path, self.tagger)
 
     def description(self) -> dict[str, Any]:
         return {"kind": self.kind, "num_tags": len(self.vocab), "valence_attach": self.grammar.valence_attach}
@@ -68,11 +74,13 @@ class DMVRun(Run):
                 file,
                 format=options.format,
                 tags=self.tags,
-                vocab=self.vocab,
+                vocab=None if self.tagger else self.vocab,
                 unknown=options.unknown,
                 heads="ignore",
                 no_tags_option=f"give a file that has it, for the grammar was learnt with --tags {self.tags}",
             )
+            if self.tagger is not None:
+                corpus = self.tagger(corpus, self.vocab)
             note_unknown(corpus, file)
             with double_precision():
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
@@ -86,7 +94,9 @@ class DMVRun(Run):
         trees = [row[: len(s)].tolist() for row, s in zip(heads, sentences, strict=True)]
         if brackets:
             return "".join(_bracketed(t, s) + "\n" for t, s in zip(trees, sentences, strict=True))
-        return Corpus.from_sentences(sentences, heads=trees, tags=self.tags, punctuation="keep").to_conllu()
+        return Corpus.from_sentences(
+            sentences, heads=trees, tags="xpos" if self.tagger else self.tags, punctuation="keep"
+        ).to_conllu()
 
 
 def _bracketed(heads: Sequence[int], symbols: Sequence[str]) -> str:

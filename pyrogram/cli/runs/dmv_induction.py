@@ -32,7 +32,7 @@ from pyrogram.cli.runs.starts import (
     run_starts,
 )
 from pyrogram.cli.runs.workers import one_thread
-from pyrogram.data import Corpus
+from pyrogram.data import Corpus, WordTags
 from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV
 
@@ -48,12 +48,14 @@ class Corpora:
     :param dev: None, or what early stopping looks at, as far as it is short enough.
     :param evaluation: what is parsed and scored, whole.
     :param name: of the evaluation corpus.
+    :param tagger: None, or whose tags they have.
     """
 
     train: Corpus
     dev: Corpus | None
     evaluation: Corpus
     name: str
+    tagger: WordTags | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
-        run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.tags), settings.smoothing)
+        run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
         if out is not None:
             run_folder.write_config(out, settings, run, None)
         plain = None if settings.init == "random" else noiseless_start(settings, grammar, train.words, train.heads)
@@ -127,7 +129,8 @@ def _notes(
     """What a reader of the table must know."""
     objective = OBJECTIVE[settings.method]
     size = f"{len(train):,} training sentences of at most {settings.max_length} words"
-    notes = [f"{settings.method}: learnt from the {settings.tags} tags of the {size}; their heads were not seen."]
+    told = f"{settings.tags} tags" if corpora.tagger is None else f"{settings.num_classes} induced classes of the words"
+    notes = [f"{settings.method}: learnt from the {told} of the {size}; their heads were not seen."]
     if settings.init == "supervised":
         notes = [f"{settings.method}: learnt from {size}, beginning at the supervised DMV."]
     if train.heads is not None:
@@ -188,10 +191,11 @@ def _write(
         write_file(out / "curve.svg", picture)
     run.write(out)
     size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
+    told = f"{settings.tags} tags" if run.tagger is None else "induced classes of the words"
     card = Card(
-        "DMV",
+        "DMV" if run.tagger is None else "DMV of word classes",
         f"A dependency model with valence, learnt by {settings.method}",
-        f"Its {len(corpora.train.vocab)} symbols are the {settings.tags} tags of {size}. It gives every word its head.",
+        f"Its {len(corpora.train.vocab)} symbols are the {told} of {size}. It gives every word its head.",
         ("dependency-parsing", "grammar-induction"),
         settings.as_dict(),
         markdown(outcome.report),

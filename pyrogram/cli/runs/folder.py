@@ -6,6 +6,7 @@
                          folder that has one is complete
     weights.safetensors  weights of the selected start: root, attach, stop
     starts/NNN.safetensors  the state of every start, from which it is resumed
+    classes.json         with --tags induced:K, the class of every word
     parses.conllu        the evaluation corpus with predicted heads
     curve.csv, curve.svg the objective of every start, iteration by iteration
     results.csv, results.md  all scores; the table
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
-GRAMMAR, LEXICON = "grammar.pcfg", "lexicon.json"
+GRAMMAR, LEXICON, CLASSES = "grammar.pcfg", "lexicon.json", "classes.json"
 LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 OUTPUTS = (
     CONFIG,
     WEIGHTS,
     GRAMMAR,
     LEXICON,
+    CLASSES,
     "parses.conllu",
     "parses.mrg",
     "curve.csv",
@@ -143,12 +145,18 @@ def tags_and_smoothing(config: dict[str, Any]) -> tuple[Alphabet, float]:
     :raises Exception: if they are not as they were written, as :func:`~pyrogram.cli.io.files.as_written` takes it.
     """
     settings = config["settings"]
-    tags, smoothing = settings["tags"], settings["smoothing"]
+    tags: Alphabet = "form" if classes_of(config) else settings["tags"]
+    smoothing = settings["smoothing"]
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)):
         raise TypeError
     if not (0 < float(smoothing) < 1 and tags in ("upos", "xpos", "form")):
         raise ValueError("a setting is out of range")
     return tags, float(smoothing)
+
+
+def classes_of(config: dict[str, Any]) -> bool:
+    """Whether a grammar has learnt from classes of words, which are learnt, too."""
+    return str(config["settings"]["tags"]).startswith("induced:")
 
 
 def is_draft(path: Path) -> bool:

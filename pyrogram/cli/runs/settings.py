@@ -71,6 +71,16 @@ class Settings:
         if self.starts > 1 and self.noise == 0 and self.init != "random":
             raise CommandError(f"--noise 0 makes all {self.starts} starts the same; raise it, or give --starts 1")
 
+    @property
+    def num_classes(self) -> int | None:
+        """How many classes of words are learnt in place of tags; None if tags are read."""
+        return int(self.tags.removeprefix("induced:")) if self.tags.startswith("induced:") else None
+
+    @property
+    def alphabet(self) -> str:
+        """The column that is read."""
+        return self.tags if self.num_classes is None else "form"
+
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
