@@ -6,6 +6,7 @@ from pyrogram.charts.topics.tokens import tokens as topic_tokens
 from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 from pyrogram.tree_statistics import tree_statistics
 
+from .classes_of_words import WordClasses, word_classes
 from .diagnostics.calibration import Calibration, calibrate, draws_by_chain, draws_by_guide
 from .diagnostics.comparison import Comparison, Difference, compare
 from .diagnostics.convergence import Convergence, convergence
@@ -34,7 +35,6 @@ from .topics.predictive import SyntacticTopics
 from .topics.trees import TopicTrees
 from .trees.drawing import infer_trees
 from .trees.summing_out import collapse_trees
-from .word_classes import WordClasses, word_classes
 
 __all__ = [
     "EM",
