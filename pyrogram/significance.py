@@ -20,12 +20,13 @@ general, each of these would be a fair coin's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Bootstrap", "SignTest", "binomial_sign_test", "bootstrap_difference"]
+__all__ = ["Bootstrap", "SignTest", "binomial_sign_test", "bootstrap_difference", "rank_correlation"]
 
 _DRAWS = 1 << 22  # sentences drawn at a time
 
@@ -135,3 +136,17 @@ def binomial_sign_test(first: Sequence[int] | np.ndarray, second: Sequence[int] 
     # log2 of C(n, 0), C(n, 1), ...: binomial coefficients themselves exceed all floating-point numbers.
     log_ways = np.concatenate([[0.0], np.cumsum(np.log2((n - k + 1) / k))])
     return SignTest(better, worse, 2 * float(np.exp2(log_ways - n).sum()))
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Spearman's: Pearson's correlation of the ranks, ties at their mean rank; None if one side is constant."""
+    a, b = _ranks(x), _ranks(y)
+    mean = (len(a) - 1) / 2
+    covariance = math.fsum((p - mean) * (q - mean) for p, q in zip(a, b, strict=True))
+    scale = math.fsum((p - mean) ** 2 for p in a) * math.fsum((q - mean) ** 2 for q in b)
+    return covariance / math.sqrt(scale) if scale > 0 else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    return [ordered.index(v) + (ordered.count(v) - 1) / 2 for v in values]

@@ -33,7 +33,7 @@ BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "printable", "tilt"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
-BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "tree_statistics"}
+BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "significance", "tree_statistics"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"charts"}
 BELOW["data"] = BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
 BELOW["knowledge"] = BELOW["models"] | {"models", "data", "charts"}

@@ -7,6 +7,7 @@ from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 from pyrogram.tree_statistics import tree_statistics
 
 from .classes_of_words import WordClasses, word_classes
+from .diagnostics.agreement import Consensus, consensus
 from .diagnostics.calibration import Calibration, calibrate, draws_by_chain, draws_by_guide
 from .diagnostics.comparison import Comparison, Difference, compare
 from .diagnostics.convergence import Convergence, convergence
@@ -44,6 +45,7 @@ __all__ = [
     "Calibration",
     "CollapsedVB",
     "Comparison",
+    "Consensus",
     "Constraint",
     "Convergence",
     "Curriculum",
@@ -71,6 +73,7 @@ __all__ = [
     "calibrate",
     "collapse_trees",
     "compare",
+    "consensus",
     "convergence",
     "draws_by_chain",
     "draws_by_guide",

@@ -4,12 +4,16 @@
 
 from .discovered import closed_classes, count_once_roots, reducibility
 from .punctuation import segments
+from .recipe import Induced, assumptions, induce
 from .rules import function_words_are_leaves, universal_rules
 
 __all__ = [
+    "Induced",
+    "assumptions",
     "closed_classes",
     "count_once_roots",
     "function_words_are_leaves",
+    "induce",
     "reducibility",
     "segments",
     "universal_rules",

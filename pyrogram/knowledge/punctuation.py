@@ -31,4 +31,9 @@ def segments(corpus: Corpus, strength: float = 3.0) -> Bias:
     number = corpus.segments
     cross = (number[:, :, None] != number[:, None, :]) & (number[:, :, None] >= 0) & (number[:, None, :] >= 0)
     scores = torch.nn.functional.pad(cross.to(torch.get_default_dtype()) * -strength, (1, 0, 1, 0)) + 0.0  # no -0
-    return Bias(parts={"arc_scores": scores}, told=(f"An arc across punctuation costs {strength:g} nats.",))
+    return Bias(parts={"arc_scores": scores}, told=(marks_told(strength),))
+
+
+def marks_told(strength: float) -> str:
+    """What :func:`segments` assumes, in words."""
+    return f"An arc across punctuation costs {strength:g} nats."

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Parses and scores of one grammar on a corpus, and how well two rankings agree."""
+"""Parses and scores of one grammar on a corpus."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyrogram.data import Corpus
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.grammars import DMV
 from pyrogram.metrics import AttachmentScores, accuracy_by_length
+from pyrogram.significance import rank_correlation as rank_correlation
 
 BINS = (10, 20, 40, None)
 DECODERS = ("viterbi", "mbr")
@@ -84,20 +85,6 @@ def baseline_evaluation(heads: Tensor, corpus: Corpus) -> Evaluation:
     assert corpus.heads is not None
     scores = accuracy_by_length(heads, corpus.heads, BINS)
     return Evaluation({}, dict.fromkeys(DECODERS, scores), (None,) * len(BINS))
-
-
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Spearman's: Pearson's correlation of the ranks, ties at their mean rank; None if one side is constant."""
-    a, b = _ranks(x), _ranks(y)
-    mean = (len(a) - 1) / 2
-    covariance = math.fsum((p - mean) * (q - mean) for p, q in zip(a, b, strict=True))
-    scale = math.fsum((p - mean) ** 2 for p in a) * math.fsum((q - mean) ** 2 for q in b)
-    return covariance / math.sqrt(scale) if scale > 0 else None
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    return [ordered.index(v) + (ordered.count(v) - 1) / 2 for v in values]
 
 
 def _chunks(lengths: Tensor) -> list[Tensor]:

@@ -1,0 +1,150 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Trees from raw text and knowledge, in one call: the bias, the model, the inference and the decoder.
+
+The grammar is the :class:`.DMV`, tilted by the bias, with Dirichlet priors; variational Bayes begins at uniform
+weights, so that no run differs from another, and trees are those of minimum Bayes risk under the same tilt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from pyrogram.bias import Bias
+from pyrogram.data import Corpus
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Weights
+from pyrogram.grammars import DMV
+from pyrogram.infer import VariationalEM
+from pyrogram.models.dirichlet import dirichlet
+
+from .discovered import closed_classes, closed_tags, count_once_roots, reducibility
+from .punctuation import segments
+from .rules import Heads, function_words_are_leaves, universal_rules
+
+Knowledge = Literal["none", "discovered", "rules"]
+CELLS = 500_000  # of charts that are in memory at a time
+
+
+def assumptions(
+    corpus: Corpus, knowledge: Knowledge, heads: Heads = "content", *, valence_attach: bool = False
+) -> Bias:
+    """What is preferred of a grammar's events before trees are learnt.
+
+    :param corpus: all sentences to learn from, with their words.
+    :param knowledge: ``"none"``; ``"discovered"``: the sum of :func:`closed_classes`, :func:`count_once_roots` and
+        :func:`reducibility`, for which tags need no meaning; ``"rules"``: :func:`universal_rules`, and where content
+        words are heads :func:`function_words_are_leaves`, of universal or Penn tags.
+    :param heads: of the rules.
+    :param valence_attach: whether the :class:`.DMV` is the extended one.
+    :raises ValueError: for another kind of knowledge, for tags that the rules do not know, or without words.
+    """
+    if knowledge not in get_args(Knowledge):
+        raise ValueError(f"knowledge must be 'none', 'discovered' or 'rules', not {knowledge!r}.")
+    if knowledge == "none":
+        return Bias()
+    if knowledge == "discovered":
+        return (
+            closed_classes(corpus, valence_attach=valence_attach)
+            + count_once_roots(corpus, without=closed_tags(corpus))
+            + reducibility(corpus, valence_attach=valence_attach)
+        )
+    rules = universal_rules(corpus.vocab, heads, valence_attach=valence_attach)
+    if heads == "function":
+        return rules
+    return rules + function_words_are_leaves(corpus.vocab, valence_attach=valence_attach)
+
+
+@dataclass(frozen=True)
+class Induced:
+    """A grammar that was induced with knowledge.
+
+    :param grammar: the grammar, without the tilt.
+    :param weights: by block, normalised.
+    :param events: the bias of events: what was assumed or found.
+    :param punctuation: nats that an arc across punctuation costs; 0: punctuation is not looked at.
+    :param loop: the inference, with the history of its objective.
+    """
+
+    grammar: DMV
+    weights: Weights
+    events: Bias
+    punctuation: float
+    loop: VariationalEM
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What was assumed or found, in sentences."""
+        return self.events.told + (
+            (f"An arc across punctuation costs {self.punctuation:g} nats.",) * bool(self.punctuation)
+        )
+
+    def bias(self, corpus: Corpus) -> Bias:
+        """The bias of the trees of some sentences."""
+        return _bias(self.events, corpus, self.punctuation)
+
+    def parse(self, corpus: Corpus) -> Tensor:
+        """The trees with the most expected right heads, under the bias: heads, shape ``(N, n)``, padded with -1.
+
+        :param corpus: sentences of the same vocabulary.
+        """
+        heads = torch.full_like(corpus.words, -1)
+        order = corpus.lengths.argsort(stable=True)
+        for chunk in order.split(max(1, CELLS // (corpus.words.shape[1] + 1) ** 2)):
+            part = corpus[chunk]
+            grammar = self.grammar.tilted(self.bias(part))
+            heads[chunk, : part.words.shape[1]] = Sentence(grammar, self.weights).derivation(part.words).mbr()
+        return heads
+
+
+def induce(
+    corpus: Corpus,
+    knowledge: Knowledge | Bias = "rules",
+    *,
+    heads: Heads = "content",
+    punctuation: float = 3.0,
+    max_length: int = 15,
+    concentration: float = 0.25,
+    num_steps: int = 50,
+    valence_attach: bool = False,
+) -> Induced:
+    """Learn a dependency grammar from tagged text and knowledge; nothing is drawn, and no head is looked at.
+
+    >>> corpus = Corpus.builtin(200)
+    >>> induced = induce(corpus, "rules", heads="function")
+    >>> heads = induced.parse(corpus)
+    >>> print("; ".join(induced.told)[:40])
+    Arcs of these rules gain 1 nats: ROOT ->
+
+    :param corpus: tagged sentences, with punctuation left out (``punctuation="remove"``) or none.
+    :param knowledge: ``"none"``, ``"discovered"`` or ``"rules"``, see :func:`assumptions`; or a bias of events.
+    :param heads: ``"content"``, as in Universal Dependencies, or ``"function"``; see :func:`universal_rules`.
+    :param punctuation: nats that an arc across punctuation costs, see :func:`segments`; nothing with ``"none"``.
+    :param max_length: trees are learnt from sentences of at most so many words; closed classes and the like are
+        discovered in all.
+    :param concentration: of the Dirichlet priors.
+    :param num_steps: of variational Bayes.
+    :param valence_attach: whether the choice of a child depends on valence, see :class:`.DMV`.
+    :raises ValueError: if no sentence is short enough, and as :func:`assumptions` does.
+    """
+    if isinstance(knowledge, Bias):
+        events = knowledge
+    else:
+        events = assumptions(corpus, knowledge, heads, valence_attach=valence_attach)
+        punctuation = 0.0 if knowledge == "none" else punctuation
+    short = corpus.filter(max_length)
+    if not len(short):
+        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    grammar = DMV(len(corpus.vocab), valence_attach=valence_attach)
+    loop = VariationalEM(dirichlet, initial_weights="uniform")
+    tilted = grammar.tilted(_bias(events, short, punctuation))
+    loop.run(short.words, tilted, concentration=concentration, num_steps=num_steps, tolerance=0.0, progress=False)
+    return Induced(grammar, loop.weights(), events, punctuation, loop)
+
+
+def _bias(events: Bias, corpus: Corpus, punctuation: float) -> Bias:
+    return events + segments(corpus, punctuation) if punctuation else events

@@ -1,0 +1,117 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Induction with knowledge, from all trees of a few short sentences; and what it assumes."""
+
+import itertools
+
+import pytest
+import torch
+from oracle import all_trees
+
+from pyrogram import DMV, Corpus
+from pyrogram.bias import Bias
+from pyrogram.grammar import Weights
+from pyrogram.knowledge import assumptions, closed_classes, induce, segments, universal_rules
+from pyrogram.knowledge import recipe as module
+
+SENTENCES = [
+    ["DET", "NOUN", "VERB"],
+    ["PRON", "VERB", "PUNCT", "NOUN"],
+    ["VERB", "PUNCT", "NOUN", "PUNCT", "ADV", "DET"],
+]
+FORMS = [["the", "dog", "barks"], ["it", "eats", ",", "cats"], ["go", ",", "Bob", ",", "back", "the"]]
+
+
+@pytest.fixture
+def corpus() -> Corpus:
+    return Corpus.from_sentences(SENTENCES, forms=FORMS, tags="upos")
+
+
+def posterior(
+    grammar: DMV, log_weights: Weights, words: torch.Tensor, arcs: torch.Tensor
+) -> list[tuple[tuple[int, ...], float]]:
+    """All trees of a sentence with their probabilities under log weights and log factors of arcs."""
+    trees = [tuple(heads) for heads in all_trees(len(words), False)]
+    logs = []
+    for heads in trees:
+        counts = grammar.counts(words, torch.tensor(heads))
+        log = sum(float((counts[name] * log_weights[name]).sum()) for name in counts)
+        logs.append(log + sum(float(arcs[h, c]) for c, h in enumerate(heads, 1)))
+    return list(zip(trees, torch.tensor(logs).softmax(0).tolist(), strict=True))
+
+
+def test_it_is_variational_bayes_under_the_tilt(corpus: Corpus) -> None:
+    """Three steps over all trees, from uniform weights; then the trees with the most expected right heads."""
+    alpha, steps = 0.5, 3
+    bias = universal_rules(corpus.vocab) + closed_classes(corpus, strength=1.0)
+    arcs = segments(corpus, 2.0).parts["arc_scores"]
+    grammar = DMV(len(corpus.vocab))
+    tilt = {
+        k: bias.events[k].expand(b.shape) if k in bias.events else torch.zeros(b.shape)
+        for k, b in grammar.blocks.items()
+    }
+    logs = {name: w.log() for name, w in grammar.initial_weights(corpus.words, "uniform").items()}
+    for _ in range(steps + 1):  # q begins with an E-step under the initial weights
+        pseudo = {name: torch.full(block.shape, alpha) for name, block in grammar.blocks.items()}
+        for words, factors, n in zip(corpus.words, arcs, corpus.lengths.tolist(), strict=True):
+            tilted = {name: logs[name] + tilt[name] for name in logs}
+            for heads, p in posterior(grammar, tilted, words[:n], factors):
+                for name, count in grammar.counts(words[:n], torch.tensor(heads)).items():
+                    pseudo[name] += p * count
+        logs = {k: c.digamma() - c.sum(-1, keepdim=True).digamma() for k, c in pseudo.items()}
+    means = {name: c / c.sum(-1, keepdim=True) for name, c in pseudo.items()}
+
+    induced = induce(corpus, bias, punctuation=2.0, concentration=alpha, num_steps=steps)
+    for name, expected in means.items():
+        torch.testing.assert_close(induced.weights[name], expected)
+
+    found = induced.parse(corpus)
+    tilted = {name: means[name].log() + tilt[name] for name in means}
+    for row, words, factors, n in zip(found, corpus.words, arcs, corpus.lengths.tolist(), strict=True):
+        trees = posterior(grammar, tilted, words[:n], factors)
+        right = {t: sum(p * sum(map(int.__eq__, t, other)) for other, p in trees) for t, _ in trees}
+        assert right[tuple(row[:n].tolist())] == pytest.approx(max(right.values()))
+        assert (row[n:] == -1).all()
+
+
+def test_sentences_are_parsed_one_by_one(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    induced = induce(corpus, "rules", num_steps=2)
+    together = induced.parse(corpus)
+    monkeypatch.setattr(module, "CELLS", 1)
+    assert torch.equal(induced.parse(corpus), together)
+
+
+def test_each_kind_of_knowledge(corpus: Corpus) -> None:
+    assert assumptions(corpus, "none") == Bias() and induce(corpus, "none", num_steps=1).told == ()
+    rules = induce(corpus, "rules", num_steps=1)
+    assert [text.split(" ")[0] for text in rules.told] == ["Arcs", "Function", "An"]
+    function = assumptions(corpus, "rules", "function")
+    assert len(function.told) == 1 and "AUX -> VERB" in str(function)
+    found = induce(corpus, "discovered", num_steps=1)
+    assert [text.split(" ")[0] for text in found.told] == ["Tags", "Roots", "Arcs", "An"]
+    assert induce(corpus, "discovered", num_steps=1, punctuation=0.0).told == found.told[:3]
+
+
+def test_names_of_tags_play_no_part_in_discoveries() -> None:
+    """The same text under other names, which leave the order of the vocabulary as it is, has the same trees."""
+    sentences = [list(s) for s in itertools.product(("D", "N", "V"), repeat=3)]
+    forms = [[f"{tag}{i}" if tag != "D" else "the" for tag in s] for i, s in enumerate(sentences)]
+    renamed = [[{"D": "E", "N": "O", "V": "W"}[tag] for tag in s] for s in sentences]
+    trees = [
+        induce(c, "discovered", num_steps=5).parse(c)
+        for c in (Corpus.from_sentences(s, forms=forms) for s in (sentences, renamed))
+    ]
+    assert torch.equal(*trees)
+
+
+@pytest.mark.parametrize("knowledge", ["none", "discovered", "rules"])
+def test_the_extended_model(corpus: Corpus, knowledge: str) -> None:
+    induced = induce(corpus, knowledge, num_steps=2, valence_attach=True)  # type: ignore[arg-type]
+    assert induced.grammar.valence_attach and (induced.parse(corpus) >= 0).sum() == corpus.num_words
+
+
+def test_what_is_refused(corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match="'none', 'discovered' or 'rules', not 'all'"):
+        induce(corpus, "all")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sentences of at most 2 words to learn from, but has none"):
+        induce(corpus, "none", max_length=2)
