@@ -4,12 +4,12 @@
 
     python benchmarks/knowledge.py FOLDER... [--choosing af_afribooms,ar_pud,...] [--only STEM,...]
 
-Folders hold files of Universal Dependencies, ``STEM-ud-PART.conllu``. Trees are learnt from the tags and the punctuation
-of the part ``train``, else ``dev``, else ``test``, and scored on ``test``, else on the same file: the percentage of words
-with the right head, punctuation not counted. The supervised DMV sees the heads of the file that the others learn from, of
-sentences of at most 40 words; where that is the file that is scored, it learns from one half of the sentences and parses
-the other. Means are over treebanks, first over those that settings were chosen on, then over the others. A treebank of
-PUD takes five seconds.
+Folders hold files of Universal Dependencies, ``STEM-ud-PART.conllu``. Trees are learnt from the tags and the
+punctuation of the part ``train``, else ``dev``, else ``test``, and scored on ``test``, else on the same file: the
+percentage of words with the right head, punctuation not counted. The supervised DMV sees the heads of the file that
+the others learn from, of sentences of at most 40 words; where that is the file that is scored, it learns from one
+half of the sentences and parses the other. Means are over treebanks, first over those that settings were chosen on,
+then over the others. A treebank of PUD takes five seconds.
 """
 
 from __future__ import annotations
