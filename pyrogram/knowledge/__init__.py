@@ -1,19 +1,24 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What may be assumed of a language, or be discovered in its raw text, before its trees are learnt: as biases."""
+"""What is known of a language before its trees are learnt: biases, and priors that languages share."""
 
 from .discovered import closed_classes, count_once_roots, reducibility
+from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
 from .recipe import Induced, assumptions, induce
 from .rules import function_words_are_leaves, universal_rules
 
 __all__ = [
+    "UNIVERSAL_TAGS",
     "Induced",
+    "Shares",
+    "Sources",
     "assumptions",
     "closed_classes",
     "count_once_roots",
     "function_words_are_leaves",
     "induce",
+    "read_treebanks",
     "reducibility",
     "segments",
     "universal_rules",
