@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import Vocabulary
-from pyrogram.infer import TreeHastings, VariationalEM
+from pyrogram.infer import TreeHastings
 from pyrogram.knowledge import Shares, Sources, read_treebanks
 
 TAGS = ("N", "V")
@@ -242,8 +242,7 @@ def test_logistic_normal_over_all_languages() -> None:
             assert found[name].covariance is not None
             torch.testing.assert_close(found[name].loc.reshape(-1, w.shape[-1])[r], logits.mean(0))
             torch.testing.assert_close(found[name].covariance.reshape(-1, *expected.shape)[r], expected)
-    loop = VariationalEM(corpus_logistic_normal).run(WORDS, DMV(2), prior=found, num_steps=3, progress=False)
-    assert loop.history[-1] > loop.history[0]
+    assert poutine.trace(corpus_logistic_normal).get_trace(WORDS, DMV(2), prior=found).log_prob_sum().isfinite()
 
 
 def test_what_is_drawn_on_weighs_heads_by_their_events() -> None:
