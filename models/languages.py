@@ -112,5 +112,4 @@ def languages_with_trees(
             pyro.sample(f"{source}.words", Sentence(grammar, theta, known=heads), obs=text)
         drawn.append(theta)
     sources = {name: torch.stack([theta[name] for theta in drawn]) for name in grammar.blocks}
-    options = {"base": base, "alpha": alpha, "strength": strength, "floor": floor, "known": known}
-    languages(words, grammar, sources, **options)
+    languages(words, grammar, sources, base=base, alpha=alpha, strength=strength, floor=floor, known=known)
