@@ -23,10 +23,11 @@ from pyrogram.infer import VariationalEM
 from pyrogram.models.dirichlet import dirichlet
 
 from .discovered import closed_classes, closed_tags, count_once_roots, reducibility
+from .languages import Sources
 from .punctuation import segments
 from .rules import Heads, function_words_are_leaves, universal_rules
 
-Knowledge = Literal["none", "discovered", "rules"]
+Knowledge = Literal["none", "discovered", "rules", "languages"]
 CELLS = 500_000  # of charts that are in memory at a time
 
 
@@ -38,15 +39,18 @@ def assumptions(
     :param corpus: all sentences to learn from, with their words.
     :param knowledge: ``"none"``; ``"discovered"``: the sum of :func:`closed_classes`, :func:`count_once_roots` and
         :func:`reducibility`, for which tags need no meaning; ``"rules"``: :func:`universal_rules`, and where content
-        words are heads :func:`function_words_are_leaves`, of universal or Penn tags.
+        words are heads :func:`function_words_are_leaves`, of universal or Penn tags; ``"languages"``: nothing, for what
+        is known of other languages is the prior, see :func:`induce`.
     :param heads: of the rules.
     :param valence_attach: whether the :class:`.DMV` is the extended one.
     :raises ValueError: for another kind of knowledge, for tags that the rules do not know, or without words.
     """
     if knowledge not in get_args(Knowledge):
-        raise ValueError(f"knowledge must be 'none', 'discovered' or 'rules', not {knowledge!r}.")
+        raise ValueError(f"knowledge must be 'none', 'discovered', 'rules' or 'languages', not {knowledge!r}.")
     if knowledge == "none":
         return Bias()
+    if knowledge == "languages":
+        return Bias(told=("The grammar is like a mixture of other languages' grammars, by likelihood of the text.",))
     if knowledge == "discovered":
         return (
             closed_classes(corpus, valence_attach=valence_attach)
@@ -111,6 +115,7 @@ def induce(
     concentration: float = 0.25,
     num_steps: int = 50,
     valence_attach: bool = False,
+    sources: Sources | None = None,
 ) -> Induced:
     """Learn a dependency grammar from tagged text and knowledge; nothing is drawn, and no head is looked at.
 
@@ -121,15 +126,19 @@ def induce(
     Arcs of these rules gain 1 nats: ROOT ->
 
     :param corpus: tagged sentences, with punctuation left out (``punctuation="remove"``) or none.
-    :param knowledge: ``"none"``, ``"discovered"`` or ``"rules"``, see :func:`assumptions`; or a bias of events.
+    :param knowledge: ``"none"``, ``"discovered"``, ``"rules"`` or ``"languages"``, see :func:`assumptions`; or a bias
+        of events.
     :param heads: ``"content"``, as in Universal Dependencies, or ``"function"``; see :func:`universal_rules`.
     :param punctuation: nats that an arc across punctuation costs, see :func:`segments`; nothing with ``"none"``.
     :param max_length: trees are learnt from sentences of at most so many words; closed classes and the like are
         discovered in all.
-    :param concentration: of the Dirichlet priors.
+    :param concentration: of the Dirichlet priors; with ``"languages"`` they are those of ``sources``.
     :param num_steps: of variational Bayes.
     :param valence_attach: whether the choice of a child depends on valence, see :class:`.DMV`.
-    :raises ValueError: if no sentence is short enough, and as :func:`assumptions` does.
+    :param sources: grammars of other languages, for ``"languages"``; by default :meth:`.Sources.shipped`. Whoever
+        measures on a language must leave it out, see :meth:`.Sources.without`.
+    :raises ValueError: if no sentence is short enough, for ``"languages"`` with ``valence_attach``, and as
+        :func:`assumptions` does.
     """
     if isinstance(knowledge, Bias):
         events = knowledge
@@ -142,8 +151,22 @@ def induce(
     grammar = DMV(len(corpus.vocab), valence_attach=valence_attach)
     loop = VariationalEM(dirichlet, initial_weights="uniform")
     tilted = grammar.tilted(_bias(events, short, punctuation))
-    loop.run(short.words, tilted, concentration=concentration, num_steps=num_steps, tolerance=0.0, progress=False)
+    prior: float | Weights = concentration
+    if knowledge == "languages":
+        prior = prior_of_languages(corpus, short.words, valence_attach, sources)
+    loop.run(short.words, tilted, concentration=prior, num_steps=num_steps, tolerance=0.0, progress=False)
     return Induced(grammar, loop.weights(), events, punctuation, loop)
+
+
+def prior_of_languages(corpus: Corpus, words: Tensor, valence_attach: bool, sources: Sources | None = None) -> Weights:
+    """The concentrations of the target's Dirichlets, by block, around its mixture of other languages.
+
+    :param corpus: of the target, whose vocabulary has universal tags.
+    :param words: the sentences that trees are learnt from.
+    """
+    if valence_attach:
+        raise ValueError("valence_attach must be False with 'languages', for the sources are plain DMVs.")
+    return (sources or Sources.shipped()).over(corpus.vocab).concentration(words)
 
 
 def _bias(events: Bias, corpus: Corpus, punctuation: float) -> Bias:

@@ -17,6 +17,18 @@ class Method(str, Enum):
     gibbs = "gibbs"
 
 
+class Knowledge(str, Enum):
+    none = "none"
+    discovered = "discovered"
+    rules = "rules"
+    languages = "languages"
+
+
+class Heads(str, Enum):
+    content = "content"
+    function = "function"
+
+
 class Model(str, Enum):
     dmv = "dmv"
     pcfg = "pcfg"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyrogram.cli.commands.choices import Format, Init, Method, Model, Stops, Unknown, tags_or_classes
+from pyrogram.cli.commands.choices import Format, Heads, Init, Knowledge, Method, Model, Stops, Unknown, tags_or_classes
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
@@ -54,6 +54,16 @@ def induce(
     method: Annotated[
         Method, typer.Option(help="em: maximum likelihood; the others with Dirichlet priors; hastings, gibbs sample.")
     ] = Method.vb,
+    knowledge: Annotated[
+        Knowledge,
+        typer.Option(
+            help="What is assumed besides the text; discovered: by statistics of the text; rules: of universal tags; "
+            "languages: a prior over the grammars of other languages. Punctuation counts with all but none."
+        ),
+    ] = Knowledge.none,
+    heads: Annotated[
+        Heads, typer.Option(help="Of --knowledge rules: which words are heads, content as in UD or function words.")
+    ] = Heads.content,
     starts: Annotated[
         int | None, typer.Option(min=1, max=999, help="Runs from different starts.", show_default="1")
     ] = None,
@@ -76,9 +86,15 @@ def induce(
         Format, typer.Option(help="auto: by the file's extension, else its text.", rich_help_panel=_DATA)
     ] = Format.auto,
     max_length: Annotated[
-        int,
-        typer.Option(min=1, max=2**31, help="Learn from sentences of at most so many words.", rich_help_panel=_DATA),
-    ] = 10,
+        int | None,
+        typer.Option(
+            min=1,
+            max=2**31,
+            help="Learn from sentences of at most so many words.",
+            show_default="10; 15 with --knowledge",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     unknown: Annotated[
         Unknown, typer.Option(help="What becomes of symbols that TRAIN lacks.", rich_help_panel=_DATA)
     ] = Unknown.most_frequent,
@@ -96,7 +112,7 @@ def induce(
         Init | None,
         typer.Option(
             help="Weights of the first start; supervised: the supervised DMV's, see the table.",
-            show_default="harmonic; of a pcfg its own, else uniform",
+            show_default="harmonic; uniform with --knowledge; of a pcfg its own, else uniform",
             rich_help_panel=_START,
         ),
     ] = None,
@@ -109,8 +125,14 @@ def induce(
         typer.Option(help="Spread of the noise on the logs of the other starts' weights.", rich_help_panel=_START),
     ] = 0.3,
     steps: Annotated[
-        int, typer.Option(min=1, help="Most iterations of a start; sweeps of a sampler.", rich_help_panel=_STOP)
-    ] = 1000,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most iterations of a start; sweeps of a sampler.",
+            show_default="1000; 50 with --knowledge",
+            rich_help_panel=_STOP,
+        ),
+    ] = None,
     tolerance: Annotated[
         float, typer.Option(help="Stop when an iteration gains less than this share; 0: never.", rich_help_panel=_STOP)
     ] = 1e-6,
@@ -136,24 +158,31 @@ def induce(
         raise CommandError("give a file of sentences to learn from, or --demo; see pyrogram induce --help")
     from pyrogram.cli.io.corpora import default_tags
 
+    informed = knowledge is not Knowledge.none
+    if informed and dev is not None:
+        raise CommandError(
+            "--dev stops by likelihood, which is none with --knowledge; leave it out, or give it as --test"
+        )
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,
         tags=kind if tags is None else tags,
-        max_length=max_length,
+        max_length=max_length or (15 if informed else 10),
         starts=starts or (DEMO_STARTS if demo else 1),
         seed=seed,
         alpha=DEFAULT_ALPHA.get(method.value) if alpha is None else alpha,
-        init=_init(init, model, grammar),
+        init=_init(init, model, grammar, informed),
         stops=stops.value,
         distance=distance,
         noise=noise,
-        steps=steps,
+        steps=steps or (50 if informed else 1000),
         tolerance=tolerance,
         patience=patience,
         valence_attach=valence_attach,
         smoothing=smoothing,
         unknown=unknown.value,
+        knowledge=knowledge.value,
+        heads=heads.value,
         data=_digests(train, dev, test, grammar),
     )
     if model is Model.pcfg:
@@ -165,6 +194,7 @@ def induce(
             "--distance": distance != 0.0,
             "--unknown": unknown is not Unknown.most_frequent,
             "--tags induced": settings.num_classes is not None,
+            "--knowledge": informed,
         }
         for option, given in of_dmv.items():
             if given:
@@ -174,14 +204,14 @@ def induce(
         _run(settings, (train, dev, test), format.value, out, resume, jobs)
 
 
-def _init(init: Init | None, model: Model, grammar: Path | None) -> str:
+def _init(init: Init | None, model: Model, grammar: Path | None, informed: bool) -> str:
     """The name of the start; what does not go with the model is refused."""
     if model is Model.dmv:
         if grammar is not None:
             raise CommandError("--grammar is for --model pcfg; the dmv has its own rules")
         if init is Init.grammar:
             raise CommandError("--init grammar is for --model pcfg")
-        return str((init or Init.harmonic).value)
+        return str((init or (Init.uniform if informed else Init.harmonic)).value)
     if init in (Init.harmonic, Init.supervised):
         raise CommandError(f"--init {init.value} is for --model dmv; a pcfg has grammar, uniform and random")
     return str((init or Init.grammar).value)

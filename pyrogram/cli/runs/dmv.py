@@ -14,6 +14,7 @@ from pyrogram.cli.io.files import as_written
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
 from pyrogram.cli.runs.folder import CONFIG, classes_of, read_weights, tags_and_smoothing, write_weights
+from pyrogram.cli.runs.knowledge import Assumed
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
 from pyrogram.cli.runs.word_classes import read_tagger, write_tagger
@@ -32,6 +33,7 @@ class DMVRun(Run):
     :param tags: what kind of symbols it has learnt from.
     :param smoothing: how much of the uniform multinomial is mixed in before parsing.
     :param tagger: None, or what gives words their symbols.
+    :param assumed: None, or what its trees are parsed under besides the weights.
     """
 
     grammar: DMV
@@ -40,6 +42,7 @@ class DMVRun(Run):
     tags: Alphabet
     smoothing: float
     tagger: WordTags | None = None
+    assumed: Assumed | None = None
     kind: ClassVar[str] = "DMV"
 
     @classmethod
@@ -51,13 +54,17 @@ class DMVRun(Run):
             if not isinstance(valence, bool):
                 raise TypeError
             grammar = DMV(len(vocab), valence_attach=valence)
+            informed = config["settings"].get("knowledge", "none") != "none"
         tagger = read_tagger(path) if classes_of(config) else None
-        return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger)
+        assumed = Assumed.load(path) if informed else None
+        return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger, assumed)
 
     def write(self, path: Path) -> None:
         write_weights(path, self.weights)
         if self.tagger is not None:
             write_tagger(path, self.tagger)
+        if self.assumed is not None:
+            self.assumed.write(path)
 
     def description(self) -> dict[str, Any]:
         return {"kind": self.kind, "num_tags": len(self.vocab), "valence_attach": self.grammar.valence_attach}
@@ -84,7 +91,7 @@ class DMVRun(Run):
             note_unknown(corpus, file)
             with double_precision():
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
-                heads, _ = parse_corpus(self.grammar, weights, corpus.words, [options.decoder])
+                heads, _ = parse_corpus(self.grammar, weights, corpus, [options.decoder], self.assumed)
             trees = rows_of_heads(heads[options.decoder], corpus.lengths)
         return dependency_text(file, options.format, records, heads_with_punctuation(records, trees))
 

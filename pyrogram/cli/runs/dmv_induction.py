@@ -20,6 +20,7 @@ from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
+from pyrogram.cli.runs.knowledge import assumed, prior
 from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import (
@@ -86,12 +87,17 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
+        assumption = assumed(settings, corpora.train)
+        run = replace(run, assumed=assumption)
         if out is not None:
             run_folder.write_config(out, settings, run, None)
         plain = None if settings.init == "random" else noiseless_start(settings, grammar, train.words, train.heads)
-        judge = partial(evaluate, grammar, corpus=corpora.evaluation)
+        judge = partial(evaluate, grammar, corpus=corpora.evaluation, tilt=assumption)
+        learner = grammar if assumption is None else assumption.tilted(grammar, train)
         held_out = None if dev is None else dev.words
-        done = run_starts(StartWork(settings, grammar, train.words, held_out, plain, judge, out), jobs)
+        done = run_starts(
+            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior(settings, train)), jobs
+        )
         starts = [start for start, _ in done]
         rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
         best = best_start(starts)
@@ -99,7 +105,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
         others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
-        notes = _notes(settings, corpora, train, starts, rows, best)
+        notes = [*_notes(settings, corpora, train, starts, rows, best), *(assumption.told if assumption else ())]
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
         outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:
@@ -143,7 +149,8 @@ def _notes(
             notes.append(f"no start has come to a finite {chosen_by}, so the first stands for all; raise --steps.")
     if corpora.dev is not None and corpora.dev is corpora.evaluation:
         notes.append("the --dev sentences also decided when to stop; give --test for others.")
-    if corpora.evaluation.heads is not None:
+    informed = settings.knowledge != "none" and len(starts) == 1  # uniform weights, and nothing is drawn
+    if corpora.evaluation.heads is not None and not informed:
         notes.append(_warning(starts, rows, chosen_by))
     return notes
 
@@ -193,7 +200,7 @@ def _write(
     size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
     told = f"{settings.tags} tags" if run.tagger is None else "induced classes of the words"
     card = Card(
-        "DMV" if run.tagger is None else "DMV of word classes",
+        "DMV" if run.tagger is None and run.assumed is None else "DMV of more than its weights",
         f"A dependency model with valence, learnt by {settings.method}",
         f"Its {len(corpora.train.vocab)} symbols are the {told} of {size}. It gives every word its head.",
         ("dependency-parsing", "grammar-induction"),

@@ -7,11 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from pyrogram.data import Corpus
+from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.grammars import DMV
 from pyrogram.metrics import AttachmentScores, accuracy_by_length
@@ -44,13 +46,21 @@ def smoothed(grammar: Grammar, weights: Weights, smoothing: float) -> Weights:
     return mixed
 
 
+class Tilt(Protocol):
+    """What is assumed of the trees of sentences."""
+
+    def tilted(self, grammar: Grammar, corpus: Corpus) -> Grammar:
+        """The grammar of these sentences."""
+
+
 def parse_corpus(
-    grammar: DMV, weights: Weights, words: Tensor, decoders: Sequence[str] = DECODERS
+    grammar: DMV, weights: Weights, corpus: Corpus, decoders: Sequence[str] = DECODERS, tilt: Tilt | None = None
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Heads by decoder and log-likelihoods of sentences of any length.
 
-    :param words: shape ``(N, n)``, padded with -1.
+    :param tilt: what trees are parsed under, besides the weights; the likelihood is without it.
     """
+    words = corpus.words
     heads = {name: torch.full_like(words, -1) for name in decoders}
     log_z = torch.zeros(len(words), dtype=torch.float64)
     lengths = (words >= 0).sum(-1)
@@ -58,17 +68,19 @@ def parse_corpus(
         for chunk in _chunks(lengths):
             n = int(lengths[chunk].max())
             trees = grammar.derivation(weights, words[chunk, :n])
+            log_z[chunk] = trees.log_partition.to(torch.float64)
+            if tilt is not None:
+                trees = Sentence(tilt.tilted(grammar, corpus[chunk]), weights).derivation(words[chunk, :n])
             if "mbr" in heads:
                 heads["mbr"][chunk, :n] = trees.mbr()
             if "viterbi" in heads:
                 heads["viterbi"][chunk, :n] = trees.argmax()
-            log_z[chunk] = trees.log_partition.to(torch.float64)
     return heads, log_z
 
 
-def evaluate(grammar: DMV, weights: Weights, corpus: Corpus) -> Evaluation:
+def evaluate(grammar: DMV, weights: Weights, corpus: Corpus, tilt: Tilt | None = None) -> Evaluation:
     """Parse a corpus with both decoders and score what comes out."""
-    heads, log_z = parse_corpus(grammar, weights, corpus.words)
+    heads, log_z = parse_corpus(grammar, weights, corpus, tilt=tilt)
     scores = {}
     if corpus.heads is not None:
         scores = {name: accuracy_by_length(h, corpus.heads, BINS) for name, h in heads.items()}

@@ -7,6 +7,7 @@
     weights.safetensors  weights of the selected start: root, attach, stop
     starts/NNN.safetensors  the state of every start, from which it is resumed
     classes.json         with --tags induced:K, the class of every word
+    bias.safetensors     with --knowledge, the nats of events
     parses.conllu        the evaluation corpus with predicted heads
     curve.csv, curve.svg the objective of every start, iteration by iteration
     results.csv, results.md  all scores; the table
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
-GRAMMAR, LEXICON, CLASSES = "grammar.pcfg", "lexicon.json", "classes.json"
+GRAMMAR, LEXICON, CLASSES, BIAS = "grammar.pcfg", "lexicon.json", "classes.json", "bias.safetensors"
 LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 OUTPUTS = (
     CONFIG,
@@ -42,6 +43,7 @@ OUTPUTS = (
     GRAMMAR,
     LEXICON,
     CLASSES,
+    BIAS,
     "parses.conllu",
     "parses.mrg",
     "curve.csv",

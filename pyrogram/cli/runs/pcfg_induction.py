@@ -142,7 +142,7 @@ def run_pcfg(settings: Settings, grammar: CFG, texts: EncodedCorpora, out: Path 
             run_folder.write_config(out, settings, run, None)
         plain = first_start(settings, grammar, texts.train)
         judge = partial(score, grammar, words=texts.evaluation)
-        done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out), jobs)
+        done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out, settings.alpha), jobs)
         starts, scores = [start for start, _ in done], [found for _, found in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)

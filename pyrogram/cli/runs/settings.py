@@ -42,6 +42,8 @@ class Settings:
     valence_attach: bool
     smoothing: float
     unknown: str
+    knowledge: str = "none"
+    heads: str = "content"
     data: dict[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,6 +70,10 @@ class Settings:
             raise CommandError(f"--tolerance must not be negative, not {self.tolerance:g}")
         if not 0 < self.smoothing < 1:
             raise CommandError(f"--smoothing must lie between 0 and 1, not be {self.smoothing:g}")
+        if self.knowledge != "none" and self.method != "vb":
+            raise CommandError(f"--knowledge {self.knowledge} is for --method vb, not {self.method}")
+        if self.knowledge == "languages" and self.valence_attach:
+            raise CommandError("--knowledge languages is a prior of the plain DMV; leave out --valence-attach")
         if self.starts > 1 and self.noise == 0 and self.init != "random":
             raise CommandError(f"--noise 0 makes all {self.starts} starts the same; raise it, or give --starts 1")
 

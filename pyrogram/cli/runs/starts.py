@@ -74,6 +74,7 @@ class StartWork:
     :param held_out: sentences that stop the training, or None.
     :param plain: where the first start begins; None if all starts are random.
     :param evaluate: maps the smoothed weights to what the report needs; it must be picklable.
+    :param prior: the concentrations of Dirichlets; None without them.
     :param out: the folder of the run, which keeps the checkpoint of every start; None saves nothing.
     """
 
@@ -84,6 +85,7 @@ class StartWork:
     plain: Weights | None
     evaluate: Callable[[Weights], Any]
     out: Path | None
+    prior: float | Weights | None = None
 
     def __call__(self, key: int, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes:
         """One start, by number, from its checkpoint if there is one."""
@@ -107,7 +109,7 @@ class StartWork:
         }
         if settings.method in SAMPLERS:
             return _sampled(settings, self.grammar, self.words, self.held_out, begin, number, shared)
-        loop = _loop(settings, self.grammar, begin)
+        loop = _loop(settings, self.grammar, begin, self.prior)
         loop.run(
             self.words,
             tolerance=settings.tolerance,
@@ -212,11 +214,11 @@ def double_precision() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _loop(settings: Settings, grammar: Grammar, start: Weights) -> GrammarLoop:
+def _loop(settings: Settings, grammar: Grammar, start: Weights, prior: float | Weights | None) -> GrammarLoop:
     if settings.method == "em":
         return EM(partial(maximum_likelihood, grammar=grammar, initial_weights=start), initial_weights=start)
-    assert settings.alpha is not None
+    assert prior is not None
     learn = settings.method == "vb-em"
-    model = partial(dirichlet, grammar=grammar, concentration=settings.alpha, learn=learn)
+    model = partial(dirichlet, grammar=grammar, concentration=prior, learn=learn)
     kinds: dict[str, type[EM | CollapsedVB]] = {"em-map": EM, "cvb": CollapsedVB}
     return kinds.get(settings.method, VariationalEM)(model, initial_weights=start)
