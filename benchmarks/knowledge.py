@@ -9,7 +9,8 @@ punctuation of the part ``train``, else ``dev``, else ``test``, and scored on ``
 percentage of words with the right head, punctuation not counted. The supervised DMV sees the heads of the file that
 the others learn from, of sentences of at most 40 words; where that is the file that is scored, it learns from one
 half of the sentences and parses the other. Means are over treebanks, first over those that settings were chosen on,
-then over the others. A treebank of PUD takes five seconds.
+then over the others. For "languages" the sources are all other treebanks, those of the target's language left out. A
+treebank of PUD takes five seconds.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from torch import Tensor
 from pyrogram import DMV, Corpus
 from pyrogram.bias import Bias
 from pyrogram.knowledge import (
+    Sources,
     closed_classes,
     count_once_roots,
     function_words_are_leaves,
     induce,
+    read_treebanks,
     reducibility,
     universal_rules,
 )
@@ -94,9 +97,17 @@ def parsed(train: Corpus, test: Corpus) -> Tensor:
     return found
 
 
-def measured(parts: Mapping[str, Path]) -> dict[str, tuple[float, float]]:
-    """The scores of a treebank by row."""
-    learnt = parts.get("train") or parts.get("dev") or parts["test"]
+def learnt_from(parts: Mapping[str, Path]) -> Path:
+    """The file of a treebank that grammars are learnt from."""
+    return parts.get("train") or parts.get("dev") or parts["test"]
+
+
+def measured(parts: Mapping[str, Path], sources: Sources) -> dict[str, tuple[float, float]]:
+    """The scores of a treebank by row.
+
+    :param sources: treebanks of other languages.
+    """
+    learnt = learnt_from(parts)
     scored = parts.get("test", learnt)
     train = Corpus.from_conllu(learnt)
     test = Corpus.from_conllu(scored, vocab=train.vocab)
@@ -105,6 +116,8 @@ def measured(parts: Mapping[str, Path]) -> dict[str, tuple[float, float]]:
     }
     for name, (bias, punctuation) in rows(train).items():
         found[name] = scores(induce(train, bias, punctuation=punctuation).parse(test), test)
+    for name, nats in (("languages", 0.0), ("+ punctuation = languages", 3.0)):
+        found[name] = scores(induce(train, "languages", punctuation=nats, sources=sources).parse(test), test)
     found["supervised"] = scores(supervised(train, test, learnt == scored), test)
     return found
 
@@ -119,10 +132,12 @@ def main() -> None:
     torch.set_default_dtype(torch.float64)
     choosing, only = ([stem for stem in text.split(",") if stem] for text in (args.choosing, args.only))
     results: dict[str, dict[str, tuple[float, float]]] = {}
-    for stem, parts in files(args.folders).items():
+    treebanks = files(args.folders)
+    sources = Sources.count(read_treebanks(learnt_from(parts) for parts in treebanks.values()))
+    for stem, parts in treebanks.items():
         if only and stem not in only:
             continue
-        results[stem] = measured(parts)
+        results[stem] = measured(parts, sources.without(stem.split("_")[0]))
         names = " | ".join(results[stem])
         if len(results) == 1:
             print(f"| treebank | {names} |\n|---{'|---:' * len(results[stem])}|")

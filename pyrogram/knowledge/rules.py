@@ -122,10 +122,11 @@ def universal_tags(vocab: Vocabulary) -> list[str]:
 
     :raises ValueError: if no symbol is a universal tag, or Penn's.
     """
-    for known in (_UNIVERSAL, _PENN):
-        found = [known.get(symbol, "X") for symbol in vocab]
-        if any(tag != "X" for tag in found):
-            return found
+    # Some names, SYM among them, are in both alphabets: the one that knows more of the symbols is meant.
+    known = max((_UNIVERSAL, _PENN), key=lambda names: sum(symbol in names for symbol in vocab))
+    found = [known.get(symbol, "X") for symbol in vocab]
+    if any(tag != "X" for tag in found):
+        return found
     shown = ", ".join(vocab.symbols[:5])
     raise ValueError(
         f"vocab must have universal or Penn tags, which rules are about, not {shown}; use discovered biases."

@@ -77,3 +77,10 @@ def test_tags_without_a_meaning_are_refused() -> None:
         universal_rules(vocabulary(("c1", "c2")))
     with pytest.raises(ValueError, match="'content' or 'function', not 'first'"):
         universal_rules(vocabulary(UNIVERSAL), "first")  # type: ignore[arg-type]
+
+
+def test_penn_tags_are_penns_though_some_names_are_universal_too() -> None:
+    vocab = Vocabulary(("NN", "SYM", "VBZ", "DT"), (4, 1, 3, 2))
+    bias = universal_rules(vocab, "function")
+    assert bias.events["root"].tolist() == [0, 0, 1, 0]
+    assert bias.events["attach"][2, 0].tolist() == [1, 0, 1, 0]
