@@ -111,7 +111,7 @@ def test_the_extended_model(corpus: Corpus, knowledge: str) -> None:
 
 
 def test_what_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(ValueError, match="'none', 'discovered' or 'rules', not 'all'"):
+    with pytest.raises(ValueError, match="'none', 'discovered', 'rules' or 'languages', not 'all'"):
         induce(corpus, "all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sentences of at most 2 words to learn from, but has none"):
         induce(corpus, "none", max_length=2)
