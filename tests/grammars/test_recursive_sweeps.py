@@ -70,8 +70,8 @@ def agree(a, b, atol=1e-11):
 
 
 @pytest.mark.parametrize("make", [*GRAMMARS.values(), one_table_grammar], ids=[*GRAMMARS, "one table"])
-@pytest.mark.parametrize("fixed", [(), ("attach",), ("root", "stop")])
-@pytest.mark.parametrize("longest", [1, 7, 18])
+@pytest.mark.parametrize("fixed", [(), pytest.param(("attach",), marks=pytest.mark.slow), ("root", "stop")])
+@pytest.mark.parametrize("longest", [1, pytest.param(7, marks=pytest.mark.slow), 18])
 def test_sweeps_agree_with_plain_torch(make, fixed, longest):
     grammar = make(3)
     if not grammar.blocks.keys() >= set(fixed):
@@ -136,7 +136,7 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms(make):
 
 
 @all_grammars
-@pytest.mark.parametrize("batch_size", [1, 5, 20])
+@pytest.mark.parametrize("batch_size", [1, pytest.param(5, marks=pytest.mark.slow), 20])
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_a_hastings_sweep_counts_its_derivations(make, batch_size, temperature):
     """By the plain code: counts before and after, and that they move."""

@@ -247,7 +247,8 @@ def test_a_bias_is_learnt() -> None:
     pyro.clear_param_store()
     pyro.set_rng_seed(0)
     guide = pyro.infer.autoguide.AutoDelta(model)
-    svi = pyro.infer.SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), pyro.infer.Trace_ELBO())
+    adam = pyro.optim.Adam({"lr": 0.1})  # type: ignore[attr-defined]
+    svi = pyro.infer.SVI(model, guide, adam, pyro.infer.Trace_ELBO())
     for _ in range(300):
         svi.step()
     nats = guide.median()["nats"]

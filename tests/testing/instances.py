@@ -131,6 +131,23 @@ STRUCTURES = {
 }
 #: Variations of others, for the slow stage.
 SLOW = {
+    "stops without valence",
+    "multiroot",
+    "two words",
+    "forbidden",
+    "three valences, multiroot",
+    "DMV [0, 0, 1]",
+    "DMV [1, 0]",
+    "DMV with valence_attach [0, 0, 1]",
+    "DMV with valence_attach [1, 0]",
+    "HMM [1, 1]",
+    "chain [1, 1]",
+    "labels, one word",
+    "grandparents of four words",
+    "segments of two words",
+    "arcs that cross, two words",
+    "arcs that cross, multiroot",
+    "chain of order two, alike at all words",
     "three valences without stops",
     "stops of three valences",
     "DMV with one valence",
