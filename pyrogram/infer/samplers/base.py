@@ -96,7 +96,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
     _options: ClassVar[tuple[str, ...]] = (
         *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "keep_statistics"),
-        *("keep_weights", "burn_in", "_given_params", "save_params"),
+        *("keep_weights", "burn_in", "_given_params", "save_params", "_e_step"),
     )
 
     # ------------------------------------------------------------------ what a sampler must say
