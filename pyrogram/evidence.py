@@ -26,7 +26,7 @@ from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
 from .grammar import Block, Grammar, Known, SentenceMultinomials, TooLong, Weights, checked_inputs, logarithms
 
-__all__ = ["EvidenceGrammar", "Parts"]
+__all__ = ["EvidenceGrammar", "Parts", "digest_of"]
 
 
 @dataclass
@@ -201,11 +201,7 @@ class EvidenceGrammar(Grammar):
 
     @cached_property
     def _digest(self) -> str:
-        digest = hashlib.sha256()
-        for kind, table in self.tables.items():
-            digest.update(f"{kind}{tuple(table.shape)}{table.dtype}".encode())
-            digest.update(table.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        return digest_of(self.tables)
 
     @property
     def _is_learnt(self) -> bool:
@@ -373,3 +369,12 @@ class EvidenceGrammar(Grammar):
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """The base grammar's, from the words alone."""
         return self.base.initial_weights(self.split(words)[0], *method, **options)
+
+
+def digest_of(tables: Mapping[str, Tensor]) -> str:
+    """SHA-256 of tensors in their order: names, shapes, types and numbers."""
+    digest = hashlib.sha256()
+    for name, table in tables.items():
+        digest.update(f"{name}{tuple(table.shape)}{table.dtype}".encode())
+        digest.update(table.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

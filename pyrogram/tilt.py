@@ -16,7 +16,6 @@ variable models. JMLR 11. https://jmlr.org/papers/v11/ganchev10a.html
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -28,7 +27,7 @@ from pyrogram.charts.checks import checked_words
 
 from .bias import Bias
 from .collapsed import CollapsedUpdates
-from .evidence import EvidenceGrammar
+from .evidence import EvidenceGrammar, digest_of
 from .grammar import Block, Grammar, Known, SentenceMultinomials, TooLong, Weights, checked_inputs, logarithms
 
 __all__ = ["TiltedEvidence", "TiltedGrammar"]
@@ -116,11 +115,7 @@ class TiltedGrammar(Grammar):
 
     @cached_property
     def _digest(self) -> str:
-        digest = hashlib.sha256()
-        for name, table in sorted({**self.nats, **self.bias.parts}.items()):
-            digest.update(f"{name}{tuple(table.shape)}{table.dtype}".encode())
-            digest.update(table.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        return digest_of(dict(sorted({**self.nats, **self.bias.parts}.items())))
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """log Z = log sum over derivations y of p(x, y | w) exp φ(x, y), in nats; see :meth:`.Grammar.log_partition`.

@@ -134,9 +134,11 @@ class Sentence(TorchDistribution):
         self.normalized = normalized
         is_cut(too_long)  # which refuses other words
         self.known = known
-        self._evidence = (
-            grammar.given({} if known is None else known) if known is not None or grammar.log_factors else None
-        )
+        self._evidence = None
+        if known is not None:
+            self._evidence = grammar.given(known)
+        elif grammar.log_factors:  # of a tilt, whose nats of parts go along as evidence does
+            self._evidence = grammar.given({})
         if self._evidence is not None:
             batches.append(self._evidence.batch_shape)
         # torch.broadcast_shapes takes as long as the checks below

@@ -5,11 +5,12 @@
 from .discovered import closed_classes, count_once_roots, reducibility
 from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
-from .recipe import Induced, assumptions, induce
+from .recipe import Assumed, Induced, assumptions, induce
 from .rules import function_words_are_leaves, universal_rules
 
 __all__ = [
     "UNIVERSAL_TAGS",
+    "Assumed",
     "Induced",
     "Shares",
     "Sources",

@@ -140,7 +140,7 @@ class Sources:
         with safe_open(str(path), "pt") as file:
             told = file.metadata() or {}
             if told.get("format") != _FORMAT:
-                raise ValueError(f"{path} holds no counts of sources; make it by pyrogram prior")
+                raise ValueError(f"{path} holds no counts of sources; give a file that Sources.save wrote")
             counts = {block: file.get_tensor(block).to(torch.get_default_dtype()) for block in file.keys()}
         tags, names, licences = (tuple(json.loads(told[key])) for key in ("tags", "names", "licences"))
         return cls(tags, names, licences, counts)

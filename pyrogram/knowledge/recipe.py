@@ -24,10 +24,11 @@ from pyrogram.models.dirichlet import dirichlet
 
 from .discovered import closed_classes, closed_tags, count_once_roots, reducibility
 from .languages import Sources
-from .punctuation import segments
+from .punctuation import marks_told, segments
 from .rules import Heads, function_words_are_leaves, universal_rules
 
 Knowledge = Literal["none", "discovered", "rules", "languages"]
+PUNCTUATION = 3.0  # nats that an arc across punctuation costs
 CELLS = 500_000  # of charts that are in memory at a time
 
 
@@ -64,32 +65,49 @@ def assumptions(
 
 
 @dataclass(frozen=True)
+class Assumed:
+    """What is assumed of trees besides the text.
+
+    :param events: the bias of a grammar's events: what was assumed or found.
+    :param punctuation: nats that an arc across punctuation costs; 0: punctuation is not looked at.
+    """
+
+    events: Bias
+    punctuation: float = PUNCTUATION
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What was assumed or found, in sentences."""
+        return self.events.told + (marks_told(self.punctuation),) * bool(self.punctuation)
+
+    def bias(self, corpus: Corpus) -> Bias:
+        """The bias of the trees of some sentences: nats of events by block, and of arcs ``(N, n+1, n+1)``."""
+        return self.events + segments(corpus, self.punctuation) if self.punctuation else self.events
+
+
+@dataclass(frozen=True)
 class Induced:
     """A grammar that was induced with knowledge.
 
     :param grammar: the grammar, without the tilt.
     :param weights: by block, normalised.
-    :param events: the bias of events: what was assumed or found.
-    :param punctuation: nats that an arc across punctuation costs; 0: punctuation is not looked at.
+    :param assumed: what was assumed or found.
     :param loop: the inference, with the history of its objective.
     """
 
     grammar: DMV
     weights: Weights
-    events: Bias
-    punctuation: float
+    assumed: Assumed
     loop: VariationalEM
 
     @property
     def told(self) -> tuple[str, ...]:
         """What was assumed or found, in sentences."""
-        return self.events.told + (
-            (f"An arc across punctuation costs {self.punctuation:g} nats.",) * bool(self.punctuation)
-        )
+        return self.assumed.told
 
     def bias(self, corpus: Corpus) -> Bias:
-        """The bias of the trees of some sentences."""
-        return _bias(self.events, corpus, self.punctuation)
+        """The bias of the trees of some sentences, see :meth:`.Assumed.bias`."""
+        return self.assumed.bias(corpus)
 
     def parse(self, corpus: Corpus) -> Tensor:
         """The trees with the most expected right heads, under the bias: heads, shape ``(N, n)``, padded with -1.
@@ -110,7 +128,7 @@ def induce(
     knowledge: Knowledge | Bias = "rules",
     *,
     heads: Heads = "content",
-    punctuation: float = 3.0,
+    punctuation: float = PUNCTUATION,
     max_length: int = 15,
     concentration: float = 0.25,
     num_steps: int = 50,
@@ -150,24 +168,23 @@ def induce(
         raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
     grammar = DMV(len(corpus.vocab), valence_attach=valence_attach)
     loop = VariationalEM(dirichlet, initial_weights="uniform")
-    tilted = grammar.tilted(_bias(events, short, punctuation))
+    assumed = Assumed(events, punctuation)
+    tilted = grammar.tilted(assumed.bias(short))
     prior: float | Weights = concentration
     if knowledge == "languages":
         prior = prior_of_languages(corpus, short.words, valence_attach, sources)
     loop.run(short.words, tilted, concentration=prior, num_steps=num_steps, tolerance=0.0, progress=False)
-    return Induced(grammar, loop.weights(), events, punctuation, loop)
+    return Induced(grammar, loop.weights(), assumed, loop)
 
 
 def prior_of_languages(corpus: Corpus, words: Tensor, valence_attach: bool, sources: Sources | None = None) -> Weights:
     """The concentrations of the target's Dirichlets, by block, around its mixture of other languages.
 
     :param corpus: of the target, whose vocabulary has universal tags.
-    :param words: the sentences that trees are learnt from.
+    :param words: the sentences that trees are learnt from, shape ``(N, n)``, padded with -1.
+    :returns: shape ``block.shape`` by block.
+    :raises ValueError: with ``valence_attach``.
     """
     if valence_attach:
         raise ValueError("valence_attach must be False with 'languages', for the sources are plain DMVs.")
     return (sources or Sources.shipped()).over(corpus.vocab).concentration(words)
-
-
-def _bias(events: Bias, corpus: Corpus, punctuation: float) -> Bias:
-    return events + segments(corpus, punctuation) if punctuation else events

@@ -228,7 +228,7 @@ def test_a_start_of_density_zero(call, treebanks, tmp_path):
 
 
 def test_rank_correlation():
-    from pyrogram.cli.runs.evaluation import rank_correlation
+    from pyrogram.significance import rank_correlation
 
     stats = pytest.importorskip("scipy.stats")
     x, y = [3.0, 1.0, 2.0, 2.0, 5.0], [0.1, 0.4, 0.4, 0.2, 0.9]

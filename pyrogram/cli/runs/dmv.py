@@ -13,8 +13,8 @@ from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
 from pyrogram.cli.io.files import as_written
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
-from pyrogram.cli.runs.folder import CONFIG, classes_of, read_weights, tags_and_smoothing, write_weights
-from pyrogram.cli.runs.knowledge import Assumed
+from pyrogram.cli.runs.folder import CONFIG, has_classes, read_weights, tags_and_smoothing, write_weights
+from pyrogram.cli.runs.knowledge import read_assumed, write_assumed
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
 from pyrogram.cli.runs.word_classes import read_tagger, write_tagger
@@ -24,6 +24,7 @@ from pyrogram.data.punctuation import heads_with_punctuation, kept_words
 from pyrogram.data.records import Alphabet
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
+from pyrogram.knowledge import Assumed
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class DMVRun(Run):
                 raise TypeError
             grammar = DMV(len(vocab), valence_attach=valence)
             informed = config["settings"].get("knowledge", "none") != "none"
-        tagger = read_tagger(path) if classes_of(config) else None
-        assumed = Assumed.load(path) if informed else None
+        tagger = read_tagger(path) if has_classes(config) else None
+        assumed = read_assumed(path) if informed else None
         return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger, assumed)
 
     def write(self, path: Path) -> None:
@@ -64,7 +65,7 @@ class DMVRun(Run):
         if self.tagger is not None:
             write_tagger(path, self.tagger)
         if self.assumed is not None:
-            self.assumed.write(path)
+            write_assumed(path, self.assumed)
 
     def description(self) -> dict[str, Any]:
         return {"kind": self.kind, "num_tags": len(self.vocab), "valence_attach": self.grammar.valence_attach}

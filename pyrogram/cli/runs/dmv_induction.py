@@ -19,8 +19,8 @@ from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.dmv import DMVRun
-from pyrogram.cli.runs.evaluation import Evaluation, evaluate, rank_correlation
-from pyrogram.cli.runs.knowledge import assumed, prior
+from pyrogram.cli.runs.evaluation import Evaluation, evaluate
+from pyrogram.cli.runs.knowledge import assumed_of, prior_of
 from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import (
@@ -36,6 +36,7 @@ from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus, WordTags
 from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV
+from pyrogram.significance import rank_correlation
 
 MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
 FEWEST_STARTS = 5  # for a correlation
@@ -87,16 +88,16 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
-        assumption = assumed(settings, corpora.train)
-        run = replace(run, assumed=assumption)
+        assumed = assumed_of(settings, corpora.train)
+        run = replace(run, assumed=assumed)
         if out is not None:
             run_folder.write_config(out, settings, run, None)
         plain = None if settings.init == "random" else noiseless_start(settings, grammar, train.words, train.heads)
-        judge = partial(evaluate, grammar, corpus=corpora.evaluation, tilt=assumption)
-        learner = grammar if assumption is None else assumption.tilted(grammar, train)
+        judge = partial(evaluate, grammar, corpus=corpora.evaluation, assumed=assumed)
+        learner = grammar if assumed is None else grammar.tilted(assumed.bias(train))
         held_out = None if dev is None else dev.words
         done = run_starts(
-            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior(settings, train)), jobs
+            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior_of(settings, train)), jobs
         )
         starts = [start for start, _ in done]
         rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
@@ -105,7 +106,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
         others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
-        notes = [*_notes(settings, corpora, train, starts, rows, best), *(assumption.told if assumption else ())]
+        notes = [*_notes(settings, corpora, train, starts, rows, best), *(assumed.told if assumed else ())]
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
         outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:

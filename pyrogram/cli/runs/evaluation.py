@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from pyrogram.data import Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.grammars import DMV
+from pyrogram.knowledge import Assumed
 from pyrogram.metrics import AttachmentScores, accuracy_by_length
-from pyrogram.significance import rank_correlation as rank_correlation
 
 BINS = (10, 20, 40, None)
 DECODERS = ("viterbi", "mbr")
@@ -46,19 +45,12 @@ def smoothed(grammar: Grammar, weights: Weights, smoothing: float) -> Weights:
     return mixed
 
 
-class Tilt(Protocol):
-    """What is assumed of the trees of sentences."""
-
-    def tilted(self, grammar: Grammar, corpus: Corpus) -> Grammar:
-        """The grammar of these sentences."""
-
-
 def parse_corpus(
-    grammar: DMV, weights: Weights, corpus: Corpus, decoders: Sequence[str] = DECODERS, tilt: Tilt | None = None
+    grammar: DMV, weights: Weights, corpus: Corpus, decoders: Sequence[str] = DECODERS, assumed: Assumed | None = None
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Heads by decoder and log-likelihoods of sentences of any length.
 
-    :param tilt: what trees are parsed under, besides the weights; the likelihood is without it.
+    :param assumed: what trees are parsed under, besides the weights; the likelihood is without it.
     """
     words = corpus.words
     heads = {name: torch.full_like(words, -1) for name in decoders}
@@ -69,8 +61,9 @@ def parse_corpus(
             n = int(lengths[chunk].max())
             trees = grammar.derivation(weights, words[chunk, :n])
             log_z[chunk] = trees.log_partition.to(torch.float64)
-            if tilt is not None:
-                trees = Sentence(tilt.tilted(grammar, corpus[chunk]), weights).derivation(words[chunk, :n])
+            if assumed is not None:
+                tilted = grammar.tilted(assumed.bias(corpus[chunk]))
+                trees = Sentence(tilted, weights).derivation(words[chunk, :n])
             if "mbr" in heads:
                 heads["mbr"][chunk, :n] = trees.mbr()
             if "viterbi" in heads:
@@ -78,9 +71,9 @@ def parse_corpus(
     return heads, log_z
 
 
-def evaluate(grammar: DMV, weights: Weights, corpus: Corpus, tilt: Tilt | None = None) -> Evaluation:
+def evaluate(grammar: DMV, weights: Weights, corpus: Corpus, assumed: Assumed | None = None) -> Evaluation:
     """Parse a corpus with both decoders and score what comes out."""
-    heads, log_z = parse_corpus(grammar, weights, corpus, tilt=tilt)
+    heads, log_z = parse_corpus(grammar, weights, corpus, assumed=assumed)
     scores = {}
     if corpus.heads is not None:
         scores = {name: accuracy_by_length(h, corpus.heads, BINS) for name, h in heads.items()}

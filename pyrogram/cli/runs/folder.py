@@ -147,7 +147,7 @@ def tags_and_smoothing(config: dict[str, Any]) -> tuple[Alphabet, float]:
     :raises Exception: if they are not as they were written, as :func:`~pyrogram.cli.io.files.as_written` takes it.
     """
     settings = config["settings"]
-    tags: Alphabet = "form" if classes_of(config) else settings["tags"]
+    tags: Alphabet = "form" if has_classes(config) else settings["tags"]
     smoothing = settings["smoothing"]
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)):
         raise TypeError
@@ -156,7 +156,7 @@ def tags_and_smoothing(config: dict[str, Any]) -> tuple[Alphabet, float]:
     return tags, float(smoothing)
 
 
-def classes_of(config: dict[str, Any]) -> bool:
+def has_classes(config: dict[str, Any]) -> bool:
     """Whether a grammar has learnt from classes of words, which are learnt, too."""
     return str(config["settings"]["tags"]).startswith("induced:")
 

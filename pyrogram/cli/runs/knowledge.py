@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -13,47 +12,27 @@ from pyrogram.cli.io.files import read_safetensors, write_file
 from pyrogram.cli.runs.folder import BIAS, FORMAT
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.data import Corpus
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammar import Weights
 from pyrogram.infer.running.checkpoint import safetensors_bytes
-from pyrogram.knowledge import assumptions, segments
+from pyrogram.knowledge import Assumed, assumptions
 from pyrogram.knowledge.recipe import Knowledge, prior_of_languages
 from pyrogram.knowledge.rules import Heads
 
-PUNCTUATION = 3.0  # nats that an arc across punctuation costs
+
+def write_assumed(path: Path, assumed: Assumed) -> None:
+    """Write ``bias.safetensors``; what an arc across punctuation costs is the same in all runs."""
+    write_file(path / BIAS, safetensors_bytes(dict(assumed.events.events), {"format": FORMAT}))
 
 
-@dataclass(frozen=True)
-class Assumed:
-    """What is assumed of trees besides the text.
+def read_assumed(path: Path) -> Assumed:
+    """Read ``bias.safetensors``.
 
-    :param events: the bias of a grammar's events.
+    :raises CommandError: if it is missing, or not as it was written.
     """
-
-    events: Bias
-
-    def tilted(self, grammar: Grammar, corpus: Corpus) -> Grammar:
-        """The grammar of these sentences, under the bias."""
-        return grammar.tilted(self.events + segments(corpus, PUNCTUATION))
-
-    @property
-    def told(self) -> list[str]:
-        """What is assumed, in sentences."""
-        return [*self.events.told, f"An arc across punctuation costs {PUNCTUATION:g} nats."]
-
-    def write(self, path: Path) -> None:
-        """Write ``bias.safetensors``."""
-        write_file(path / BIAS, safetensors_bytes(dict(self.events.events), {"format": FORMAT}))
-
-    @classmethod
-    def load(cls, path: Path) -> Assumed:
-        """Read ``bias.safetensors``.
-
-        :raises CommandError: if it is missing, or not as it was written.
-        """
-        return cls(Bias(read_safetensors(path / BIAS)))
+    return Assumed(Bias(read_safetensors(path / BIAS)))
 
 
-def assumed(settings: Settings, corpus: Corpus) -> Assumed | None:
+def assumed_of(settings: Settings, corpus: Corpus) -> Assumed | None:
     """What an induction assumes; None for nothing.
 
     :param corpus: all sentences to learn from.
@@ -64,7 +43,7 @@ def assumed(settings: Settings, corpus: Corpus) -> Assumed | None:
     return Assumed(assumptions(corpus, kind, heads, valence_attach=settings.valence_attach))
 
 
-def prior(settings: Settings, train: Corpus) -> float | Weights | None:
+def prior_of(settings: Settings, train: Corpus) -> float | Weights | None:
     """The concentrations of the Dirichlets: --alpha, or those that other languages give; None without a prior.
 
     :param train: the sentences that trees are learnt from.

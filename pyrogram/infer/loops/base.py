@@ -213,7 +213,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def multipliers(self) -> list[float]:
         """Of each constraint, the nats by which the last E-step tilted its events; see :class:`.AtLeast`."""
         _, state = self._present()
-        return getattr(state, "dual", {}).get("multipliers", torch.zeros(0)).tolist()  # type: ignore[no-any-return]
+        dual: Weights = getattr(state, "dual", {})
+        return [float(nats) for nats in dual.get("multipliers", ())]
 
     def weights(self, site: str | None = None) -> Weights:
         """The point estimate: normalised weights by block.
