@@ -21,7 +21,7 @@ from .loops.conjugate_vb import EStep
 from .loops.constraints import AtLeast, AtMost, Constraint
 from .loops.em import EM
 from .loops.importance import ImportanceWeightedBound
-from .loops.schedules import Annealed, Curriculum, HardSteps, Schedule
+from .loops.schedules import Annealed, Curriculum, Decaying, HardSteps, Schedule
 from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
@@ -49,6 +49,7 @@ __all__ = [
     "Constraint",
     "Convergence",
     "Curriculum",
+    "Decaying",
     "Difference",
     "EStep",
     "GrammarLoop",

@@ -11,9 +11,12 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Weights
+from pyrogram.bias import Bias
+from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer.model.expected_counts import check_derivable, expected_counts
+from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
+from pyrogram.infer.model.tied import TiedGrammar
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
 from .dual import minimise
@@ -116,6 +119,9 @@ class ScheduledEStep:
         """
         setting = self.schedule.at(step)
         seen = traced if setting.longest is None else self._up_to(traced, setting.longest)
+        if setting.tilt is not None:
+            sites = [replace(site, grammar=tilted(site.grammar, setting.tilt)) for site in seen.sentences]
+            seen = replace(seen, sentences=sites)
         if setting.hard:
             return Counted(*expected_counts(seen, log_weights, best_counts))
         if setting.beta != 1:
@@ -185,6 +191,15 @@ class ScheduledEStep:
                 raise ValueError(f"the curriculum has no sentence of at most {longest} words; begin with longer ones")
             self._seen = traced, longest, replace(traced, sentences=sites)
         return self._seen[2]
+
+
+def tilted(grammar: Grammar, bias: Bias) -> Grammar:
+    """A site's grammar under a bias of the events of the model's grammar, whose weights may be tied, or mixed."""
+    if isinstance(grammar, TiedGrammar):
+        return TiedGrammar(tilted(grammar.base, bias), grammar.blocks, grammar.entries)
+    if isinstance(grammar, MixtureGrammar):
+        return MixtureGrammar(tilted(grammar.base, bias), grammar.indicator, grammar.num_components)
+    return grammar.tilted(bias)
 
 
 def best_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:

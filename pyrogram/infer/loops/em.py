@@ -78,8 +78,8 @@ class EM(GrammarLoop[Problem, EMState]):
         f + α, normalised, so concentrations may be below 1, or latent; those that are parameters have no mode there
         either.
     :param schedule: how E-steps differ from the plain one as long as it lasts: :class:`.Annealed`,
-        :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. Each says which objective its steps
-        climb.
+        :class:`.Curriculum`, :class:`.HardSteps`, :class:`.Decaying`, or several at once in a list. Each says which
+        objective its steps climb.
     :param constraints: shares of events that derivations must have on the whole, :class:`.AtLeast` and
         :class:`.AtMost`; the objective is then the greatest E_q[log p(sentences, derivations)] + H(q) that they leave.
     :raises ModelError: for discrete latent sites and minibatches; and unless ``unconstrained``, for a concentration

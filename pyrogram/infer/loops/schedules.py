@@ -14,7 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Annealed", "Curriculum", "HardSteps", "Schedule"]
+from pyrogram.bias import Bias
+from pyrogram.evidence import digest_of
+
+__all__ = ["Annealed", "Curriculum", "Decaying", "HardSteps", "Schedule"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,13 @@ class Setting:
     :param beta: the inverse temperature, by which all log weights are multiplied.
     :param longest: the greatest length, in words, of the sentences that the step sees; None: all.
     :param hard: whether each sentence counts for its most probable derivation alone.
+    :param tilt: nats of events that derivations are weighed by, besides those of the model; None: none.
     """
 
     beta: float = 1.0
     longest: int | None = None
     hard: bool = False
+    tilt: Bias | None = None
 
 
 class Schedule(ABC):
@@ -38,6 +43,11 @@ class Schedule(ABC):
     @abstractmethod
     def num_steps(self) -> int:
         """The number of steps after which the loop is the plain one, and may stop."""
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others."""
+        return repr(self)
 
     @abstractmethod
     def at(self, step: int) -> Setting:
@@ -159,9 +169,65 @@ class HardSteps(Schedule):
         return Setting(hard=step < self.until and step % (self.hard + self.soft) < self.hard)
 
 
+@dataclass(frozen=True, eq=False)
+class Decaying(Schedule):
+    """A tilt that becomes weaker: knowledge says where a loop begins, and the words where it ends.
+
+    In step t the E-step weighs derivations by p(x, y | w) exp(s φ(x, y)), φ the bias, whose strength s falls from 1 in
+    the first step to ``rest`` in step ``until`` by the same amount in each. The objective is, in nats,
+
+        sum over sentences x of  log Σ_y p(x, y | w) exp(s φ(x, y)),
+
+    which the step does not lower; it is no log-likelihood as long as s is not 0. Weights that a tilt has led to may
+    stay where they are without it; to hold on to knowledge, tilt the model's own grammar, see :class:`.Bias`. Other
+    schedules do not change φ: it is not multiplied by β.
+
+    >>> verbs = Bias({"root": torch.tensor([0.0, 4.0])})
+    >>> decaying = Decaying(verbs, until=4)
+    >>> [decaying.at(step).tilt.events["root"][1].item() for step in range(4)], decaying.at(4).tilt
+    ([4.0, 3.0, 2.0, 1.0], None)
+
+    :param bias: nats of events, by block of the model's grammar.
+    :param until: the number of the first step, from 0, with the strength ``rest``.
+    :param rest: the strength at the end, 0 or more; with 0, the loop is the plain one from then on.
+    :raises TypeError: for another kind of bias.
+    :raises ValueError: for other numbers; for nats of parts of sentences, and for nats that are to be learnt.
+    """
+
+    bias: Bias
+    until: int = 20
+    rest: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_count("Decaying", "until", self.until)
+        if not 0 <= self.rest < math.inf:
+            raise ValueError(f"Decaying needs rest >= 0, a strength, not {self.rest!r}")
+        if not isinstance(self.bias, Bias):
+            raise TypeError(f"Decaying needs a Bias, not {self.bias!r:.100}")
+        if self.bias.parts or not self.bias.events:
+            raise ValueError(
+                f"Decaying needs a bias of events, not of {', '.join(self.bias.parts) or 'nothing'}; nats of parts of "
+                "sentences belong to the model's grammar, as in grammar.tilted(bias)"
+            )
+        if any(table.requires_grad for table in self.bias.events.values()):
+            raise ValueError("Decaying cannot learn its bias, which has a gradient; detach it")
+
+    @property
+    def num_steps(self) -> int:
+        return self.until
+
+    @property
+    def identity(self) -> str:
+        return f"Decaying({digest_of(dict(sorted(self.bias.events.items())))}, {self.until}, {self.rest!r})"
+
+    def at(self, step: int) -> Setting:
+        strength = 1 + (self.rest - 1) * step / self.until if step < self.until else self.rest
+        return Setting(tilt=strength * self.bias if strength else None)
+
+
 @dataclass(frozen=True)
 class Together(Schedule):
-    """Several schedules at once: inverse temperatures are multiplied, and the shortest length counts."""
+    """Several schedules at once: inverse temperatures are multiplied, tilts added, and the shortest length counts."""
 
     schedules: tuple[Schedule, ...] = ()
 
@@ -179,14 +245,16 @@ class Together(Schedule):
     @property
     def identity(self) -> str:
         """Tells schedules from others; empty, if there is none."""
-        return "".join(map(repr, self.schedules))
+        return "".join(schedule.identity for schedule in self.schedules)
 
     def at(self, step: int) -> Setting:
         settings = [schedule.at(step) for schedule in self.schedules]
+        tilts = [setting.tilt for setting in settings if setting.tilt is not None]
         return Setting(
             beta=math.prod(setting.beta for setting in settings),
             longest=min((setting.longest for setting in settings if setting.longest is not None), default=None),
             hard=any(setting.hard for setting in settings),
+            tilt=sum(tilts, start=Bias()) if tilts else None,
         )
 
 

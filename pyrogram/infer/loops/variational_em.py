@@ -106,8 +106,8 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         a probabilistic grammar (the papers' wording leaves it open). Held-out likelihood is that of this estimate.
     :param e_step: how long the E-step of a logistic normal of each sentence goes on, and whether it is restarted.
     :param schedule: how E-steps over derivations differ from the plain one as long as it lasts: :class:`.Annealed`,
-        :class:`.Curriculum`, :class:`.HardSteps`, or several at once in a list. The first q is that of its first step.
-        Logistic normals have none.
+        :class:`.Curriculum`, :class:`.HardSteps`, :class:`.Decaying`, or several at once in a list. The first q is that
+        of its first step. Logistic normals have none.
     :param constraints: shares of events that derivations must have on the whole, under q: :class:`.AtLeast` and
         :class:`.AtMost`. Logistic normals have none.
     """
