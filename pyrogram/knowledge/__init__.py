@@ -7,17 +7,22 @@ from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
 from .recipe import Assumed, Induced, assumptions, induce
 from .rules import function_words_are_leaves, universal_rules
+from .scorer import ArcScorer, Examples, examples_of, grammar_of
 
 __all__ = [
     "UNIVERSAL_TAGS",
+    "ArcScorer",
     "Assumed",
+    "Examples",
     "Induced",
     "Shares",
     "Sources",
     "assumptions",
     "closed_classes",
     "count_once_roots",
+    "examples_of",
     "function_words_are_leaves",
+    "grammar_of",
     "induce",
     "read_treebanks",
     "reducibility",

@@ -8,15 +8,16 @@ weights, so that no run differs from another, and trees are those of minimum Bay
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
 
 from pyrogram.bias import Bias
 from pyrogram.data import Corpus
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import ProjectiveDependencyTree, Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
 from pyrogram.infer import VariationalEM
@@ -115,12 +116,29 @@ class Induced:
         :param corpus: sentences of the same vocabulary.
         """
         heads = torch.full_like(corpus.words, -1)
+        for chunk, trees in self._trees(corpus):
+            heads[chunk, : trees.event_shape[0]] = trees.mbr()
+        return heads
+
+    def marginals(self, corpus: Corpus) -> Tensor:
+        """Probabilities of arcs under the bias, shape ``(N, n+1, n+1)`` [head, dependent]; zero in the padding.
+
+        :param corpus: sentences of the same vocabulary.
+        """
+        n = corpus.words.shape[1]
+        found = self.weights["root"].new_zeros(len(corpus), n + 1, n + 1)
+        for chunk, trees in self._trees(corpus):
+            own = trees.event_shape[0] + 1
+            found[chunk, :own, :own] = trees.marginals()
+        return found
+
+    def _trees(self, corpus: Corpus) -> Iterator[tuple[Tensor, ProjectiveDependencyTree]]:
+        """Numbers of sentences of like lengths, and the distribution of their trees."""
         order = corpus.lengths.argsort(stable=True)
         for chunk in order.split(max(1, CELLS // (corpus.words.shape[1] + 1) ** 2)):
             part = corpus[chunk]
             grammar = self.grammar.tilted(self.bias(part))
-            heads[chunk, : part.words.shape[1]] = Sentence(grammar, self.weights).derivation(part.words).mbr()
-        return heads
+            yield chunk, cast("ProjectiveDependencyTree", Sentence(grammar, self.weights).derivation(part.words))
 
 
 def induce(
