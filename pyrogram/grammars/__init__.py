@@ -11,6 +11,7 @@ from .annotations import LatentAnnotations
 from .cfg import CFG
 from .cfg_text import Word
 from .cfg_trees import TreeTransform
+from .distance_dmv import DistanceDMV
 from .dmv import DMV, DMVDerivation
 from .hmm import HMM
 from .lexical_dependencies import LexicalDependencies
@@ -31,6 +32,7 @@ __all__ = [
     "BigramSegmentation",
     "Block",
     "DMVDerivation",
+    "DistanceDMV",
     "Grammar",
     "LatentAnnotations",
     "LexicalDependencies",
