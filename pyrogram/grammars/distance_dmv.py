@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.charts import projective
 from pyrogram.charts.checks import check_size
-from pyrogram.grammar import Block, Weights
+from pyrogram.charts.trees import lengths_of
+from pyrogram.grammar import Block, TooLong, Weights
 from pyrogram.recursion.rules.pages import recursion
 
 from . import initial
 from .dmv import DMV
+from .dmv_draws import draw_trees
 from .recursive import RecursiveGrammar
 
 LEFT, RIGHT = 0, 1
@@ -68,7 +71,7 @@ class DistanceDMV(RecursiveGrammar):
       ``distance_attach``; direction 0 is left, 1 right;
     * ``stop`` (V, 2, C, 2) [head, direction, distance, decision]; decision 0 is continue, 1 is stop.
 
-    Time is O(n^3 C), as for C valences. Sentences cannot be drawn.
+    Time is O(n^3 C), as for C valences.
 
     >>> grammar = DistanceDMV(num_tags=2, widths=(1, 3))  # no word, one or two, three and more
     >>> {name: tuple(block.shape) for name, block in grammar.blocks.items()}
@@ -122,6 +125,51 @@ class DistanceDMV(RecursiveGrammar):
 
     def longest(self, n: int) -> int:
         return 1 + 2 * (n - 1) + 2 * n  # the root; a decision to continue and a child; two decisions to stop
+
+    def sample(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: torch.Size,
+        max_length: int,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> Tensor:
+        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
+
+    def sample_trees(
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of words and heads, as :meth:`.DMV.sample_trees`.
+
+        A sentence that is cut has no more words from there on, neither of the last head nor of those above it.
+        """
+        return draw_trees(self, weights, sample_shape, max_length, too_long, self.widths)
+
+    def arc_marginals(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        """p(arc | x, w), shape ``(*batch, n+1, n+1)`` [head, dependent]; ROOT is 0.
+
+        :param log_weights: shape ``(*batch, *block.shape)`` by block.
+        :param words: shape ``(*batch, n)``, padded with -1.
+        """
+        found = self.item_counts(log_weights, words, "attach", "root")
+        roots = found["root"]
+        between = found["attach"].flatten(roots.dim() + 1).sum(-1)
+        return torch.cat([roots[..., None, :], between[..., 1:, :]], -2)
+
+    def mbr_heads(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        """The heads of the tree with the most expected right heads, shape ``(*batch, n)``, padded with -1.
+
+        Heads are -1 where no tree is possible.
+        """
+        with torch.no_grad():
+            arcs = self.arc_marginals(log_weights, words)
+            heads = projective.mbr(arcs[..., None], lengths_of(words))
+            return torch.where(arcs[..., :1, 1:].sum(-1) > 0, heads, -1)
 
     def heads(self, derivations: Tensor) -> Tensor:
         """The heads of words, shape ``(*batch, n)``: 1 .. n, 0 for the root, -1 where there is no word.

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
-from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.checks import check_size, checked_words, is_traced, keep_nan
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -23,16 +22,14 @@ from pyrogram.grammar import (
     Known,
     TooLong,
     Weights,
-    check_normalized,
     checked_inputs,
-    is_cut,
     logarithms,
-    num_tries,
 )
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
+from .dmv_draws import draw_trees
 from .dmv_evidence import DMVEvidence
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 
@@ -200,25 +197,7 @@ class DMV(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut, tries = check_size("max_length", max_length), is_cut(too_long), num_tries(too_long)
-        check_normalized(self, weights)
-        root, attach, stop = (weights[name] for name in self.blocks)
-        if not self.valence_attach:
-            attach = attach.unsqueeze(-2).expand(*attach.shape[:-1], self.num_valences, self.num_tags)
-        batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-4], stop.shape[:-4])
-        if len(batch) == 0:
-            words, heads = ancestral(root, attach, stop, sample_shape.numel(), max_length, cut, tries)
-            return words.reshape(*sample_shape, max_length), heads.reshape(*sample_shape, max_length)
-        tables = [
-            t.expand(*batch, *t.shape[t.dim() - k :]).flatten(0, len(batch) - 1)
-            for t, k in zip((root, attach, stop), (1, 4, 4), strict=True)
-        ]
-        full = torch.broadcast_shapes(sample_shape, batch)
-        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = [ancestral(tables[0][b], tables[1][b], tables[2][b], 1, max_length, cut, tries) for b in own]
-        words, heads = (torch.cat(parts).reshape(*full, max_length) for parts in zip(*drawn, strict=True))
-        return words, heads
+        return draw_trees(self, weights, sample_shape, max_length, too_long)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""

@@ -110,6 +110,13 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"\d+ sentences, of which \d+.\d% have the same label\n(.*\n)*trees of the DMV: \d+.\d ± \d+.\d % of "
         r"other labels are right; tree marginals -?\d+.\d ± \d+.\d % more",
     ),
+    "valences_and_distances": (
+        [
+            f"--num-sentences 40 --max-length 5 --num-steps 2 --valences 1 3 --widths 1 2 {more}"
+            for more in ("", "--attach")
+        ],
+        r"DistanceDMV\(\d+, widths=\(1, 2\).*\): bound -\d+.\d; of the others -\d.\d{3} nats a word, \d+.\d% of heads",
+    ),
     "word_segmentation": (
         [
             f"--num-utterances 30 --num-steps 10 {more}"
