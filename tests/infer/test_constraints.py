@@ -14,7 +14,16 @@ import pytest
 import scipy.optimize
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, random_corpus, tensors
-from infer.tree_sums import Corpus, Tables, derivations, divergence, normalized, random_tables, sub_normalized
+from infer.tree_sums import (
+    Corpus,
+    Tables,
+    derivations,
+    divergence,
+    likelihood_and_counts,
+    normalized,
+    random_tables,
+    sub_normalized,
+)
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.models.logistic_normal import corpus_logistic_normal
@@ -24,7 +33,10 @@ from pyrogram import DMV
 from pyrogram.bias import Bias
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM, Annealed, AtLeast, AtMost, Constraint, Curriculum, HardSteps, ModelError, VariationalEM
+from pyrogram.infer.loops import dual as dual_of_constraints
+from pyrogram.infer.loops.constraints import greatest_share
 from pyrogram.infer.loops.dual import minimise
+from pyrogram.infer.model.structure import SentenceSite
 
 V, SENTENCES = CORPORA["two tags"]
 WORDS = padded(SENTENCES)
@@ -211,6 +223,32 @@ def test_the_greatest_ratio_of_two_sums() -> None:
         em.step(WORDS[:4], DMV(V))
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", [AtLeast, AtMost])
+def test_the_greatest_ratio_takes_several_steps(kind: type[Constraint], seed: int) -> None:
+    """Of events that count 0 to 3 times, whatever share the search begins with, and whatever the derivations weigh."""
+    generator = np.random.default_rng(seed)
+    f, of = (
+        {"attach": torch.tensor(generator.integers(0, 4, size=(V, 2, V)).astype(float))},
+        {
+            "attach": torch.tensor(generator.integers(0, 4, size=(V, 2, V)).astype(float)),
+            "root": torch.ones(V, dtype=torch.float64),
+        },
+    )
+    tables = random_tables(V, False, seed)
+    lists = [[c for _, c in derivations(sentence, tables)] for sentence in SENTENCES[:4]]
+    ratios = []
+    for chosen in itertools.product(*lists):
+        up, every = (sum((c[n] * t.numpy()).sum() for c in chosen for n, t in own.items()) for own in (f, of))
+        ratios.append(up / every)
+    grammar = DMV(V).tilted({"root": torch.tensor([9.0, -9.0]), "stop": torch.tensor([5.0, -5.0])})
+    site = SentenceSite("words", grammar, WORDS[:4], {block: block for block in grammar.blocks})
+    best = max(ratios) if kind is AtLeast else min(ratios)
+    for share in (0.0, best, 0.5 * best, 5.0):
+        found = greatest_share([site], {n: t.log() for n, t in tensors(tables).items()}, kind(f, share, of))
+        assert found == pytest.approx(best, rel=1e-12)
+
+
 def tied(words: Tensor, grammar: DMV) -> None:
     """All tags attach alike, so that no weight says which tag is the head."""
     w = {name: pyro.sample(name, dirichlet_prior(grammar.blocks[name], 1.5)) for name in ("root", "stop")}
@@ -272,6 +310,31 @@ def test_the_minimum_under_bounds(seed: int) -> None:
     )
     assert own is not None
     np.testing.assert_allclose(own.multipliers.numpy(), best.x, atol=1e-5)
+
+
+def test_a_search_that_ends_too_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After no step at all, the share of roots is that of the posterior, by enumeration."""
+    tables = random_tables(V, False, seed=1)
+    expected = likelihood_and_counts(SENTENCES, tables)[1]["root"]
+    demand = AtLeast({"root": ROOTS}, 0.9 * expected[1] / expected.sum() + 0.1)
+    em = EM(maximum_likelihood, initial_weights=tensors(tables), constraints=[SLACK[0], demand])
+    missing = demand.share - expected[1] / expected.sum()
+    monkeypatch.setattr(dual_of_constraints, "MOST_STEPS", 0)
+    with pytest.warns(UserWarning, match=rf"constraint 1, AtLeast {demand.share:g}, is met to {missing:.1g} of its"):
+        em.step(WORDS, DMV(V))
+
+
+def test_a_line_without_an_end_says_how_far_it_is() -> None:
+    """A gradient that the values do not bear out: no step is short enough."""
+    start, zeros = torch.tensor([1.0, 0.0], dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)
+
+    def dual(at: Tensor) -> tuple[float, Tensor]:
+        return float((at - start).abs().sum()), torch.tensor([0.5, 1.0], dtype=torch.float64)
+
+    found = minimise(dual, start, zeros, torch.tensor([2.0, 1.0], dtype=torch.float64))
+    assert found is not None
+    assert found.multipliers.tolist() == [1.0, 0.0]
+    assert found.away.tolist() == [0.25, 0.0]  # the second may not fall below 0
 
 
 def test_refusals() -> None:

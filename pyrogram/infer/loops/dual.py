@@ -20,6 +20,8 @@ from torch import Tensor
 TOLERANCE = 1e-8
 #: Multipliers beyond so many nats, of constraints that do not hold yet, are taken for infinite.
 MOST = 100.0
+#: Steps after which the search ends, wherever it is.
+MOST_STEPS = 500
 #: Nats that a multiplier moves in a step, at most.
 _LONGEST = 10.0
 
@@ -30,10 +32,12 @@ class Optimum:
 
     :param multipliers: λ, shape ``(K,)``.
     :param curvature: shape ``(K, K)``.
+    :param away: how far it is from the minimum: the gradient of what is free to move, in units of ``scale``, ``(K,)``.
     """
 
     multipliers: Tensor
     curvature: Tensor
+    away: Tensor
 
 
 def minimise(
@@ -45,15 +49,18 @@ def minimise(
     :param start: where to begin, shape ``(K,)``.
     :param curvature: the second derivative there, as far as it is known; zeros if not.
     :param scale: what gradients are measured by, shape ``(K,)``.
-    :returns: None if there is no minimum.
+    :returns: None if there is no minimum. If 500 steps do not lead to one, or numbers do not tell points apart any
+        more, the point that was reached, whose ``away`` is beyond :data:`TOLERANCE`.
     """
     at, second = start.clone(), curvature.clone()
     value, gradient = dual(at)
-    for _ in range(500):
+    steps = 0
+    while True:
         free = (at > 0) | (gradient < 0)
         left = torch.where(free, gradient, 0.0).abs()
-        if bool((left <= TOLERANCE * scale).all()):
-            return Optimum(at, second)
+        away = left / scale.clamp(min=torch.finfo(scale.dtype).tiny)
+        if bool((left <= TOLERANCE * scale).all()) or steps == MOST_STEPS:
+            return Optimum(at, second, away)
         if bool((at > MOST).any()):
             return None
         if not bool(second.diagonal()[free].min() > 0):  # nothing is known: a nat in each direction
@@ -69,7 +76,7 @@ def minimise(
             if fallen or (rounded and float(new_gradient.abs().max()) <= float(gradient.abs().max())):
                 break
             if float(step.abs().max()) < 1e-12:
-                return Optimum(at, second)
+                return Optimum(at, second, away)
             step = step / 2
         moved, changed = new - at, new_gradient - gradient
         if float(moved @ changed) > 1e-12 * float(moved @ moved):
@@ -78,5 +85,4 @@ def minimise(
             second = second + torch.outer(changed, changed) / (moved @ changed)
         else:  # a straight line: go on twice as far
             second = second / 2
-        at, value, gradient = new, new_value, new_gradient
-    return Optimum(at, second)
+        at, value, gradient, steps = new, new_value, new_gradient, steps + 1

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -19,7 +20,7 @@ from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.model.tied import TiedGrammar
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
-from .dual import minimise
+from .dual import TOLERANCE, minimise
 from .schedules import Curriculum, HardSteps, Schedule, Together
 
 
@@ -156,6 +157,14 @@ class ScheduledEStep:
         optimum = minimise(evaluate, dual["multipliers"], dual["curvature"], reached[0][2][1])
         if optimum is None:
             raise ValueError(self._impossible(traced, log_weights, reached[0][2]))
+        if bool((optimum.away > TOLERANCE).any()):
+            k = int(optimum.away.argmax())
+            warnings.warn(
+                f"constraint {k}, {type(self.constraints[k]).__name__} {self.constraints[k].share:g}, is met to "
+                f"{float(optimum.away[k]):.1g} of its events alone, where the search for multipliers ended: ask for a "
+                "share that is less near to what cannot be had, or use float64",
+                stacklevel=2,
+            )
         if not torch.equal(reached[0][0], optimum.multipliers):
             evaluate(optimum.multipliers)
         return replace(reached[0][1], dual={"multipliers": optimum.multipliers, "curvature": optimum.curvature})
