@@ -15,6 +15,7 @@ from pyrogram.cli.commands.draw import draw
 from pyrogram.cli.commands.evaluate import evaluate
 from pyrogram.cli.commands.induce import induce
 from pyrogram.cli.commands.parse import parse
+from pyrogram.cli.commands.prior import prior
 from pyrogram.cli.commands.reproduce import absent, find_reproduce
 from pyrogram.cli.commands.sample import sample
 from pyrogram.cli.commands.train import train
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (induce, train, parse, evaluate, draw, sample):
+for command in (induce, train, parse, evaluate, draw, sample, prior):
     app.command(help=_paragraphs(command))(command)
 app.add_typer(data, name="data")
 reproduce = find_reproduce()

@@ -20,7 +20,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -31,6 +30,7 @@ from pyrogram.distributions import Gaussian
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
+from pyrogram.infer.running.checkpoint import read_tensors
 
 __all__ = ["UNIVERSAL_TAGS", "Shares", "Sources", "read_treebanks"]
 
@@ -137,11 +137,11 @@ class Sources:
 
         :raises ValueError: if it is another file.
         """
-        with safe_open(str(path), "pt") as file:
-            told = file.metadata() or {}
-            if told.get("format") != _FORMAT:
-                raise ValueError(f"{path} holds no counts of sources; give a file that Sources.save wrote")
-            counts = {block: file.get_tensor(block).to(torch.get_default_dtype()) for block in file.keys()}
+        advice = "; give a file that Sources.save wrote, or pyrogram prior"
+        told, tables = read_tensors(Path(path), "a file of counts of sources", advice)
+        if told.get("format") != _FORMAT:
+            raise ValueError(f"{path} holds no counts of sources{advice}")
+        counts = {block: table.to(torch.get_default_dtype()) for block, table in tables.items()}
         tags, names, licences = (tuple(json.loads(told[key])) for key in ("tags", "names", "licences"))
         return cls(tags, names, licences, counts)
 
@@ -275,6 +275,11 @@ class Sources:
             found[name] = Gaussian(loc, Sigma)
         return found
 
+    def table(self, shares: Shares) -> tuple[list[str], Tensor]:
+        """What :func:`.plot_shares` draws: names of multinomials, and their shares of the sources, ``(1 + 2 V, K)``."""
+        rows = ["ROOT"] + [f"{tag} {side}" for tag in self.tags for side in ("left", "right")]
+        return rows, torch.cat([shares.root[None], shares.heads.flatten(0, 1)])
+
     def drawn_on(self, shares: Shares, counts: Mapping[str, Tensor] | None = None) -> Tensor:
         """The share of each source in the whole grammar, shape ``(K,)``: heads weigh as their events in ``counts``.
 
@@ -291,5 +296,6 @@ def read_treebanks(paths: Iterable[str | Path]) -> dict[str, Corpus]:
     """Treebanks by name, which is the start of a file's name: ``en_ewt-ud-train.conllu`` belongs to ``en_ewt``."""
     by_name: dict[str, list[Path]] = {}
     for path in map(Path, paths):
-        by_name.setdefault(path.name.split("-ud-")[0].removesuffix(".conllu"), []).append(path)
+        name = path.name.split("-ud-")[0].removesuffix(".gz").removesuffix(".conllu")
+        by_name.setdefault(name, []).append(path)
     return {name: Corpus.from_conllu(own, tags="upos", heads="required") for name, own in sorted(by_name.items())}

@@ -1,12 +1,13 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: dependency and phrase structure trees as SVG; the course of an inference and logistic normals as plots."""
+"""Pictures: dependency and phrase structure trees as SVG; inferences, logistic normals, shares as plots."""
 
 from pyrogram.viz.bounds import plot_bound
 from pyrogram.viz.derivations import draw_derivation
 from pyrogram.viz.gaussians import plot_covariance, plot_experts
 from pyrogram.viz.ranks import plot_ranks
 from pyrogram.viz.restaurants import expected_draws, plot_contexts, plot_draws, plot_trace
+from pyrogram.viz.shares import plot_shares
 from pyrogram.viz.topics import TopicDrawing, draw_topics
 from pyrogram.viz.trees import TreeDrawing, draw_tree
 
@@ -23,6 +24,7 @@ __all__ = [
     "plot_draws",
     "plot_experts",
     "plot_ranks",
+    "plot_shares",
     "plot_trace",
 ]
 

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +62,10 @@ def induce(
             "languages: a prior over the grammars of other languages. Punctuation counts with all but none."
         ),
     ] = Knowledge.none,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Of --knowledge languages: a file of pyrogram prior.", show_default="the one that ships"),
+    ] = None,
     heads: Annotated[
         Heads, typer.Option(help="Of --knowledge rules: which words are heads, content as in UD or function words.")
     ] = Heads.content,
@@ -163,6 +168,8 @@ def induce(
         raise CommandError(
             "--dev stops by likelihood, which is none with --knowledge; leave it out, or give it as --test"
         )
+    if prior is not None and knowledge is not Knowledge.languages:
+        raise CommandError("--prior is for --knowledge languages; leave it out, or give that")
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,
@@ -183,7 +190,7 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
-        data=_digests(train, dev, test, grammar),
+        data=_digests(train, dev, test, grammar) | _digest_of_prior(prior),
     )
     if model is Model.pcfg:
         if train is None or grammar is None:
@@ -201,7 +208,7 @@ def induce(
                 raise CommandError(f"{option} is for --model dmv; leave it out")
         _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume, jobs)
     else:
-        _run(settings, (train, dev, test), format.value, out, resume, jobs)
+        _run(settings, (train, dev, test), format.value, prior, out, resume, jobs)
 
 
 def _init(init: Init | None, model: Model, grammar: Path | None, informed: bool) -> str:
@@ -225,6 +232,12 @@ def _digests(
     if train is None:
         return {"builtin": DEMO_SENTENCES}
     return digests(train=train, dev=dev, test=test, grammar=grammar)
+
+
+def _digest_of_prior(prior: Path | None) -> dict[str, str | int]:
+    from pyrogram.cli.io.corpora import digest
+
+    return {} if prior is None else {"prior": digest(prior)}
 
 
 def _run_pcfg(
@@ -260,6 +273,7 @@ def _run(
     settings: Settings,
     files: tuple[Path | None, Path | None, Path | None],
     format: str,
+    prior: Path | None,
     out: Path | None,
     resume: bool,
     jobs: int,
@@ -268,6 +282,7 @@ def _run(
 
     train, dev, test = files
     corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+    corpora = replace(corpora, prior=prior)
     with only_run(out), _interruptible(out):
         _open(settings, out, resume)
         outcome = run_induction(settings, corpora, out, jobs)

@@ -20,7 +20,8 @@ from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
 from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate
-from pyrogram.cli.runs.knowledge import assumed_of, prior_of
+from pyrogram.cli.runs.folder import SHARES
+from pyrogram.cli.runs.knowledge import DrawnOn, assumed_of, prior_of, read_sources
 from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baselines, csv_text, make_report, markdown
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import (
@@ -51,6 +52,7 @@ class Corpora:
     :param evaluation: what is parsed and scored, whole.
     :param name: of the evaluation corpus.
     :param tagger: None, or whose tags they have.
+    :param prior: None, or a file of sources, for --knowledge languages.
     """
 
     train: Corpus
@@ -58,6 +60,7 @@ class Corpora:
     evaluation: Corpus
     name: str
     tagger: WordTags | None = None
+    prior: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
             )
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
+        sources = read_sources(settings, corpora.prior, vocab)
         grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
         assumed = assumed_of(settings, corpora.train)
@@ -97,7 +101,8 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         learner = grammar if assumed is None else grammar.tilted(assumed.bias(train))
         held_out = None if dev is None else dev.words
         done = run_starts(
-            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior_of(settings, train)), jobs
+            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior_of(settings, train, sources)),
+            jobs,
         )
         starts = [start for start, _ in done]
         rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
@@ -107,10 +112,15 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
         others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
         notes = [*_notes(settings, corpora, train, starts, rows, best), *(assumed.told if assumed else ())]
+        drawn = None if sources is None else DrawnOn(sources, sources.shares(train.words))
+        notes += [] if drawn is None else [drawn.told]
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
         outcome = Outcome(report, best, found, (*others, chosen, *rows))
         if out is not None:
             _write(out, settings, replace(run, weights=best.weights), corpora, outcome, starts)
+            picture = None if drawn is None else drawn.svg()
+            if picture is not None:
+                write_file(out / SHARES, picture)
     return outcome
 
 

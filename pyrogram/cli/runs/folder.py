@@ -8,6 +8,7 @@
     starts/NNN.safetensors  the state of every start, from which it is resumed
     classes.json         with --tags induced:K, the class of every word
     bias.safetensors     with --knowledge, the nats of events
+    shares.svg           with --knowledge languages, what the grammar takes from whom
     parses.conllu        the evaluation corpus with predicted heads
     curve.csv, curve.svg the objective of every start, iteration by iteration
     results.csv, results.md  all scores; the table
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
 GRAMMAR, LEXICON, CLASSES, BIAS = "grammar.pcfg", "lexicon.json", "classes.json", "bias.safetensors"
+SHARES = "shares.svg"
 LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 OUTPUTS = (
     CONFIG,
@@ -44,6 +46,7 @@ OUTPUTS = (
     LEXICON,
     CLASSES,
     BIAS,
+    SHARES,
     "parses.conllu",
     "parses.mrg",
     "curve.csv",

@@ -112,4 +112,5 @@ def differences(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
 def _other_data(ours: dict[str, str | int], theirs: Any) -> list[str]:
     known = theirs if isinstance(theirs, dict) else {}
     names = sorted(ours.keys() | known.keys())
-    return [f"other {name} sentences" for name in names if ours.get(name) != known.get(name)]
+    what = {"prior": "another prior"}
+    return [what.get(name, f"other {name} sentences") for name in names if ours.get(name) != known.get(name)]
