@@ -8,6 +8,7 @@ from .punctuation import segments
 from .recipe import Assumed, Induced, assumptions, induce
 from .rules import function_words_are_leaves, universal_rules
 from .scorer import ArcScorer, Examples, examples_of, grammar_of
+from .transfer import ZeroShot, self_train, zero_shot
 
 __all__ = [
     "UNIVERSAL_TAGS",
@@ -17,6 +18,7 @@ __all__ = [
     "Induced",
     "Shares",
     "Sources",
+    "ZeroShot",
     "assumptions",
     "closed_classes",
     "count_once_roots",
@@ -27,7 +29,9 @@ __all__ = [
     "read_treebanks",
     "reducibility",
     "segments",
+    "self_train",
     "universal_rules",
+    "zero_shot",
 ]
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ __all__ = ["ArcScorer"]
 
 _FORMAT = "pyrogram arc scorer 1"
 SQUARE = 1e-6  # of gradients before the first one
+LEARNT = 100.0  # where something was learnt, and squares are not known: of weights that often had a gradient
+SHIPPED = 420_000  # weights of 2^20
 LEAST = 1e-3  # gradients of arcs that are smaller are left out
 
 
@@ -103,11 +105,12 @@ class ArcScorer(nn.Module):
         return ProjectiveDependencyTree(scores, lengths=examples.lengths, validate_args=False)
 
     @torch.no_grad()
-    def parse(self, examples: Examples, batch_size: int = 32) -> Tensor:
-        """The trees with the most expected right heads: heads, shape ``(N, n)``, padded with -1."""
+    def parse(self, examples: Examples, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+        """The trees with the most expected right heads, or the most probable ones: shape ``(N, n)``, padded with -1."""
         heads = torch.full_like(examples.words, -1)
-        for index, batch in examples.batches(batch_size):
-            heads[index, : batch.words.shape[1]] = self.trees(batch).mbr()
+        for index, batch in examples.batches():
+            trees = self.trees(batch)
+            heads[index, : batch.words.shape[1]] = trees.mbr() if decoder == "mbr" else trees.argmax()
         return heads
 
     @classmethod
@@ -160,7 +163,8 @@ class ArcScorer(nn.Module):
             if examples.heads is None:
                 raise ValueError(f"treebank {name!r} has no heads; give one whose trees are known.")
         batches = [batch for examples in treebanks.values() for _, batch in examples.batches(batch_size)]
-        squares = torch.full_like(self.weights, SQUARE) if self.squares is None else self.squares.clone()
+        start = LEARNT if self.treebanks else SQUARE
+        squares = torch.full_like(self.weights, start) if self.squares is None else self.squares.clone()
         names = dict.fromkeys((*self.treebanks, *treebanks))
         new = ArcScorer(self.num_bits, self.weights.detach().clone(), names, squares)
         generator, total, number = torch.Generator().manual_seed(seed), 0.0, 0
@@ -182,14 +186,18 @@ class ArcScorer(nn.Module):
         climb(self.weights.numpy(), self.squares.numpy(), gradient, x, lengths.numpy(), LEAST, rate)
         return float(trees.log_prob(batch.heads).sum())
 
-    def pruned(self, num_weights: int) -> ArcScorer:
-        """The scorer with the weights that are greatest in size, rounded to 16 bits, all others zero; for shipping.
+    def pruned(self, num_weights: int = SHIPPED) -> ArcScorer:
+        """The scorer with the weights that matter most, rounded to 16 bits, all others zero; for shipping.
 
-        Squares of gradients are left out.
+        They are the greatest in size, times the fourth root of the squares of their gradients if these are known, which
+        says how often a weight was used. Squares of gradients are left out.
         """
-        weights = self.weights.detach().half().to(self.weights.dtype)
-        least = weights.abs().topk(min(num_weights, len(weights))).values[-1]
-        return ArcScorer(self.num_bits, torch.where(weights.abs() >= least, weights, 0.0), self.treebanks)
+        weights = self.weights.detach()
+        value = weights.abs() if self.squares is None else weights.abs() * self.squares**0.25
+        kept = torch.zeros_like(weights)
+        place = value.topk(min(num_weights, len(weights))).indices
+        kept[place] = weights[place].half().to(weights.dtype)
+        return ArcScorer(self.num_bits, kept, self.treebanks)
 
     def save(self, path: str | Path) -> None:
         """Write a file of safetensors: which weights are not zero, as bits; these, in 16 bits if they fit; names."""

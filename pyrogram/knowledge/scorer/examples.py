@@ -18,6 +18,8 @@ from pyrogram.knowledge.recipe import Induced, induce
 LONGEST = 15  # words of sentences that grammars are learnt from,
 FEWEST = 30  # unless there are fewer of them: then so many of the shortest
 MOST = 500  # and never more
+CHUNK = 500  # sentences whose posteriors are in memory at a time
+CELLS = 100_000  # arcs whose features are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,11 @@ class Examples:
         """The same sentences with other trees."""
         return replace(self, heads=heads)
 
-    def batches(self, size: int) -> Iterator[tuple[Tensor, Examples]]:
-        """Numbers of sentences of like lengths, and these."""
-        for index in self.lengths.argsort(stable=True).split(size):
-            yield index, self[index]
+    def batches(self, size: int = 32) -> Iterator[tuple[Tensor, Examples]]:
+        """Numbers of sentences of like lengths, and these: ``size`` of them, or fewer long ones."""
+        for some in self.lengths.argsort(stable=True).split(size):
+            for index in some.split(max(1, CELLS // (int(self.lengths[some].max()) + 1) ** 2)):
+                yield index, self[index]
 
 
 def universal_words(corpus: Corpus) -> Tensor:
@@ -101,16 +104,19 @@ def universal_words(corpus: Corpus) -> Tensor:
     return torch.tensor([*(number[tag] for tag in corpus.vocab), -1])[corpus.words]
 
 
-def grammar_of(corpus: Corpus, sources: Sources) -> Induced:
-    """The grammar whose arcs a scorer sees: ``induce(corpus, "languages")`` on at most 500 sentences.
+def short_text(corpus: Corpus) -> Corpus:
+    """What :func:`grammar_of` learns from: at most 500 sentences of at most 15 words, or the 30 shortest ones."""
+    lengths = corpus.lengths.sort().values
+    return corpus.filter(max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1])))[:MOST]
 
-    They have at most 15 words, or are the 30 shortest ones.
+
+def grammar_of(corpus: Corpus, sources: Sources) -> Induced:
+    """The grammar whose arcs a scorer sees: ``induce(short_text(corpus), "languages")``.
 
     :param sources: treebanks of other languages than the corpus's.
     """
-    lengths = corpus.lengths.sort().values
-    most = max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1]))
-    return induce(corpus.filter(most)[:MOST], "languages", sources=sources, max_length=most)
+    text = short_text(corpus)
+    return induce(text, "languages", sources=sources, max_length=int(text.lengths.max()))
 
 
 def examples_of(

@@ -1,0 +1,45 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Trees for a file without a run: by what is known of other languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pyrogram.cli.io.corpora import name_of, read_corpus, read_records
+from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.cli.io.trees import dependency_text
+from pyrogram.cli.runs.starts import double_precision
+from pyrogram.data.heads import rows_of_heads
+from pyrogram.data.punctuation import heads_with_punctuation, kept_words
+from pyrogram.knowledge import UNIVERSAL_TAGS, zero_shot
+
+
+def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"]) -> str:
+    """The text of a file with trees; what was assumed goes to stderr.
+
+    :raises CommandError: if its tags are not universal.
+    """
+    records = read_records(file, format, "upos")
+    trees: list[list[int]] = []
+    if any(any(kept_words(record)) for record in records):
+        corpus = read_corpus(
+            file,
+            format=format,
+            tags="upos",
+            heads="ignore",
+            no_tags_option="give a file that has them, for all that is known of other languages is of universal tags",
+        )
+        others = sorted(set(corpus.vocab) - {*UNIVERSAL_TAGS, "_"})
+        if others:
+            named = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+            raise CommandError(
+                f"{name_of(file)} has tags that are not universal ({named}); give one with universal tags"
+            )
+        with double_precision():
+            parser = zero_shot(corpus)
+            heads = parser.parse(corpus, decoder)
+        note("note: assumed: " + " ".join(parser.told))
+        trees = rows_of_heads(heads, corpus.lengths)
+    return dependency_text(file, format, records, heads_with_punctuation(records, trees))
