@@ -107,6 +107,12 @@ def induce(
         float | None,
         typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; else 0.25"),
     ] = None,
+    valences: Annotated[
+        int,
+        typer.Option(
+            min=1, max=9, help="A head counts its children on a side up to one less; 2: it tells none from some."
+        ),
+    ] = 2,
     valence_attach: Annotated[
         bool, typer.Option("--valence-attach", help="First and later children have distributions of their own.")
     ] = False,
@@ -185,6 +191,7 @@ def induce(
         steps=steps or (50 if informed else 1000),
         tolerance=tolerance,
         patience=patience,
+        valences=valences,
         valence_attach=valence_attach,
         smoothing=smoothing,
         unknown=unknown.value,
@@ -196,6 +203,7 @@ def induce(
         if train is None or grammar is None:
             raise CommandError("--model pcfg needs TRAIN and --grammar, a file of rules")
         of_dmv = {
+            "--valences": valences != 2,
             "--valence-attach": valence_attach,
             "--stops": stops is not Stops.expected,
             "--distance": distance != 0.0,

@@ -26,7 +26,8 @@ from safetensors.torch import load_file
 with open("config.json", encoding="utf-8") as file:
     config = json.load(file)
 vocab = Vocabulary.from_list(config["vocabulary"])
-grammar = pyrogram.DMV(len(vocab), valence_attach=config["grammar"]["valence_attach"])
+options = {name: config["grammar"][name] for name in ("valence_attach", "num_valences")}
+grammar = pyrogram.DMV(len(vocab), **options)
 weights = load_file("weights.safetensors")
 corpus = pyrogram.Corpus.from_conllu(
     "sentences.conllu", tags=config["settings"]["tags"], vocab=vocab, unknown="most_frequent", heads="ignore"

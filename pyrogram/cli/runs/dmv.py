@@ -51,10 +51,10 @@ class DMVRun(Run):
         with as_written(path / CONFIG):
             vocab = Vocabulary.from_list(config["vocabulary"])
             tags, smoothing = tags_and_smoothing(config)
-            valence = config["grammar"]["valence_attach"]
-            if not isinstance(valence, bool):
+            valence, number = config["grammar"]["valence_attach"], config["grammar"].get("num_valences", 2)
+            if not isinstance(valence, bool) or type(number) is not int:
                 raise TypeError
-            grammar = DMV(len(vocab), valence_attach=valence)
+            grammar = DMV(len(vocab), valence_attach=valence, num_valences=number)
             informed = config["settings"].get("knowledge", "none") != "none"
         tagger = read_tagger(path) if has_classes(config) else None
         assumed = read_assumed(path) if informed else None
@@ -68,7 +68,8 @@ class DMVRun(Run):
             write_assumed(path, self.assumed)
 
     def description(self) -> dict[str, Any]:
-        return {"kind": self.kind, "num_tags": len(self.vocab), "valence_attach": self.grammar.valence_attach}
+        valences = {"valence_attach": self.grammar.valence_attach, "num_valences": self.grammar.num_valences}
+        return {"kind": self.kind, "num_tags": len(self.vocab), **valences}
 
     def symbols(self) -> Sequence[Any]:
         return self.vocab.to_list()

@@ -90,7 +90,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         sources = read_sources(settings, corpora.prior, vocab)
-        grammar = DMV(len(vocab), valence_attach=settings.valence_attach)
+        grammar = DMV(len(vocab), valence_attach=settings.valence_attach, num_valences=settings.valences)
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
         assumed = assumed_of(settings, corpora.train)
         run = replace(run, assumed=assumed)

@@ -44,6 +44,7 @@ class Settings:
     unknown: str
     knowledge: str = "none"
     heads: str = "content"
+    valences: int = 2
     data: dict[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,10 +73,17 @@ class Settings:
             raise CommandError(f"--smoothing must lie between 0 and 1, not be {self.smoothing:g}")
         if self.knowledge != "none" and self.method != "vb":
             raise CommandError(f"--knowledge {self.knowledge} is for --method vb, not {self.method}")
-        if self.knowledge == "languages" and self.valence_attach:
-            raise CommandError("--knowledge languages is a prior of the plain DMV; leave out --valence-attach")
+        self._check_valences()
         if self.starts > 1 and self.noise == 0 and self.init != "random":
             raise CommandError(f"--noise 0 makes all {self.starts} starts the same; raise it, or give --starts 1")
+
+    def _check_valences(self) -> None:
+        if self.knowledge == "languages" and self.valence_attach:
+            raise CommandError("--knowledge languages is a prior of the plain DMV; leave out --valence-attach")
+        if self.knowledge == "languages" and self.valences != 2:
+            raise CommandError("--knowledge languages is a prior of the plain DMV; leave out --valences")
+        if self.valences == 1 and self.valence_attach:
+            raise CommandError("--valence-attach tells children apart by valence; give --valences 2 or more")
 
     @property
     def num_classes(self) -> int | None:
