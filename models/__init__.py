@@ -8,6 +8,7 @@
 from pyrogram.grammars.segmentation import unigram_grammar, verb_grammar
 
 from . import (
+    arc_scorer,
     bilingual,
     dirichlet,
     latent_annotation_pcfg,
@@ -31,6 +32,7 @@ __all__ = [
     "PITMAN_YOR_PRIORS",
     "PitmanYorPrior",
     "annotated_treebank",
+    "arc_scorer",
     "bilingual",
     "corpus_logistic_normal",
     "corpus_shared_logistic_normal",

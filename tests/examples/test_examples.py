@@ -49,6 +49,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"grammars: 2, log likelihood -\d+.\d, heads that are right: \d+.\d%\n  grammar 0: \d+ sentences, {",
     ),
     "morphology": (["--num-words 20 --num-steps 2"], r"F1 of morphemes \d+.\d%, of boundaries \d+.\d%"),
+    "network_scorer": (
+        ["--num-sentences 30 --num-epochs 1 --num-bits 10 --size 4"],
+        r"30 sentences of target: right heads\ngrammar: \d+.\d%\n(.*\n)*network, SVI: \d+.\d%, \d+.\d\d nats a tree",
+    ),
     "neural_dmv": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"neural: log-likelihood -\d+.\d, heads that are right: \d+.\d%",
@@ -127,6 +131,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     "words_of_heads": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --num-svi-steps 2 --num-words 10"],
         r"tags and words: log joint from .*\ntags and words: heads that are right: \d+.\d%",
+    ),
+    "zero_shot": (
+        ["--num-sentences 30", "--num-sentences 20 --leave-out en fr"],
+        r"It draws on .*\n(.*\n)*self-trained: \d+.\d% of heads are right",
     ),
 }
 RUNS = [(name, options) for name, (runs, _) in EXAMPLES.items() for options in runs]
