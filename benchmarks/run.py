@@ -51,6 +51,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import collapsed
     import compound
     import em
+    import heads
     import logistic_normal
     import low_rank_pcfg
     import memory
@@ -94,6 +95,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         f"Context-free grammars of low rank, log Z and its gradient, {low_rank_pcfg.WHAT}": lambda: _table(
             low_rank_pcfg.HEADER, low_rank_pcfg.rows(seconds / 3, lengths)
+        ),
+        f"Grammars with heads, batches of {heads.BATCH}, log Z and counts, one thread, float64, sentences/s": lambda: (
+            _table(heads.HEADER, heads.rows(lengths, seconds / 3))
         ),
         f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
             compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)

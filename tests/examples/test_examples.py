@@ -35,6 +35,13 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"HDP-PCFG: log joint -\d+.\d, -\d.\d{3} nats a word of \d other sentences,\n +\d of 3 symbols",
     ),
     "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
+    "lexicalised_pcfg": (
+        [
+            f"--num-sentences 60 --max-length 5 --num-nonterminals 1 --num-steps 2 --inference {name}"
+            for name in ("vb", "cvb", "hastings")
+        ],
+        r"LexicalisedPCFG\(1, \d+\): -\d.\d{3} nats a word, \d+.\d% of heads are right\nunlabelled F1 \d+.\d%; for ex",
+    ),
     "log_linear_dmv": (
         ["--num-sentences 40 --max-length 5 --num-steps 2 --m-steps 3"],
         r"families: the greatest weight of a feature is \d.\d\d\nheads that are right: \d+.\d%",
