@@ -34,6 +34,10 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 7 --num-symbols 3 --num-steps 4"],
         r"HDP-PCFG: log joint -\d+.\d, -\d.\d{3} nats a word of \d other sentences,\n +\d of 3 symbols",
     ),
+    "labelled_trees": (
+        [f"--num-sentences 40 --max-length 6 --num-steps 2 {more}" for more in ("", "--crossing")],
+        r"\d+ labels\nbest trees: \d+.\d% of heads are right, \d+.\d% with .*\nmost expected right arcs: \d+.\d% of",
+    ),
     "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
     "lexicalised_pcfg": (
         [
