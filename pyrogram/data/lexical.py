@@ -14,7 +14,7 @@ A model of words knows only those of its training part. What becomes of the othe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -34,6 +34,7 @@ LOWER, UPPER, MIXED, FIRST = range(4)
 #: What the cases are called, by number: all lower; all capitals; any other; a capital begins the sentence.
 CASES = ("lower", "upper", "mixed", "first")
 MIN_CLASS = 5
+_ALIKE = "trees would be learnt and found of other words: leave it out of both, or of neither."
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ class LexicalCorpus:
         :param test: the test part, for ``unseen="test"`` only.
         :param min_class: a class of fewer words than that is not told apart, and is ``UNK``.
         :param tagged: False if the symbols of ``corpus`` are words (``tags="form"``) and it has no tags; with ``like``.
-        :raises ValueError: if arguments do not go together, or tags are other than those of ``like``.
+        :raises ValueError: if arguments do not go together, or tags are other than those of ``like``; and if one of
+            the corpora has punctuation and the other is without.
         """
         check_choice("unseen", unseen, get_args(Unseen))
         if (unseen == "test") != (test is not None):
@@ -176,7 +178,9 @@ class LexicalCorpus:
                     f"expected a corpus with the {len(tag_vocab)} tags of like, actual {len(corpus.vocab)} tags of its "
                     "own; read it with vocab=train.vocab."
                 )
-        return cls(corpus=corpus, lexicon=lexicon, tag_vocab=tag_vocab, **_tensors(corpus, lexicon, tagged))
+            if bool(like.is_punctuation.any()) and any(r.segments is not None for r in corpus.sentences):
+                raise ValueError(f"punctuation was left out of the corpus, and not of the training part; {_ALIKE}")
+        return cls.with_vocabularies(corpus, lexicon, tag_vocab, tagged=tagged)
 
     @classmethod
     def with_vocabularies(
@@ -184,10 +188,14 @@ class LexicalCorpus:
     ) -> LexicalCorpus:
         """The same by a lexicon and tags that were kept on disk.
 
-        :raises ValueError: if the tags of the corpus are others.
+        :raises ValueError: if the tags of the corpus are others; if it has punctuation, and the tags have none.
         """
         if tagged and corpus.vocab.symbols != tag_vocab.symbols:
             raise ValueError(f"expected a corpus with the vocabulary of {len(tag_vocab)} tags, actual another one.")
+        marks = {tag for record in corpus.sentences for tag in _marks(record)} if tagged else set()
+        if marks and not any(tag in tag_vocab for tag in marks):
+            shown = ", ".join(sorted(marks)[:3])
+            raise ValueError(f"the corpus has punctuation ({shown}), which the training part was without; {_ALIKE}")
         return cls(corpus=corpus, lexicon=lexicon, tag_vocab=tag_vocab, **_tensors(corpus, lexicon, tagged))
 
     def __len__(self) -> int:
@@ -257,6 +265,13 @@ class LexicalCorpus:
 
 def _untagged(record: SentenceRecord, i: int) -> int:
     return int(record.upos[i] == MISSING and record.xpos[i] == MISSING)
+
+
+def _marks(record: SentenceRecord) -> Iterator[str]:
+    """The symbols of the punctuation of a sentence."""
+    for upos, xpos, tag in zip(record.upos, record.xpos, record.tags, strict=True):
+        if is_punctuation(upos, xpos):
+            yield tag
 
 
 def _tensors(corpus: Corpus, lexicon: Lexicon, tagged: bool) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from .model.tangent import tangent
 from .pitman_yor.sampler import PitmanYorSampler
 from .pitman_yor.segmentation import SegmentationHastings
 from .prediction import posterior_predictive
+from .refitting import Refitted, refit
 from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
 from .topics.gibbs import TopicGibbs
@@ -58,6 +59,7 @@ __all__ = [
     "ModelError",
     "PitmanYorSampler",
     "PredictiveCheck",
+    "Refitted",
     "Schedule",
     "SegmentationHastings",
     "SiblingHastings",
@@ -81,6 +83,7 @@ __all__ = [
     "infer_trees",
     "posterior_predictive",
     "predictive_check",
+    "refit",
     "tangent",
     "to_inference_data",
     "topic_tokens",

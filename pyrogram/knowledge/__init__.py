@@ -6,6 +6,7 @@ from .discovered import closed_classes, count_once_roots, reducibility
 from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
 from .recipe import Assumed, Induced, assumptions, induce
+from .refitting import refit_induced
 from .rules import function_words_are_leaves, universal_rules
 from .scorer import ArcScorer, Examples, examples_of, grammar_of
 from .transfer import ZeroShot, self_train, zero_shot
@@ -28,6 +29,7 @@ __all__ = [
     "induce",
     "read_treebanks",
     "reducibility",
+    "refit_induced",
     "segments",
     "self_train",
     "universal_rules",

@@ -122,6 +122,24 @@ def test_parsing_refuses_what_would_mislead(
     assert [path.name for path in foreign.iterdir()] == ["notes.txt"]
 
 
+def test_trees_without_punctuation_are_a_model_of_sentences_without(
+    call: Call, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """Those of induce, say: punctuation of --test is left out with a note, and parse says what is wrong."""
+    rows = ["the/DET/2", "dog/NOUN/3", "barks/VERB/0", "./PUNCT/3"]
+    train, test, out = (tmp_path / name for name in ("train.conllu", "test.conllu", "run"))
+    for path, kept in ((train, rows[:3]), (test, rows)):
+        lines = ["{}\t{}\t_\t{}\t_\t_\t{}\t_\t_\t_".format(i, *row.split("/")) for i, row in enumerate(kept, 1)]
+        path.write_text(3 * ("\n".join(lines) + "\n\n"))
+    done = call("train", train, "--steps", 2, "--test", test, "--out", out)
+    assert done.status == 0
+    assert f"note: {test}: punctuation is left out, for that of TRAIN was" in done.err
+    assert "PUNCT" not in (out / "parses.conllu").read_text()
+    said = refused("parse", out, test)
+    assert "the corpus has punctuation (PUNCT), which the training part was without" in said
+    assert call("train", test, "--steps", 2, "--test", train).status == 0  # no mark is missing
+
+
 def test_broken_folders_are_refused(refused: Callable[..., str], run: Path, files: tuple[Path, Path]) -> None:
     assert "which pyrogram parse takes" in refused("sample", run)  # whole as it is
     weights = run / "weights.safetensors"

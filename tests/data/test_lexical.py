@@ -54,6 +54,24 @@ def test_other_parts_have_the_words_of_training() -> None:
         LexicalCorpus.from_corpus(corpus([("The/DT",)]), like=train)
 
 
+def test_punctuation_is_in_both_parts_or_in_none() -> None:
+    """A model of words without punctuation knows nothing of sentences with it, nor the other way."""
+    bare = [sentence[:-1] for sentence in TRAIN]
+    train = LexicalCorpus.from_corpus(corpus(bare), min_class=2)
+    with pytest.raises(ValueError, match=r"corpus has punctuation \(.\), which the training part was without; trees"):
+        LexicalCorpus.from_corpus(corpus(TRAIN, vocab=train.tag_vocab), like=train)
+    with pytest.raises(ValueError, match="which the training part was without"):
+        LexicalCorpus.with_vocabularies(corpus(TRAIN, vocab=train.tag_vocab), train.lexicon, train.tag_vocab)
+    marked = LexicalCorpus.from_corpus(corpus(TRAIN))
+    left_out = Corpus.from_sentences([["DT", "NN", "."]], vocab=marked.tag_vocab)
+    with pytest.raises(ValueError, match="punctuation was left out of the corpus, and not of the training part; trees"):
+        LexicalCorpus.from_corpus(left_out, like=marked)
+    for alike in (corpus(bare, vocab=marked.tag_vocab), corpus([TRAIN[0]], vocab=marked.tag_vocab)):
+        assert len(LexicalCorpus.from_corpus(alike, like=marked)) == len(alike)  # a text may be without any
+    both = LexicalCorpus.from_corpus(Corpus.from_sentences([["DT", "NN", "."]], heads=[[2, 0, 2]]))
+    assert LexicalCorpus.from_corpus(Corpus.from_sentences([["NN", "."]], vocab=both.tag_vocab), like=both).lengths == 1
+
+
 def test_the_paper_looks_at_the_test_words() -> None:
     """Words once in training stay if the test part has them; what training lacks is a class there."""
     test = corpus([("Barked/VBD", "loudly/RB")])

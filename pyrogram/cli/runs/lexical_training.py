@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pyro
 import torch
 
 from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
+from pyrogram.cli.io.errors import note
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs import folder as run_folder
@@ -28,6 +29,7 @@ from pyrogram.cli.runs.report import SUPERVISED, EvaluatedSystem, Report, baseli
 from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.data.lexical import Unseen
+from pyrogram.data.punctuation import kept_words
 from pyrogram.grammars import DMV, LexicalDependencies
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser, Parses, PitmanYorPredictor
@@ -68,10 +70,13 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
     read = partial(read_corpus, format=format, tags=settings.tags, alphabets=("upos", "xpos"))
     whole = read(files["train"], punctuation="keep", heads="required")
     plain = read(files["train"], heads="required", vocab=whole.vocab)
-    others = {
-        name: read(path, punctuation="keep", vocab=whole.vocab) for name, path in files.items() if name != "train"
-    }
+    # Trees of words without punctuation, such as those of induce, say nothing of sentences with it.
+    bare = all(all(kept_words(record)) for record in whole.sentences)
+    left: Literal["remove", "keep"] = "remove" if bare else "keep"
+    others = {name: read(path, punctuation=left, vocab=whole.vocab) for name, path in files.items() if name != "train"}
     for name, corpus in others.items():
+        if any(record.segments is not None for record in corpus):
+            note(f"note: {name_of(files[name])}: punctuation is left out, for that of TRAIN was")
         note_unknown(corpus, files[name])
     looked_at = others["test"] if settings.unseen == "test" else None
     train = LexicalCorpus.from_corpus(whole, unseen=cast(Unseen, settings.unseen), test=looked_at)
