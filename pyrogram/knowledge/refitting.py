@@ -29,7 +29,7 @@ def refit_induced(
     with its own punctuation.
 
     >>> corpus = Corpus.builtin(100)
-    >>> induced = induce(corpus, "rules", heads="function")
+    >>> induced = pyrogram.knowledge.induce(corpus, "rules", heads="function")
     >>> richer = refit_induced(induced, corpus, DMV(len(corpus.vocab), valence_attach=True))
     >>> richer.told == induced.told
     True
