@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pyrogram.data import Corpus
+from pyrogram.data import Corpus, Vocabulary
 from pyrogram.distributions.sentence import safe_log
 
 from .languages import Sources
@@ -35,6 +35,7 @@ def self_train(scorer: ArcScorer, text: Examples, *, rate: float = 0.05, seed: i
     Adagrad keeps the squares of gradients; where a scorer has none, steps are as small as for often used weights.
 
     :param text: sentences of the language that is to be parsed; trees in it are not looked at.
+    :param rate: see :meth:`.ArcScorer.fitted`.
     """
     own = scorer.fitted({"own": text.with_heads(scorer.parse(text))}, rate=rate, seed=seed, progress=False)
     return ArcScorer(own.num_bits, own.weights.detach(), scorer.treebanks, own.squares)
@@ -46,12 +47,14 @@ class ZeroShot:
 
     :param grammar: what the text has taught, with the prior over languages.
     :param scorer: reads the grammar.
+    :param vocab: the tags of the grammar.
     :param drawn_on: how much of the grammar is taken from each language, the greatest share first.
     :param told: what was assumed or found, in sentences.
     """
 
     grammar: Induced
     scorer: ArcScorer
+    vocab: Vocabulary
     drawn_on: Mapping[str, float]
     told: tuple[str, ...]
 
@@ -60,7 +63,10 @@ class ZeroShot:
 
         :param corpus: sentences of the same vocabulary.
         :param decoder: the trees with the most expected right heads, or the most probable ones.
+        :raises ValueError: for another vocabulary.
         """
+        if corpus.vocab.symbols != self.vocab.symbols:
+            raise ValueError("corpus must have the vocabulary that the parser was made with; read it with that vocab.")
         heads = torch.full_like(corpus.words, -1)
         for chunk in corpus.lengths.argsort(stable=True).split(CHUNK):
             part = corpus[chunk]
@@ -112,7 +118,7 @@ def zero_shot(
     if self_training and len(text):
         scorer = self_train(scorer, Examples.of(text, grammar), seed=seed)
         told.append(f"The scorer has gone on with its own trees of {len(text)} sentences.")
-    return ZeroShot(grammar, scorer, drawn_on, tuple(told))
+    return ZeroShot(grammar, scorer, corpus.vocab, drawn_on, tuple(told))
 
 
 def _drawn_on(grammar: Induced, sources: Sources, words: Tensor) -> dict[str, float]:

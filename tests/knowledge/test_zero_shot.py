@@ -42,7 +42,7 @@ def test_self_training_is_an_epoch_on_own_trees(corpus: Corpus) -> None:
     scorer = ArcScorer.fit(treebanks(), num_bits=12, progress=False)
     text = Examples.of(corpus, grammar)
     own = text.with_heads(scorer.parse(text))
-    expected = scorer.fitted({"x": own}, seed=3, progress=False)
+    expected = scorer.fitted({"x": own}, rate=0.05, seed=3, progress=False)
     found = self_train(scorer, text, seed=3)
     assert found.weights.equal(expected.weights) and not found.weights.equal(scorer.weights)
     assert found.squares is not None and found.squares.equal(expected.squares)  # type: ignore[arg-type]
@@ -118,3 +118,10 @@ def test_shipped_files_are_of_the_same_treebanks_and_small() -> None:
 def test_tags_must_be_universal() -> None:
     with pytest.raises(ValueError, match="must have universal tags, but has DT"):
         zero_shot(Corpus.from_sentences([["DT"]]))
+
+
+def test_another_vocabulary_is_refused(corpus: Corpus) -> None:
+    parser = zero_shot(corpus, ArcScorer(8), Sources.count(treebanks()), self_training=False)
+    assert parser.parse(Corpus.from_sentences([["NOUN"]], tags="upos", vocab=corpus.vocab)).tolist() == [[0]]
+    with pytest.raises(ValueError, match="must have the vocabulary that the parser was made with"):
+        parser.parse(Corpus.from_sentences([["NOUN"]], tags="upos"))

@@ -139,7 +139,7 @@ class ArcScorer(nn.Module):
         treebanks: Mapping[str, Examples],
         *,
         num_epochs: int = 1,
-        rate: float = 0.05,
+        rate: float = 0.025,
         batch_size: int = 32,
         seed: int = 0,
         progress: bool = True,
