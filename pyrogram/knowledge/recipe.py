@@ -31,6 +31,10 @@ from .rules import Heads, function_words_are_leaves, universal_rules
 Knowledge = Literal["none", "discovered", "rules", "languages"]
 PUNCTUATION = 3.0  # nats that an arc across punctuation costs
 CELLS = 500_000  # of charts that are in memory at a time
+SHORT = 15  # words of sentences that trees are learnt from
+FEW_WORDS = 2000  # where short sentences have fewer, longer ones are learnt from, too
+LONGEST = 40  # words of these
+TOO_FEW_WORDS = 500  # from which nothing can be discovered
 
 
 def assumptions(
@@ -39,11 +43,11 @@ def assumptions(
     """What is preferred of a grammar's events before trees are learnt.
 
     :param corpus: all sentences to learn from, with their words.
-    :param knowledge: ``"none"``; ``"discovered"``: the sum of :func:`closed_classes`, :func:`count_once_roots` and
-        :func:`reducibility`, for which tags need no meaning; ``"rules"``: :func:`universal_rules`, and where content
-        words are heads :func:`function_words_are_leaves`, of universal or Penn tags; ``"languages"``: nothing, for what
-        is known of other languages is the prior, see :func:`induce`.
-    :param heads: of the rules.
+    :param knowledge: ``"none"``; ``"discovered"``: the sum of :func:`closed_classes`, :func:`count_once_roots` and,
+        where content words are heads, :func:`reducibility`, for which tags need no meaning, though 500 words;
+        ``"rules"``: :func:`universal_rules` and :func:`function_words_are_leaves`, of universal or Penn tags;
+        ``"languages"``: nothing, for what is known of other languages is the prior, see :func:`induce`.
+    :param heads: of the rules, ``"content"`` or ``"function"``.
     :param valence_attach: whether the :class:`.DMV` is the extended one.
     :raises ValueError: for another kind of knowledge, for tags that the rules do not know, or without words.
     """
@@ -54,15 +58,14 @@ def assumptions(
     if knowledge == "languages":
         return Bias(told=("The grammar is like a mixture of other languages' grammars, by likelihood of the text.",))
     if knowledge == "discovered":
-        return (
-            closed_classes(corpus, valence_attach=valence_attach)
-            + count_once_roots(corpus, without=closed_tags(corpus))
-            + reducibility(corpus, valence_attach=valence_attach)
-        )
+        number = int(corpus.lengths.sum())
+        if number < TOO_FEW_WORDS:
+            return Bias(told=(f"Nothing was discovered, for {number} words are too few ({TOO_FEW_WORDS} are needed).",))
+        found = closed_classes(corpus, valence_attach=valence_attach)
+        found = found + count_once_roots(corpus, without=closed_tags(corpus))
+        return found if heads == "function" else found + reducibility(corpus, valence_attach=valence_attach)
     rules = universal_rules(corpus.vocab, heads, valence_attach=valence_attach)
-    if heads == "function":
-        return rules
-    return rules + function_words_are_leaves(corpus.vocab, valence_attach=valence_attach)
+    return rules + function_words_are_leaves(corpus.vocab, heads, valence_attach=valence_attach)
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,8 @@ def induce(
     *,
     heads: Heads = "content",
     punctuation: float = PUNCTUATION,
-    max_length: int = 15,
-    concentration: float = 0.25,
+    max_length: int | None = None,
+    concentration: float | None = None,
     num_steps: int = 50,
     valence_attach: bool = False,
     sources: Sources | None = None,
@@ -167,8 +170,9 @@ def induce(
     :param heads: ``"content"``, as in Universal Dependencies, or ``"function"``; see :func:`universal_rules`.
     :param punctuation: nats that an arc across punctuation costs, see :func:`segments`; nothing with ``"none"``.
     :param max_length: trees are learnt from sentences of at most so many words; closed classes and the like are
-        discovered in all.
-    :param concentration: of the Dirichlet priors; with ``"languages"`` they are those of ``sources``.
+        discovered in all. By default :func:`suited` decides.
+    :param concentration: of the Dirichlet priors; with ``"languages"`` they are those of ``sources``. By default
+        :func:`suited` decides.
     :param num_steps: of variational Bayes.
     :param valence_attach: whether the choice of a child depends on valence, see :class:`.DMV`.
     :param sources: grammars of other languages, for ``"languages"``; by default :meth:`.Sources.shipped`. Whoever
@@ -181,6 +185,8 @@ def induce(
     else:
         events = assumptions(corpus, knowledge, heads, valence_attach=valence_attach)
         punctuation = 0.0 if knowledge == "none" else punctuation
+    longest, alpha = suited(corpus)
+    max_length = longest if max_length is None else max_length
     short = corpus.filter(max_length)
     if not len(short):
         raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
@@ -188,11 +194,20 @@ def induce(
     loop = VariationalEM(dirichlet, initial_weights="uniform")
     assumed = Assumed(events, punctuation)
     tilted = grammar.tilted(assumed.bias(short))
-    prior: float | Weights = concentration
+    prior: float | Weights = alpha if concentration is None else concentration
     if knowledge == "languages":
         prior = prior_of_languages(corpus, short.words, valence_attach, sources)
     loop.run(short.words, tilted, concentration=prior, num_steps=num_steps, tolerance=0.0, progress=False)
     return Induced(grammar, loop.weights(), assumed, loop)
+
+
+def suited(corpus: Corpus) -> tuple[int, float]:
+    """The greatest length of sentences to learn from, and the concentration of the priors: 15 and 0.25.
+
+    They are 40 and 1 if the sentences of at most 15 words have fewer than 2,000 words.
+    """
+    few = int(corpus.filter(SHORT).lengths.sum()) < FEW_WORDS
+    return (LONGEST, 1.0) if few else (SHORT, 0.25)
 
 
 def prior_of_languages(corpus: Corpus, words: Tensor, valence_attach: bool, sources: Sources | None = None) -> Weights:

@@ -29,18 +29,23 @@ CONTENT_RULES: Mapping[str, str] = {
     "NOUN": "ADJ DET NOUN NUM ADP PROPN",
     "ADJ": "ADV",
 }
-#: What governs what where function words are heads: Table 1 of Naseem et al. (2010), with proper nouns beside nouns.
+#: What governs what where function words are heads: Table 1 of Naseem et al. (2010), in which nouns are proper nouns,
+#: too.
 FUNCTION_RULES: Mapping[str, str] = {
     "ROOT": "AUX VERB",
     "VERB": "NOUN PRON ADV VERB PROPN",
     "AUX": "VERB",
     "NOUN": "ADJ DET NOUN NUM PROPN",
+    "PROPN": "ADJ DET NOUN NUM PROPN",
     "ADP": "NOUN PROPN",
     "ADJ": "ADV",
 }
 RULES: Mapping[Heads, Mapping[str, str]] = {"content": CONTENT_RULES, "function": FUNCTION_RULES}
-#: Tags of words that govern nothing where content words are heads.
-FUNCTION_WORDS = ("ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ")
+#: Tags of words that govern nothing; where function words are heads, adpositions and the like do govern.
+FUNCTION_WORDS: Mapping[Heads, tuple[str, ...]] = {
+    "content": ("ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"),
+    "function": ("CCONJ", "DET", "PART", "PRON"),
+}
 
 _OF_FAMILY = {
     "adjective": "ADJ",
@@ -77,8 +82,7 @@ def universal_rules(
     :returns: nats of ``root`` ``(V,)`` and ``attach`` ``(V, 1, V)``, or ``(V, 1, 1, V)`` with ``valence_attach``.
     :raises ValueError: if no tag is universal or Penn's, or for another kind of heads.
     """
-    if heads not in get_args(Heads):
-        raise ValueError(f"heads must be 'content' or 'function', not {heads!r}.")
+    _check_heads(heads)
     tags, rules = universal_tags(vocab), RULES[heads]
     root = torch.tensor([strength * (tag in rules["ROOT"].split()) for tag in tags])
     attach = torch.tensor([[strength * (child in rules.get(head, "").split()) for child in tags] for head in tags])
@@ -88,20 +92,31 @@ def universal_rules(
     return Bias({"root": root.to(dtype), "attach": of_attach(attach.to(dtype), valence_attach)}, told=(told,))
 
 
-def function_words_are_leaves(vocab: Vocabulary, strength: float = 4.0, *, valence_attach: bool = False) -> Bias:
-    """An arc from one of the :data:`FUNCTION_WORDS` costs ``strength`` nats; for content words that are heads.
+def function_words_are_leaves(
+    vocab: Vocabulary, heads: Heads = "content", strength: float = 4.0, *, valence_attach: bool = False
+) -> Bias:
+    """An arc from one of the :data:`FUNCTION_WORDS` costs ``strength`` nats.
 
     >>> function_words_are_leaves(Vocabulary(("NOUN", "DET"), (1, 1))).events["attach"][:, 0]
     tensor([[ 0.],
             [-4.]])
 
     :param vocab: universal tags, or Penn's.
+    :param heads: ``"content"`` or ``"function"``, see :func:`universal_rules`; function words that are heads of others
+        are none of these.
     :param valence_attach: whether the :class:`.DMV` is the extended one.
     :returns: nats of ``attach`` ``(V, 1, 1)``, or ``(V, 1, 1, 1)`` with ``valence_attach``.
-    :raises ValueError: if no tag is universal or Penn's.
+    :raises ValueError: if no tag is universal or Penn's, or for another kind of heads.
     """
-    words = [symbol for symbol, tag in zip(vocab, universal_tags(vocab), strict=True) if tag in FUNCTION_WORDS]
+    _check_heads(heads)
+    tags = FUNCTION_WORDS[heads]
+    words = [symbol for symbol, tag in zip(vocab, universal_tags(vocab), strict=True) if tag in tags]
     return leaves(vocab, words, strength, "Function words", valence_attach)
+
+
+def _check_heads(heads: str) -> None:
+    if heads not in get_args(Heads):
+        raise ValueError(f"heads must be 'content' or 'function', not {heads!r}.")
 
 
 def leaves(vocab: Vocabulary, tags: Iterable[str], strength: float, name: str, valence_attach: bool) -> Bias:

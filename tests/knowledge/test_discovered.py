@@ -35,9 +35,20 @@ def test_closed_classes_are_tags_of_few_words() -> None:
     # exp of the entropy of 3, 1, 1, 1, 1, 1 out of 8, and five of eight words occur once
     nouns = math.exp(-(3 / 8 * math.log(3 / 8) + 5 / 8 * math.log(1 / 8)))
     assert nouns > 5 and closed_tags(TEXT, perplexity=60) == ["D"]
+    assert closed_tags(TEXT) == ["D"]
     repeated = TEXT[[0, 1, 2, 3] * 2]
     assert closed_tags(repeated, perplexity=nouns + 1e-9) == ["N", "D", "V", "I"]
     assert closed_tags(repeated, perplexity=nouns - 1e-9) == ["D", "V", "I"]
+
+
+@pytest.mark.parametrize(("V", "most"), [(10, 60), (16, 60), (32, 30)])
+def test_finer_tags_have_fewer_words(V: int, most: int) -> None:
+    """A tag whose words are as frequent as one another: their number is their perplexity."""
+    for number in (most - 1, most + 1):
+        words = [f"word {i}" for i in range(number)] * 5
+        others = [f"T{tag}" for tag in range(V - 1)]
+        corpus = Corpus.from_sentences([["F"] * len(words), others], forms=[words, [f"once {tag}" for tag in others]])
+        assert closed_tags(corpus) == ["F"] * (number < most)
 
 
 def test_arcs_from_closed_classes_cost() -> None:
@@ -67,7 +78,7 @@ def test_chance_is_that_of_random_tags() -> None:
 def test_roots_are_tags_that_sentences_have_once() -> None:
     """Every sentence has one verb or one predicate, never both; the others come as they like."""
     corpus = Corpus.from_sentences(
-        [s.split() for s in ("N V", "N N V", "N J", "J N N N", "N V N N N", "N N J N", "N N V")]
+        [s.split() for s in ("N V", "N N V", "N J", "J N N N", "N V N N N", "N N J N", "N N V")] * 10
     )
     found, excess = once_tags(corpus)
     assert found == ["V", "J"] and excess == _excess(corpus, ["V", "J"])
@@ -78,6 +89,16 @@ def test_roots_are_tags_that_sentences_have_once() -> None:
         str(bias)
         == f"Roots gain 1.5 nats if they are V, J ({100 * excess:.0f} % more sentences have one than by chance)."
     )
+
+
+def test_what_may_be_chance_is_not_believed() -> None:
+    """V is in half of the sentences, all of two words, once: 0.5 beside 2 · 1/4 · 3/4 by chance."""
+    rows = [["N", "V"], ["N", "N"]]
+    excess = 0.5 - 2 * 0.25 * 0.75
+    for number in (16, 18):
+        found = once_tags(Corpus.from_sentences(rows * (number // 2)), without=["N"])
+        assert found == ((["V"], excess) if excess > 0.5 / math.sqrt(number) else ([], 0.0))
+        assert bool(found[0]) == (number == 18)
 
 
 def test_no_tag_need_be_found() -> None:

@@ -86,15 +86,37 @@ def test_each_kind_of_knowledge(corpus: Corpus) -> None:
     rules = induce(corpus, "rules", num_steps=1)
     assert [text.split(" ")[0] for text in rules.told] == ["Arcs", "Function", "An"]
     function = assumptions(corpus, "rules", "function")
-    assert len(function.told) == 1 and "AUX -> VERB" in str(function)
-    found = induce(corpus, "discovered", num_steps=1)
+    assert len(function.told) == 2 and "AUX -> VERB" in str(function) and str(function).endswith("DET, PRON.")
+    text = corpus[[0, 1, 2] * 50]
+    found = induce(text, "discovered", num_steps=1)
     assert [text.split(" ")[0] for text in found.told] == ["Tags", "Roots", "Arcs", "An"]
-    assert induce(corpus, "discovered", num_steps=1, punctuation=0.0).told == found.told[:3]
+    assert induce(text, "discovered", num_steps=1, punctuation=0.0).told == found.told[:3]
+    assert assumptions(text, "discovered", "function").told == found.told[:2]
+
+
+def test_nothing_is_discovered_in_a_short_text(corpus: Corpus) -> None:
+    words = corpus.num_words  # 10
+    assert assumptions(corpus[[0, 1, 2] * 50], "discovered").events  # 500
+    found = assumptions(corpus[[*[0, 1, 2] * 49, 0, 1]], "discovered")
+    assert words == 10 and not found.events
+    assert str(found) == "Nothing was discovered, for 496 words are too few (500 are needed)."
+
+
+def test_a_short_text_is_learnt_from_whole() -> None:
+    long, short = ["N"] * 40, ["N"] * 10
+    few = Corpus.from_sentences([short] * 199 + [long, [*long, "N"]])
+    assert module.suited(few) == (40, 1.0)
+    assert module.suited(Corpus.from_sentences([short] * 200 + [long])) == (15, 0.25)
+    learnt = induce(few, "none", num_steps=2)
+    same = induce(few, "none", num_steps=2, max_length=40, concentration=1.0)
+    other = induce(few, "none", num_steps=2, max_length=15, concentration=0.25)
+    assert torch.equal(learnt.weights["stop"], same.weights["stop"])
+    assert not torch.equal(learnt.weights["stop"], other.weights["stop"])
 
 
 def test_names_of_tags_play_no_part_in_discoveries() -> None:
     """The same text under other names, which leave the order of the vocabulary as it is, has the same trees."""
-    sentences = [list(s) for s in itertools.product(("D", "N", "V"), repeat=3)]
+    sentences = [list(s) for s in itertools.product(("D", "N", "V"), repeat=3)] * 7
     forms = [[f"{tag}{i}" if tag != "D" else "the" for tag in s] for i, s in enumerate(sentences)]
     renamed = [[{"D": "E", "N": "O", "V": "W"}[tag] for tag in s] for s in sentences]
     trees = [

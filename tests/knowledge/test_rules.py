@@ -11,13 +11,14 @@ from pyrogram.bias import Bias
 from pyrogram.data import Vocabulary
 from pyrogram.knowledge import function_words_are_leaves, universal_rules
 
-UNIVERSAL = ("VERB", "NOUN", "DET", "ADP", "AUX", "ADJ", "ADV")
-PENN = ("VBD", "NN", "DT", "IN", "MD", "JJ", "RB")  # the same, in Penn's tags
+UNIVERSAL = ("VERB", "NOUN", "DET", "ADP", "AUX", "ADJ", "ADV", "PROPN")
+PENN = ("VBD", "NN", "DT", "IN", "MD", "JJ", "RB", "NNP")  # the same, in Penn's tags
 # Of these tags: 14 rules are the whole of the content-head set.
-CONTENT = {("ROOT", "VERB"), *(("VERB", t) for t in ("NOUN", "ADV", "VERB", "AUX"))}
-CONTENT |= {("ADJ", "ADV"), *(("NOUN", t) for t in ("ADJ", "DET", "NOUN", "ADP"))}
-FUNCTION = {("ROOT", "VERB"), ("ROOT", "AUX"), ("AUX", "VERB"), ("ADP", "NOUN"), ("ADJ", "ADV")}
-FUNCTION |= {*(("VERB", t) for t in ("NOUN", "ADV", "VERB")), *(("NOUN", t) for t in ("ADJ", "DET", "NOUN"))}
+CONTENT = {("ROOT", "VERB"), *(("VERB", t) for t in ("NOUN", "ADV", "VERB", "AUX", "PROPN"))}
+CONTENT |= {("ADJ", "ADV"), *(("NOUN", t) for t in ("ADJ", "DET", "NOUN", "ADP", "PROPN"))}
+FUNCTION = {("ROOT", "VERB"), ("ROOT", "AUX"), ("AUX", "VERB"), ("ADP", "NOUN"), ("ADP", "PROPN"), ("ADJ", "ADV")}
+FUNCTION |= {("VERB", t) for t in ("NOUN", "ADV", "VERB", "PROPN")}
+FUNCTION |= {(noun, t) for noun in ("NOUN", "PROPN") for t in ("ADJ", "DET", "NOUN", "PROPN")}
 
 
 def vocabulary(tags: tuple[str, ...]) -> Vocabulary:
@@ -42,22 +43,23 @@ def test_arcs_of_rules_gain(
 ) -> None:
     bias = universal_rules(vocabulary(tags), heads, 0.5, valence_attach=valence_attach)  # type: ignore[arg-type]
     grammar = DMV(len(tags), valence_attach=valence_attach)
-    for words in [(1, 0, 3, 2), (4, 0, 6, 5), (2, 5, 1, 4)]:
+    for words in [(1, 0, 3, 2), (4, 0, 6, 5), (2, 5, 1, 4), (7, 1, 3, 7)]:
         names = ("ROOT", *(UNIVERSAL[w] for w in words))
         for tree, nats in gains(bias, grammar, words).items():
             assert nats == 0.5 * sum((names[h], names[c]) in rules for c, h in enumerate(tree, 1)), (tree, names)
 
 
 @pytest.mark.parametrize("valence_attach", [False, True])
-def test_arcs_from_function_words_cost(valence_attach: bool) -> None:
+@pytest.mark.parametrize("heads, of", [("content", (2, 3, 4)), ("function", (4,))])
+def test_arcs_from_function_words_cost(valence_attach: bool, heads: str, of: tuple[int, ...]) -> None:
     vocab = vocabulary(UNIVERSAL)
     grammar, bias = (
-        DMV(7, valence_attach=valence_attach),
-        function_words_are_leaves(vocab, valence_attach=valence_attach),
+        DMV(8, valence_attach=valence_attach),
+        function_words_are_leaves(vocab, heads, valence_attach=valence_attach),  # type: ignore[arg-type]
     )
     words = (1, 4, 3, 2)
     for tree, nats in gains(bias, grammar, words).items():
-        assert nats == -4.0 * sum(h in (2, 3, 4) for h in tree)  # AUX, ADP, DET; their arcs from ROOT are free
+        assert nats == -4.0 * sum(h in of for h in tree)  # AUX, ADP, DET or DET alone; their arcs from ROOT are free
 
 
 def test_all_rules_are_told() -> None:
@@ -77,6 +79,8 @@ def test_tags_without_a_meaning_are_refused() -> None:
         universal_rules(vocabulary(("c1", "c2")))
     with pytest.raises(ValueError, match="'content' or 'function', not 'first'"):
         universal_rules(vocabulary(UNIVERSAL), "first")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'content' or 'function', not 'first'"):
+        function_words_are_leaves(vocabulary(UNIVERSAL), "first")  # type: ignore[arg-type]
 
 
 def test_penn_tags_are_penns_though_some_names_are_universal_too() -> None:

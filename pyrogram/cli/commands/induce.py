@@ -96,7 +96,7 @@ def induce(
             min=1,
             max=2**31,
             help="Learn from sentences of at most so many words.",
-            show_default="10; 15 with --knowledge",
+            show_default="10; with --knowledge 15, or 40 of a short text",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -105,7 +105,10 @@ def induce(
     ] = Unknown.most_frequent,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Concentration of the priors.", show_default="1.1 for em-map; else 0.25"),
+        typer.Option(
+            help="Concentration of the priors.",
+            show_default="1.1 for em-map; else 0.25, or 1 of a short text with --knowledge",
+        ),
     ] = None,
     valences: Annotated[
         int,
@@ -180,10 +183,10 @@ def induce(
     settings = Settings(
         method=method.value,
         tags=kind if tags is None else tags,
-        max_length=max_length or (15 if informed else 10),
+        max_length=max_length or (0 if informed else 10),
         starts=starts or (DEMO_STARTS if demo else 1),
         seed=seed,
-        alpha=DEFAULT_ALPHA.get(method.value) if alpha is None else alpha,
+        alpha=DEFAULT_ALPHA.get(method.value) if alpha is None and not informed else alpha,
         init=_init(init, model, grammar, informed),
         stops=stops.value,
         distance=distance,
@@ -287,10 +290,11 @@ def _run(
     jobs: int,
 ) -> None:
     from pyrogram.cli.runs.dmv_induction import run_induction
+    from pyrogram.cli.runs.knowledge import decided
 
     train, dev, test = files
     corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
-    corpora = replace(corpora, prior=prior)
+    corpora, settings = replace(corpora, prior=prior), decided(settings, corpora.train)
     with only_run(out), _interruptible(out):
         _open(settings, out, resume)
         outcome = run_induction(settings, corpora, out, jobs)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
@@ -19,7 +19,7 @@ from pyrogram.data import Corpus, Vocabulary
 from pyrogram.grammar import Weights
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.knowledge import Assumed, Shares, Sources, assumptions
-from pyrogram.knowledge.recipe import Knowledge, prior_of_languages
+from pyrogram.knowledge.recipe import Knowledge, prior_of_languages, suited
 from pyrogram.knowledge.rules import Heads
 
 
@@ -34,6 +34,17 @@ def read_assumed(path: Path) -> Assumed:
     :raises CommandError: if it is missing, or not as it was written.
     """
     return Assumed(Bias(read_safetensors(path / BIAS)))
+
+
+def decided(settings: Settings, corpus: Corpus) -> Settings:
+    """Settings in which the text decides what is not given: the greatest length, and with knowledge the concentration.
+
+    :param corpus: all sentences to learn from.
+    """
+    if settings.knowledge == "none":
+        return settings
+    longest, alpha = suited(corpus)
+    return replace(settings, max_length=settings.max_length or longest, alpha=settings.alpha or alpha)
 
 
 def assumed_of(settings: Settings, corpus: Corpus) -> Assumed | None:

@@ -28,7 +28,7 @@ class Settings:
 
     method: str
     tags: str
-    max_length: int
+    max_length: int  # 0: the text decides
     starts: int
     seed: int
     alpha: float | None
