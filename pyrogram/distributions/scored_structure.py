@@ -143,10 +143,6 @@ class ScoredStructure(ChartDistribution):
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
             flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
-        # Where all have n words, one mask serves all.
-        outside = ~self._inside(lengths[:1] if self._all_full else lengths)
-        outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
-        flat[name] = flat[name].masked_fill(outside, -torch.inf)
         return Given(self._weights(flat), lengths, {}, self._sizes)
 
     @property

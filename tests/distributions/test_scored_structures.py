@@ -37,6 +37,10 @@ MAKE: dict[str, Callable[..., Any]] = {
 }
 
 
+def random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
 def given(d: Any) -> list[Tensor]:
     """The scores, as they were given."""
     return [d._as_given(x, name) for name, x in d._scores.items()]
@@ -148,6 +152,32 @@ def test_what_is_not_read() -> None:
     assert torch.equal(HigherOrderChain(chain).log_partition, HigherOrderChain(other).log_partition)
 
 
+@pytest.mark.parametrize("junk", [1e3, 1e30, -math.inf])
+def test_padding_is_not_read(junk: float) -> None:
+    """Neither by sums, nor by gradients, nor by the best structures."""
+    lengths, n = torch.tensor([4, 1, 3]), 4
+    inside = torch.arange(n) < lengths[:, None]
+    spans, cuts, states = random(3, n, n + 1), random(3, n, 3, 2), random(3, n, 4)
+    ends = torch.arange(1, n + 1)[:, None] + torch.arange(3) <= lengths[:, None, None]
+    real = (torch.arange(n)[:, None] < torch.arange(n + 1)) & (torch.arange(n + 1) <= lengths[:, None, None])
+    for make, table, read in (
+        (lambda x: SpanTree(x, lengths, labelled=False, validate_args=False), spans, real),
+        (lambda x: SpanTree(x, lengths, labelled=False, binary=False, validate_args=False), spans, real),
+        (lambda x: Segmentation(x, lengths=lengths, labelled=True, validate_args=False), cuts, ends[..., None]),
+        (lambda x: HigherOrderChain(x, random(5, 4), lengths, order=1, validate_args=False), states, inside[..., None]),
+    ):
+        clean, spoilt = make(table), make(torch.where(read, table, junk))
+        torch.testing.assert_close(clean.log_partition, spoilt.log_partition)
+        torch.testing.assert_close(clean.marginals(), spoilt.marginals())
+        torch.testing.assert_close(clean.entropy(), spoilt.entropy())
+        for ours, theirs in zip(clean.top_k(3), spoilt.top_k(3), strict=True):
+            torch.testing.assert_close(ours, theirs)
+        assert clean.support.check(spoilt.sample((5,))).all() and torch.equal(clean.mbr(), spoilt.mbr())
+        leaf = torch.where(read, table, junk).requires_grad_()
+        (gradient,) = torch.autograd.grad(make(leaf).log_partition.sum(), leaf)
+        assert (gradient.where(~read, torch.zeros(())) == 0).all()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -203,3 +233,36 @@ def test_pairs_of_labels_are_those_of_neighbours() -> None:
     by_hand = scores[0, 0, 1] + scores[1, 1, 0] + scores[3, 0, 1] + pairs[1, 0] + pairs[0, 1]
     assert (d.log_prob(value) + d.log_partition).item() == pytest.approx(by_hand.item())
     assert list(itertools.chain(*d.counts(value)["transition"].tolist())) == [0, 1, 1, 0]
+
+
+def test_what_is_lost_on_the_way_and_comes_back() -> None:
+    """A span of e^-720 is no number; larger ones bring its tree back beside another one that is as probable."""
+    scores = torch.full((4, 5), -torch.inf, dtype=torch.float64)
+    scores[range(4), range(1, 5)] = 0.0
+    scores[0, 4] = scores[0, 3] = 60.0
+    scores[0, 2] = -720.0  # ((1 2) 3) 4: -600
+    scores[2, 4], scores[1, 4] = 0.0, -660.0  # 1 (2 (3 4)): -600
+    assert SpanTree(scores).log_partition.item() == pytest.approx(-600 + math.log(2), abs=1e-9)
+    many = SpanTree(torch.stack([scores, torch.zeros(4, 5, dtype=torch.float64)])).log_partition
+    assert many.tolist() == pytest.approx([-600 + math.log(2), math.log(5)], abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 20.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_log_z_alone_is_that_with_its_gradient(scale: float, dtype: torch.dtype) -> None:
+    """Scores above zero, of sentences of several lengths: by the bound of log Z alone, or without it."""
+    for n in (3, 12, 40):
+        generator = torch.Generator().manual_seed(n)
+        lengths = torch.randint(1, n + 1, (20,), generator=generator)
+        tables = [scale * torch.randn(20, n, k, generator=generator, dtype=dtype) for k in (n + 1, 4, 3)]
+        pairs = scale * torch.randn(4, 3, generator=generator, dtype=dtype)
+        makes = (
+            lambda x, m=lengths: SpanTree(x, m, labelled=False),
+            lambda x, m=lengths: Segmentation(x, lengths=m),
+            lambda x, m=lengths, pairs=pairs: HigherOrderChain(x, pairs.to(x), m, order=1),
+        )
+        for make, table in zip(makes, tables, strict=True):
+            alone = make(table).log_partition
+            torch.testing.assert_close(alone, make(table.requires_grad_()).log_partition.detach(), rtol=1e-5, atol=1e-4)
+            exact = make(table.detach().double()).log_partition
+            torch.testing.assert_close(alone.double(), exact, rtol=1e-5, atol=1e-4)

@@ -29,6 +29,8 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 Numbers = Any  # a numpy array
 
 _FEW_WORDS = 24
+# How far log weights of derivations may be above zero for log Z alone to be tried, for then it is rarely in vain.
+_GROWN = {"float64": 500.0, "float32": 30.0}
 
 
 class Program:
@@ -77,14 +79,16 @@ class Program:
         total: dict[str, Numbers] = {}
         todo = longest_first(given.lengths)
         attempts = [(dtype, True), ("float64", True)]
-        excess = self._excess(given)
-        if not counts and excess == 0:  # the bound of log Z alone is one that long sentences in float32 cannot meet
-            attempts = [(self._first_dtype(given), False), ("float64", False), ("float64", True)]
+        excess, grown = self._excess(given), 0.0
+        if not counts:  # the bound of log Z alone is one that long sentences in float32 cannot meet
+            grown = excess / self._most_weights * self._uses(given) if excess else 0.0
+            alone = [x for x in (self._first_dtype(given), "float64") if grown < _GROWN[x]]
+            attempts = [*((x, False) for x in alone), *(attempts if excess else attempts[1:])]
         for of_lanes, adjoints in dict.fromkeys(attempts) if self._many else ():
             if len(todo) == 0:
                 break
             engine, few = self._ready(given, of_lanes)
-            least = None if adjoints else self.least(of_lanes, n, given.sizes, given.lists)
+            least = None if adjoints else self.least(of_lanes, n, given.sizes, given.lists) + grown
             values, found, failed = engine.log_counts(
                 few, todo, counts=counts, scale=scale, least=least, excess=excess, into=into, by_sentence=by_sentence
             )
@@ -124,15 +128,26 @@ class Program:
     def least(self, dtype: str, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> float:
         """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations.
 
+        This is so where weights are at most one. The bound grows by the greatest log weight of derivations.
+
         :param n: words of the longest sentence.
         """
-        key = n, tuple(sorted(sizes.items())), tuple((x, hash(lists[x].tobytes())) for x in sorted(lists))
+        return math.log(2.0) * LEAST[dtype] + self._log_number(n, sizes, lists, 0.0)
+
+    def _uses(self, given: Sentences) -> float:
+        """No derivation has more weights: log Z where all are large, by their logarithm."""
+        large = 100.0 / given.pitch  # and yet within the range of numbers for ten weights a word
+        return self._log_number(given.pitch - 1, given.sizes, given.lists, large) / large
+
+    def _log_number(self, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers], log_weight: float) -> float:
+        """Log Z of a sentence of n words whose weights are all equal."""
+        key = n, tuple(sorted(sizes.items())), tuple((x, hash(lists[x].tobytes())) for x in sorted(lists)), log_weight
         if key not in self._numbers:
-            ones = {w.name: _ones(w, n, sizes) for w in self.tables}
+            ones = {w.name: _ones(w, n, sizes, log_weight) for w in self.tables}
             words = {name: np.zeros((1, n), np.int64) for name in self._words}
             one = Sentences(np.array([n]), ones, words, sizes, lists)
             self._numbers[key] = float(self.log_counts(one)[0][0])
-        return math.log(2.0) * LEAST[dtype] + self._numbers[key]
+        return self._numbers[key]
 
     def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.
@@ -240,7 +255,7 @@ def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
 def _greatest(table: Numbers) -> float:
     """The greatest number that is finite."""
     found = float(np.max(table, initial=-np.inf))
-    return found if found <= 0 else float(np.max(table, initial=-np.inf, where=np.isfinite(table)))
+    return found if found < np.inf else float(np.max(table, initial=-np.inf, where=np.isfinite(table)))
 
 
 def longest_first(lengths: Numbers) -> Numbers:
@@ -250,10 +265,10 @@ def longest_first(lengths: Numbers) -> Numbers:
     return np.argsort(-lengths, kind="stable")
 
 
-def _ones(w: WeightTable, n: int, sizes_of: Mapping[str, int]) -> Numbers:
-    """The logarithms of weights that are all one, in one number."""
+def _ones(w: WeightTable, n: int, sizes_of: Mapping[str, int], log_weight: float) -> Numbers:
+    """The logarithms of weights that are all the same, in one number."""
     sizes = tuple(s if isinstance(s, int) else sizes_of[s] for s in w.sizes)
-    return np.broadcast_to(0.0, (1, *(n + 1,) * w.num_positions, *sizes))
+    return np.broadcast_to(log_weight, (1, *(n + 1,) * w.num_positions, *sizes))
 
 
 def _dtype(given: Sentences) -> str:
