@@ -117,7 +117,7 @@ def zero_shot(
     text = corpus.filter(LONGEST)[:OWN]
     if self_training and len(text):
         scorer = self_train(scorer, Examples.of(text, grammar), seed=seed)
-        told.append(f"The scorer has gone on with its own trees of {len(text)} sentences.")
+        told.append(f"The scorer has gone on with its own trees of {len(text)} sentence{'s' * (len(text) > 1)}.")
     return ZeroShot(grammar, scorer, corpus.vocab, drawn_on, tuple(told))
 
 
@@ -134,5 +134,6 @@ def _drawn_on(grammar: Induced, sources: Sources, words: Tensor) -> dict[str, fl
 
 def _shown(drawn_on: Mapping[str, float]) -> str:
     """The languages with the greatest shares, with these."""
-    first = [f"{language} {100 * share:.0f} %" for language, share in list(drawn_on.items())[:SHOWN]]
-    return ", ".join(first) + (f" and {len(drawn_on) - SHOWN} others" if len(drawn_on) > SHOWN else "")
+    first = [f"{language} {100 * share:.0f} %" for language, share in drawn_on.items() if share >= 0.005][:SHOWN]
+    others = len(drawn_on) - len(first)
+    return ", ".join(first) + (f" and {others} other{'s' * (others > 1)}" if others else "")
