@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""``pyrogram reproduce``: the tables of four papers on grammars, made anew from a corpus of one's own."""
+"""``pyrogram reproduce``: the tables of five papers on grammars, made anew from a corpus of one's own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def reproduce(
     context: typer.Context,
     table: Annotated[
         WhichTable,
-        typer.Argument(metavar="TABLE", help="lognormal, shared, cvb, pitman-yor or topics.", show_default=False),
+        typer.Argument(
+            metavar="TABLE", help="lognormal, shared, cvb, pitman-yor, topics or segmentation.", show_default=False
+        ),
     ],
     train: Annotated[
         Path | None,
@@ -166,7 +168,7 @@ def reproduce(
     ] = PointEstimate.softmax,
     quiet: Quiet = False,
 ) -> None:
-    """Make the tables of four papers anew: every row from many starts, beside the papers' figures.
+    """Make the tables of five papers anew: every row from many starts, beside the papers' figures.
 
     lognormal is Table 1 of Cohen, Gimpel and Smith (2008), with the rows attach-right, em, em-map, vb, vb-em, ln,
     ln-families and supervised.
@@ -187,6 +189,10 @@ def reproduce(
     topics is Tables 3 and 4 of the same paper, from the same: pos, whose states are the tags, and states-50, ... for
     every number of --states.
 
+    segmentation is the comparison of Goldwater, Griffiths and Johnson (2009), from utterances with white space between
+    their words, which is not looked at: unigram and bigram, with Dirichlet processes and the hyperparameters of the
+    article, unigram-pitman-yor and bigram-pitman-yor, with sampled ones. --sweeps is the length of a chain.
+
     --protocol paper has other defaults, what the papers did: one start, the initialiser itself; runs that end where
     held-out sentences become less likely, and nowhere else (lognormal, shared); the sentences of TRAIN, --dev and
     --test taken together, to learn from and to be scored on (lognormal, shared, cvb of heads); 5 starts (cvb of other
@@ -206,7 +212,7 @@ def reproduce(
     starts, steps = starts or usual.starts, steps or usual.steps
     tolerance = usual.tolerance if tolerance is None else tolerance
     patience = patience or usual.patience
-    if experiment in ("morphology", "annotations", "pitman-yor", "topics"):
+    if experiment in ("morphology", "annotations", "pitman-yor", "topics", "segmentation"):
         options: dict[str, Any] = {"steps": steps, "tolerance": tolerance, "patience": patience, "smoothing": smoothing}
         options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha, "states": states, "format": format.value}
         options |= {"tags": None if tags is None else tags.value, "tagged": usual.tagged}
@@ -260,6 +266,7 @@ def _trials(
     from reproductions.annotations.experiment import read_experiment as read_annotations
     from reproductions.morphology import experiment as morphology
     from reproductions.pitman_yor.experiment import read_experiment as read_pitman_yor
+    from reproductions.segmentation.experiment import read_experiment as read_segmentation
     from reproductions.shared import tables as trial_tables
     from reproductions.shared.experiment import TrialStudy
     from reproductions.shared.settings import TrialSettings, chosen_rows, default_jobs
@@ -267,12 +274,12 @@ def _trials(
 
     readers: dict[str, Callable[..., tuple[Experiment, dict[str, Any]]]]
     readers = {"morphology": morphology.read_experiment, "annotations": read_annotations}
-    readers |= {"pitman-yor": read_pitman_yor, "topics": read_topics}
+    readers |= {"pitman-yor": read_pitman_yor, "topics": read_topics, "segmentation": read_segmentation}
     read_experiment = readers[experiment]
     files = {name: path for name, path in given.items() if path is not None}
     read, used = read_experiment(files, options, seed)
     wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))
-    table = experiment if experiment in ("pitman-yor", "topics") else f"cvb, {experiment}"
+    table = experiment if experiment in ("pitman-yor", "topics", "segmentation") else f"cvb, {experiment}"
     settings = TrialSettings(table, used, _digests(given), starts, seed, wanted, jobs or default_jobs())
     study = TrialStudy(settings, read)
     with only_run(out):

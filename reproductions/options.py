@@ -25,6 +25,7 @@ class WhichTable(str, Enum):
     cvb = "cvb"
     pitman_yor = "pitman-yor"
     topics = "topics"
+    segmentation = "segmentation"
 
 
 class WhichProtocol(str, Enum):
@@ -56,7 +57,7 @@ class Protocol:
 
 
 _OURS = {"annotations": Protocol(steps=100), "pitman-yor": Protocol(steps=50)}
-_DEMO = dict.fromkeys(("lognormal", "shared", "cvb", "topics"), Protocol(starts=2))
+_DEMO = dict.fromkeys(("lognormal", "shared", "cvb", "topics", "segmentation"), Protocol(starts=2))
 _DEMO |= {"pitman-yor": Protocol(starts=2, steps=10)}
 
 # "We run the iterative estimation algorithm until the likelihood of a held-out, unannotated dataset stops increasing"
@@ -70,6 +71,7 @@ _PAPERS = {
     "annotations": Protocol(starts=5, steps=100),  # section 4.3
     "pitman-yor": Protocol(starts=1, steps=50, unseen="test", tagged=True),  # 2008, section 3.2
     "topics": Protocol(starts=1, unseen="test"),  # section 4.3
+    "segmentation": Protocol(),  # 20,000 sweeps of another sampler: --sweeps says how many of ours
 }
 
 
@@ -97,6 +99,7 @@ _USED = {
     "annotations": _STOPPING | {"subtypes", "alpha"},
     "pitman-yor": {"steps", "tags", "unseen"},
     "topics": {"sweeps", "states", "tags", "unseen"},
+    "segmentation": {"sweeps"},
 }
 
 

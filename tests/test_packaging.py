@@ -58,7 +58,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "cli": [("io",), ("runs",), ("commands",), ("",)],
     "reproductions": [
         ("shared",),
-        ("induction", "morphology", "annotations", "pitman_yor", "topics"),
+        ("induction", "morphology", "annotations", "pitman_yor", "topics", "segmentation"),
         ("",),
     ],
 }

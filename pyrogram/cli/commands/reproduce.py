@@ -30,7 +30,7 @@ def find_reproduce() -> Callable[..., None]:
 def absent(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="TABLE ...", show_default=False)] = None,
 ) -> None:
-    """Make the tables of four papers anew: only in a checkout of the project, not in an installed package."""
+    """Make the tables of five papers anew: only in a checkout of the project, not in an installed package."""
     raise CommandError(
         "the papers' tables are made by programs that are not installed; get the project's source and, in its folder, "
         "pip install -e ., then give the same command"
