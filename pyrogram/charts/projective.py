@@ -186,12 +186,16 @@ def entropy(
     log_z: Float[Tensor, "*batch"],
     expectations: list[tuple[Tensor, Tensor]],
 ) -> Float[Tensor, "*batch"]:
-    """Entropy in nats, log Z minus the expected score, from (scores, marginals) of arcs and of stops."""
+    """Entropy in nats, log Z minus the expected score, from (scores, marginals) of arcs and of stops.
+
+    0 where no tree is possible.
+    """
+    impossible = log_z == -torch.inf
     for scores, posterior in expectations:
         # An impossible arc has posterior 0 and contributes 0, not 0 * -inf.
         finite = torch.where(posterior > 0, scores, torch.zeros_like(scores))
         log_z = log_z - (finite * posterior).flatten(log_z.dim()).sum(-1)
-    return log_z
+    return torch.where(impossible, 0.0, log_z)
 
 
 def _given(
@@ -294,11 +298,16 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
     """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
 
     :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
+    :raises ValueError: if they do not broadcast.
     """
     result = torch.Size()
     for shape in shapes:
         if len(shape) and shape != result:
-            result = torch.broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
+            try:
+                result = torch.broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
+            except RuntimeError:
+                found = " and ".join(str(tuple(s)) for s in shapes)
+                raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
     return result
 
 

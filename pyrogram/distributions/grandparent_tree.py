@@ -147,5 +147,5 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
 
     def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
         scores, rows = self._program.best(self._given(self.batch_shape), k, self._numbers(), self.event_shape[0])
-        heads = self._heads(rows).reshape(k, *self.batch_shape, -1)
+        heads = self._heads(rows).reshape(k, *self.batch_shape, self.event_shape[0])
         return heads, scores.to(self.arc_scores).reshape(k, *self.batch_shape)

@@ -68,7 +68,7 @@ class HigherOrderTreeDistribution(DependencyTreeDistribution):
         }
 
     def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
+        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
         log_z, *posteriors = self._posterior()
         pairs = zip(self._scores.values(), posteriors, strict=False)
         found: Tensor = entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])

@@ -156,7 +156,7 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         return {"arc": self.parts(value.long()).to(self.arc_scores.dtype)}
 
     def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
+        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
         log_z, arcs = self._posterior()
         return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
 

@@ -123,7 +123,7 @@ class DependencyTree(DependencyTreeDistribution):
         return {"arc": self.parts(value.long()).to(self.arc_scores.dtype)}
 
     def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
+        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
         log_z, arcs = self._posterior()
         return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
 
@@ -134,4 +134,5 @@ def _kl(p: DependencyTreeDistribution, q: DependencyTree) -> Tensor:
     comparable(p, q)
     expected = p.marginals()
     total = q.log_partition - p.entropy() + expected_difference(expected, torch.zeros_like(expected), q.arc_scores, 2)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+    impossible = (p.log_partition == -torch.inf) | (q.log_partition == -torch.inf)
+    return torch.where(impossible, torch.inf, total)

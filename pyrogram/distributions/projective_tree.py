@@ -153,7 +153,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         return arcs, stops
 
     def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
+        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
         log_z, arcs, stops = self._posterior()
         pairs = [(self._arcs.expand(arcs.shape), arcs)]
         if stops is not None and self.stop_scores is not None:

@@ -291,7 +291,7 @@ class ScoredStructure(ChartDistribution):
             rows = self._parts(rows)
             if self._labels_are_independent and self.num_labels > 1:
                 logits = self._scores_at(rows, next(iter(wide.values())))
-                labels = torch.distributions.Categorical(logits=logits).sample()
+                labels = torch.distributions.Categorical(logits=logits, validate_args=False).sample()
                 rows = torch.where(rows >= 0, rows * self.num_labels + labels, -1)
         return self._read(rows).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
