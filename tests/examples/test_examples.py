@@ -26,6 +26,11 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         ["--num-sentences 40 --max-length 6 --num-steps 3"],
         r"log p\(tree\) -\d+.\d{3} nats each\nF1 of constituents: Viterbi \d+.\d%, MBR \d+.\d%, to the end \d+.\d%",
     ),
+    "constraints": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2"],
+        r"both: bound -\d+.\d, multipliers \d+.\d\d, \d+.\d\d; heads that are right: \d+.\d%\n(.*\n)*of 99.9%: "
+        r"constraint 0, AtLeast 0.999, cannot hold, for the greatest share that these sentences have is 0.\d+;",
+    ),
     "dirichlet": (
         [f"--num-sentences 40 --max-length 5 --num-steps 2 --inference {name}" for name in ("vb", "cvb", "hastings")],
         r"heads that are right: \d+.\d%",
@@ -37,6 +42,15 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
     "labelled_trees": (
         [f"--num-sentences 40 --max-length 6 --num-steps 2 {more}" for more in ("", "--crossing")],
         r"\d+ labels\nbest trees: \d+.\d% of heads are right, \d+.\d% with .*\nmost expected right arcs: \d+.\d% of",
+    ),
+    "knowledge": (
+        [f"--num-sentences 40 --max-length 5 --num-steps 4 --knowledge {name}" for name in ("rules", "discovered")],
+        r"decaying, annealed: bound -\d+.\d, heads that are right: \d+.\d%\nattach-right: \d+.\d%",
+    ),
+    "languages": (
+        ["--num-sentences 40 --max-length 5 --num-steps 2"],
+        r"english: -\d.\d{3} nats a word, \d+% of the grammar\n(.*\n)*  ROOT: \d+% english, \d+% english-mirrored\n"
+        r"(.*\n)*shares and weights together: heads that are right: \d+.\d%",
     ),
     "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
     "lexicalised_pcfg": (

@@ -324,6 +324,21 @@ def test_a_search_that_ends_too_early_says_so(monkeypatch: pytest.MonkeyPatch) -
         em.step(WORDS, DMV(V))
 
 
+def test_rounding_errors_are_not_told() -> None:
+    """In float32 the search ends where values do not tell points apart any more, near enough; warnings are errors."""
+    words = torch.tensor(np.random.default_rng(0).integers(0, V, size=(300, 8)))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        for constraints in ([LEFT[0]], [ROOT[0], LEFT[0]]):
+            em = EM(dirichlet, initial_weights="uniform", constraints=constraints)
+            for _ in range(8):
+                em.step(words, DMV(V), concentration=1.5)
+            assert em.weights()["root"].dtype == torch.float32
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_a_line_without_an_end_says_how_far_it_is() -> None:
     """A gradient that the values do not bear out: no step is short enough."""
     start, zeros = torch.tensor([1.0, 0.0], dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)

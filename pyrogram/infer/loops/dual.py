@@ -18,6 +18,8 @@ from torch import Tensor
 
 #: How far constraints may be from holding, as a share of the events that they are about.
 TOLERANCE = 1e-8
+#: How far they may be where the search ends without getting nearer, as in float32, before users are told.
+WORTH_TELLING = 1e-4
 #: Multipliers beyond so many nats, of constraints that do not hold yet, are taken for infinite.
 MOST = 100.0
 #: Steps after which the search ends, wherever it is.

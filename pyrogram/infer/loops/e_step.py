@@ -20,7 +20,7 @@ from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.model.tied import TiedGrammar
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
-from .dual import TOLERANCE, minimise
+from .dual import WORTH_TELLING, minimise
 from .schedules import Curriculum, HardSteps, Schedule, Together
 
 
@@ -157,11 +157,11 @@ class ScheduledEStep:
         optimum = minimise(evaluate, dual["multipliers"], dual["curvature"], reached[0][2][1])
         if optimum is None:
             raise ValueError(self._impossible(traced, log_weights, reached[0][2]))
-        if bool((optimum.away > TOLERANCE).any()):
+        if bool((optimum.away > WORTH_TELLING).any()):
             k = int(optimum.away.argmax())
             warnings.warn(
                 f"constraint {k}, {type(self.constraints[k]).__name__} {self.constraints[k].share:g}, is met to "
-                f"{float(optimum.away[k]):.1g} of its events alone, where the search for multipliers ended: ask for a "
+                f"{float(optimum.away[k]):.1g} of its events alone, where the search for multipliers ended; ask for a "
                 "share that is less near to what cannot be had, or use float64",
                 stacklevel=2,
             )
