@@ -95,27 +95,36 @@ class LexicalParser:
         cases: Tensor,
         decoders: Sequence[Decoder] = ("viterbi", "mbr"),
         callback: Callable[[int], object] | None = None,
+        *,
+        arc_scores: Tensor | None = None,
     ) -> Parses:
         """Trees of all sentences, by each decoder, and the sentences' likelihood.
 
         :param tags: shape (N, n), padded with -1 on the right, as are words and cases.
         :param decoders: ``"viterbi"``: the most probable tree; ``"mbr"``: the tree with the most expected right heads.
         :param callback: called with the number of sentences that are done, now and then.
+        :param arc_scores: nats by which arcs are preferred [head, dependent], shape (N, n+1, n+1), such as those of
+            punctuation; trees y then weigh P(y, sentence) exp(their arcs' nats), whose sum is no likelihood.
         :raises ValueError: if shapes or numbers do not fit, or a decoder has another name.
         """
         if isinstance(decoders, str) or not set(decoders) <= set(get_args(Decoder)):
             raise ValueError(f"expected decoders from {', '.join(get_args(Decoder))}, in a list, actual {decoders!r}.")
         self.grammar.check(tags, words, cases)
         N, n = tags.shape
+        if arc_scores is not None and arc_scores.shape != (N, n + 1, n + 1):
+            raise ValueError(f"expected arc_scores of shape {(N, n + 1, n + 1)}, actual {tuple(arc_scores.shape)}.")
         heads: dict[str, Tensor] = {name: torch.full((N, n), -1) for name in decoders}
         log_likelihood = torch.zeros(N, dtype=torch.float64)
         done = 0
         for which, lengths, scores in self.batches(tags, words, cases):
             longest = int(lengths.max())
-            given = (scores.arcs, scores.siblings, scores.stops, lengths)
+            arcs = scores.arcs
+            if arc_scores is not None:
+                arcs = arcs + arc_scores[which, : longest + 1, : longest + 1].to(arcs)
+            given = (arcs, scores.siblings, scores.stops, lengths)
             if "mbr" in heads:
-                log_z, arcs = sibling.marginals(*given)[:2]
-                heads["mbr"][which, :longest] = projective.mbr(arcs[..., None], lengths)
+                log_z, shares = sibling.marginals(*given)[:2]
+                heads["mbr"][which, :longest] = projective.mbr(shares[..., None], lengths)
             else:
                 log_z = sibling.log_partition(*given)
             if "viterbi" in heads:

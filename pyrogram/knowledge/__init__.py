@@ -6,7 +6,7 @@ from .discovered import closed_classes, count_once_roots, reducibility
 from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
 from .recipe import Assumed, Induced, assumptions, induce
-from .refitting import refit_induced
+from .refitting import WordParser, refit_induced, refit_words
 from .rules import function_words_are_leaves, universal_rules
 from .scorer import ArcScorer, Examples, examples_of, grammar_of
 from .transfer import ZeroShot, self_train, zero_shot
@@ -19,6 +19,7 @@ __all__ = [
     "Induced",
     "Shares",
     "Sources",
+    "WordParser",
     "ZeroShot",
     "assumptions",
     "closed_classes",
@@ -30,6 +31,7 @@ __all__ = [
     "read_treebanks",
     "reducibility",
     "refit_induced",
+    "refit_words",
     "segments",
     "self_train",
     "universal_rules",

@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+from torch import Tensor
 
 from pyrogram.bias import Bias
-from pyrogram.data import Corpus
-from pyrogram.grammars import DMV
-from pyrogram.infer import refit
+from pyrogram.data import Corpus, LexicalCorpus
+from pyrogram.grammars import DMV, LexicalDependencies, LexicalParser, PitmanYorPredictor
+from pyrogram.infer import PitmanYorSampler, refit
+from pyrogram.models import observed_events
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
+from .punctuation import segments
 from .recipe import Induced
 
 
@@ -55,6 +60,63 @@ def refit_induced(
         num_steps=num_steps,
     )
     return Induced(grammar, found.weights, assumed, found.loop)
+
+
+@dataclass(frozen=True)
+class WordParser:
+    """A parser of words and tags that has learnt from induced trees; see :func:`refit_words`.
+
+    :param train: what it has learnt from.
+    :param parser: trees by their predictive probabilities.
+    :param punctuation: nats that an arc across punctuation costs; 0: punctuation is not looked at.
+    """
+
+    train: LexicalCorpus
+    parser: LexicalParser
+    punctuation: float
+
+    def parse(self, corpus: Corpus) -> Tensor:
+        """The trees with the most expected right heads: heads, shape ``(N, n)``, padded with -1.
+
+        :param corpus: sentences of the same vocabulary, read as those that it has learnt from.
+        :raises ValueError: if one of the two has punctuation and the other is without.
+        """
+        own = LexicalCorpus.from_corpus(corpus, like=self.train)
+        assert own.tags is not None
+        scores = segments(corpus, self.punctuation).parts["arc_scores"] if self.punctuation else None
+        return self.parser.parse(own.tags, own.words, own.cases, ["mbr"], arc_scores=scores).heads["mbr"]
+
+
+def refit_words(
+    induced: Induced, corpus: Corpus, *, max_length: int = 40, num_steps: int = 10, seed: int = 0
+) -> WordParser:
+    """Learn the parser of words of Wallach, Sutton and McCallum (2008) from the trees that an induced grammar finds.
+
+    An arc across punctuation costs as much as it did where trees were found.
+
+    :param induced: what trees are found by.
+    :param corpus: the sentences to learn from, with their words, of the same vocabulary.
+    :param max_length: trees are learnt from sentences of at most so many words.
+    :param num_steps: of the chain over hyperparameters.
+    :param seed: of the chain.
+    :raises ValueError: if no sentence is short enough.
+    """
+    part = corpus.filter(max_length)
+    if not len(part):
+        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    train = LexicalCorpus.from_corpus(part)
+    assert train.tags is not None
+    grammar = LexicalDependencies(len(train.tag_vocab), len(train.lexicon))
+    events = grammar.events(train.tags, train.words, train.cases, induced.parse(part))
+    chain = PitmanYorSampler(pitman_yor_dependency, seed=seed)
+    chain.run(
+        *observed_events(events), grammar.num_values, prior="pitman-yor-sampled", num_steps=num_steps, progress=False
+    )
+    learnt = {
+        name: PitmanYorPredictor(chain.restaurants[name], chain.concentration[name], chain.discount[name])
+        for name in events
+    }
+    return WordParser(train, LexicalParser(grammar, learnt), induced.assumed.punctuation)
 
 
 def _events(bias: Bias, old: DMV, new: DMV) -> Bias:

@@ -70,6 +70,35 @@ def test_parses_against_all_trees(paths: str) -> None:
             assert float(tree_score(scores, heads) + scores.cases) == pytest.approx(float(expected), abs=1e-10)
 
 
+def test_nats_of_arcs_against_all_trees() -> None:
+    """Trees weigh P(tree, sentence) exp(nats); which nats are whose does not change with the order of sentences."""
+    predict, n = predictors(), max(LENGTHS)
+    nats = 3 * torch.randn(len(LENGTHS), n + 1, n + 1, generator=torch.Generator().manual_seed(5))
+    parses = LexicalParser(GRAMMAR, predict).parse(*SENTENCES, arc_scores=nats)
+    plain = LexicalParser(GRAMMAR, predict).parse(*SENTENCES)
+    assert not parses.heads["mbr"].equal(plain.heads["mbr"])
+    for i, n in enumerate(LENGTHS):
+        trees = projective_trees(n)
+        sentence = [column[i, :n] for column in SENTENCES]
+        logs = []
+        for heads in trees if n else ():
+            events = GRAMMAR.events(*sentence, heads)
+            log_p = sum(float(predict[s](events[s].keys, events[s].values).log().sum()) for s in SITES)
+            logs.append(log_p + sum(float(nats[i, h, c]) for c, h in enumerate(heads.tolist(), 1)))
+        log_w = torch.tensor(logs or [0.0], dtype=torch.float64)
+        torch.testing.assert_close(parses.log_likelihood[i], log_w.logsumexp(0), rtol=1e-6, atol=1e-6)
+        if n:
+            best = logs[trees.tolist().index(parses.heads["viterbi"][i, :n].tolist())]
+            assert best == pytest.approx(max(logs), abs=1e-5)
+            posterior = log_w.softmax(0)
+            right = [float((posterior * (trees == guess).sum(1)).sum()) for guess in trees]
+            assert right[trees.tolist().index(parses.heads["mbr"][i, :n].tolist())] == pytest.approx(
+                max(right), abs=1e-6
+            )
+    with pytest.raises(ValueError, match=r"expected arc_scores of shape \(5, 6, 6\), actual \(5, 5, 5\)"):
+        LexicalParser(GRAMMAR, predict).parse(*SENTENCES, arc_scores=nats[:, 1:, 1:])
+
+
 def test_samples_are_from_the_chart() -> None:
     predict = predictors()
     parser = LexicalParser(GRAMMAR, predict)

@@ -51,6 +51,19 @@ def test_finer_tags_have_fewer_words(V: int, most: int) -> None:
         assert closed_tags(corpus) == ["F"] * (number < most)
 
 
+@pytest.mark.parametrize("once, closed", [(2, True), (3, False)])
+def test_a_fifth_of_the_words_may_occur_once(once: int, closed: bool) -> None:
+    """Of ten words of D."""
+    words = ["a"] * (10 - once) + [f"new{i}" for i in range(once)]
+    corpus = tagged("\n".join(f"{word}/D x{i}/N" for i, word in enumerate(words)))
+    assert closed_tags(corpus) == ["D"] * closed
+
+
+def test_tags_without_words_are_not_closed() -> None:
+    """Of the vocabulary, but of none of these sentences."""
+    assert closed_tags(TEXT[[1, 1, 1]]) == ["N", "D", "V"]
+
+
 def test_arcs_from_closed_classes_cost() -> None:
     bias = closed_classes(TEXT, strength=3.0)
     (nats,) = bias.events.values()
@@ -99,6 +112,36 @@ def test_what_may_be_chance_is_not_believed() -> None:
         found = once_tags(Corpus.from_sentences(rows * (number // 2)), without=["N"])
         assert found == ((["V"], excess) if excess > 0.5 / math.sqrt(number) else ([], 0.0))
         assert bool(found[0]) == (number == 18)
+
+
+def test_sentences_of_one_word_are_not_looked_at() -> None:
+    """They have exactly one of whatever tag they are."""
+    corpus = Corpus.from_sentences([s.split() for s in ("N V", "N N V", "N N N V", "V N N")] + [["N"]] * 20)
+    assert once_tags(corpus) == once_tags(corpus.filter(min_length=2))
+    assert once_tags(corpus)[0] == ["V"]
+
+
+@pytest.mark.parametrize("times, found", [(120, ["V"]), (800, ["V", "J"])])
+def test_a_tag_that_adds_less_than_half_a_per_cent_is_not_believed(times: int, found: list[str]) -> None:
+    """Of 40,000 sentences N V, so many are N J: with J among the roots, the share of sentences with one is 1.
+
+    The gain over chance is f - f² / 2, f the share of N J: see the definition in two words of each sentence.
+    """
+    pair = Corpus.from_sentences([["N", "V"], ["N", "J"]])
+    corpus = pair[[0] * (40_000 - times) + [1] * times]
+    f = times / 40_000
+    assert _excess(corpus, ["V", "J"]) - _excess(corpus, ["V"]) == pytest.approx(f - f * f / 2)
+    assert once_tags(corpus, without=["N"])[0] == found
+
+
+def test_pseudo_words_are_of_the_average_share() -> None:
+    """DET can be left out once of once, NOUN and VERB never; three more words of each tag are of share 1 / 5."""
+    corpus = Corpus.from_sentences([["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
+    expected = {"DET": (1 + 3 / 5) / 4, "NOUN": (0 + 3 / 5) / 5, "VERB": (0 + 3 / 5) / 5}
+    found = log_reducibility(corpus, pseudocount=3.0)
+    torch.testing.assert_close(
+        found, torch.tensor([math.log(5 * expected[t]) for t in corpus.vocab]), check_dtype=False
+    )
 
 
 def test_no_tag_need_be_found() -> None:

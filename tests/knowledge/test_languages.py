@@ -130,6 +130,35 @@ def test_concentrations() -> None:
     torch.testing.assert_close(found["stop"], 7 * (weights["stop"][1] + weights["stop"][2]) / 2 + 0.2)
 
 
+def test_numbers_that_are_not_given_are_those_of_the_documentation() -> None:
+    own = sources()
+    documented = own.shares(WORDS, temperature=20.0, alpha=50.0, num_steps=20)
+    found = own.shares(WORDS)
+    assert torch.equal(found.root, documented.root) and torch.equal(found.heads, documented.heads)
+    mean = documented.mean(own.weights(10.0))
+    for name, alpha in own.concentration(WORDS).items():
+        torch.testing.assert_close(alpha, 1000.0 * mean[name] + 0.1)
+
+
+def test_grammars_of_sources_back_off_to_what_all_have_together() -> None:
+    """Roots of the first are 0 and 3, of all 1 and 6: ten events in the shares of these, which have half a one more."""
+    pooled = torch.tensor([1.5, 6.5]) / 8
+    expected = (torch.tensor([0.0, 3.0]) + 10 * pooled) / 13
+    torch.testing.assert_close(sources().weights()["root"][0], expected)
+
+
+def test_tags_of_another_alphabet_count_as_the_last_or_as_x() -> None:
+    corpus = Corpus.from_sentences([["Q", "V"]], heads=[[2, 0]])
+    for tags, place in ((("X", "V"), 0), (("V", "N"), 1)):
+        found = Sources.count({"aa": corpus}, tags=tags).counts["attach"]
+        assert found[0, tags.index("V"), 0].tolist() == [float(i == place) for i in range(2)]
+
+
+def test_a_long_sentence_among_short_ones_is_counted_whole() -> None:
+    chain = Corpus.from_sentences([["N"], ["N"] * 9], heads=[[0], [0, *range(1, 9)]])
+    assert Sources.count({"aa": chain}, tags=TAGS).counts["attach"].sum() == 8
+
+
 # ---------------------------------------------------------------------- the model
 
 

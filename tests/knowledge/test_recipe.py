@@ -7,10 +7,12 @@ import itertools
 import pytest
 import torch
 from oracle import all_trees
+from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.bias import Bias
 from pyrogram.grammar import Weights
+from pyrogram.infer import VariationalEM
 from pyrogram.knowledge import assumptions, closed_classes, induce, segments, universal_rules
 from pyrogram.knowledge import recipe as module
 
@@ -79,6 +81,25 @@ def test_sentences_are_parsed_one_by_one(corpus: Corpus, monkeypatch: pytest.Mon
     together = induced.parse(corpus)
     monkeypatch.setattr(module, "CELLS", 1)
     assert torch.equal(induced.parse(corpus), together)
+
+
+def test_numbers_that_are_not_given_are_those_of_the_documentation() -> None:
+    """Of sentences of at most 15 words, 50 steps from uniform weights; there is one of 16 words."""
+    corpus = Corpus.from_sentences([*SENTENCES * 250, ["DET", "NOUN"] * 8], tags="upos")  # more than 2,000 words
+    plain = induce(corpus, "rules")
+    assert len(plain.loop.history) == 50
+    documented = induce(corpus, "rules", max_length=15, concentration=0.25, num_steps=50, punctuation=3.0)
+    long = induce(corpus, "rules", max_length=16)
+    for name, w in plain.weights.items():
+        assert torch.equal(w, documented.weights[name])
+    assert any(not torch.equal(w, long.weights[name]) for name, w in plain.weights.items())
+    assert induce(corpus, "none").assumed.punctuation == 0.0
+    short = corpus.filter(15)
+    loop = VariationalEM(dirichlet, initial_weights="uniform")
+    tilted = DMV(len(corpus.vocab)).tilted(plain.assumed.events + segments(short, 3.0))
+    loop.run(short.words, tilted, concentration=0.25, num_steps=50, tolerance=0.0, progress=False)
+    for name, w in loop.weights().items():
+        torch.testing.assert_close(w, plain.weights[name])
 
 
 def test_each_kind_of_knowledge(corpus: Corpus) -> None:

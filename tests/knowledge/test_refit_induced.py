@@ -9,7 +9,9 @@ import torch
 from infer.tree_sums import tree_events
 
 from pyrogram import DMV, Bias, Corpus
-from pyrogram.knowledge import induce, refit_induced, universal_rules
+from pyrogram.data import LexicalCorpus
+from pyrogram.knowledge import induce, refit_induced, refit_words, segments, universal_rules
+from pyrogram.knowledge import refitting as module
 
 SENTENCES = [
     ["DET", "NOUN", "VERB", "DET", "NOUN"],
@@ -70,9 +72,40 @@ def test_what_was_assumed_is_assumed_again(corpus: Corpus) -> None:
     assert [heads[0, 1].item(), heads[0, 4].item()] == [3, 3]
 
 
+def test_a_parser_of_words(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its events are those of the induced trees, and its arcs pay for punctuation as theirs did."""
+    seen: list[torch.Tensor] = []
+    own = module.LexicalDependencies.events
+    monkeypatch.setattr(
+        module.LexicalDependencies, "events", lambda self, *given: seen.append(given[-1]) or own(self, *given)
+    )
+    for nats in (200.0, 0.0):
+        induced = induce(corpus, universal_rules(corpus.vocab), punctuation=nats)
+        parser = refit_words(induced, corpus, max_length=5, num_steps=2)
+        assert torch.equal(seen[-1], induced.parse(corpus.filter(5)))
+        assert len(parser.train) == len(corpus.filter(5))
+        scores = segments(corpus, nats).parts["arc_scores"]
+        words = LexicalCorpus.from_corpus(corpus, like=parser.train)
+        assert words.tags is not None
+        expected = parser.parser.parse(words.tags, words.words, words.cases, ["mbr"], arc_scores=scores).heads["mbr"]
+        assert torch.equal(parser.parse(corpus), expected)
+    heads = refit_words(induce(corpus, "none"), corpus, num_steps=1).parse(corpus)
+    assert ((heads >= 0) == (corpus.words >= 0)).all()
+
+
+def test_punctuation_on_one_side_is_refused(corpus: Corpus) -> None:
+    parser = refit_words(induce(corpus, "none", num_steps=1), corpus, num_steps=1)
+    forms = [[tag.lower() for tag in sentence] for sentence in SENTENCES]
+    kept = Corpus.from_sentences(SENTENCES, forms=forms, tags="upos", punctuation="keep", vocab=corpus.vocab)
+    with pytest.raises(ValueError, match="the corpus has punctuation .* which the training part was without"):
+        parser.parse(kept)
+
+
 def test_refusals(corpus: Corpus) -> None:
     induced = induce(corpus, Bias({"stop": torch.zeros(len(corpus.vocab), 2, 2, 2)}))
     with pytest.raises(ValueError, match="corpus must have sentences of at most 1 words"):
         refit_induced(induced, corpus, DMV(len(corpus.vocab)), max_length=1)
+    with pytest.raises(ValueError, match="corpus must have sentences of at most 1 words"):
+        refit_words(induced, corpus, max_length=1)
     with pytest.raises(ValueError, match="the nats of block 'stop' must broadcast"):
         refit_induced(induced, corpus, DMV(len(corpus.vocab), num_valences=3))

@@ -9,7 +9,7 @@ from oracle import all_trees
 from pyrogram import DMV
 from pyrogram.bias import Bias
 from pyrogram.data import Vocabulary
-from pyrogram.knowledge import function_words_are_leaves, universal_rules
+from pyrogram.knowledge import UNIVERSAL_TAGS, function_words_are_leaves, universal_rules
 
 UNIVERSAL = ("VERB", "NOUN", "DET", "ADP", "AUX", "ADJ", "ADV", "PROPN")
 PENN = ("VBD", "NN", "DT", "IN", "MD", "JJ", "RB", "NNP")  # the same, in Penn's tags
@@ -60,6 +60,52 @@ def test_arcs_from_function_words_cost(valence_attach: bool, heads: str, of: tup
     words = (1, 4, 3, 2)
     for tree, nats in gains(bias, grammar, words).items():
         assert nats == -4.0 * sum(h in of for h in tree)  # AUX, ADP, DET or DET alone; their arcs from ROOT are free
+
+
+#: Table 1 of Naseem et al. (2010), whose articles are determiners.
+TABLE_1 = {("ROOT", "AUX"), ("ROOT", "VERB"), ("AUX", "VERB"), ("ADP", "NOUN"), ("ADJ", "ADV")}
+TABLE_1 |= {("VERB", tag) for tag in ("NOUN", "PRON", "ADV", "VERB")}
+TABLE_1 |= {("NOUN", tag) for tag in ("ADJ", "DET", "NOUN", "NUM")}
+#: https://universaldependencies.org/u/pos/ has eight closed classes; numerals do govern.
+CLOSED = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
+
+
+def test_rules_of_function_heads_are_those_of_the_paper() -> None:
+    """All thirteen, of all universal tags; proper nouns are nouns."""
+    assert len(TABLE_1) == 13
+    bias = universal_rules(vocabulary(UNIVERSAL_TAGS), "function")
+    root, attach = bias.events["root"], bias.events["attach"][:, 0]
+    for i, head in enumerate(UNIVERSAL_TAGS):
+        noun = "NOUN" if head == "PROPN" else head
+        assert root[i] == (("ROOT", head) in TABLE_1)
+        for j, child in enumerate(UNIVERSAL_TAGS):
+            assert attach[i, j] == ((noun, "NOUN" if child == "PROPN" else child) in TABLE_1), (head, child)
+
+
+def test_function_words_are_the_closed_classes() -> None:
+    """Where function words are heads, those that have dependents do not pay."""
+    for heads, governing in (("content", {"NUM"}), ("function", {"NUM", "ADP", "AUX", "SCONJ"})):
+        bias = function_words_are_leaves(vocabulary(UNIVERSAL_TAGS), heads)  # type: ignore[arg-type]
+        pay = {tag for tag, nats in zip(UNIVERSAL_TAGS, bias.events["attach"].flatten(), strict=True) if nats < 0}
+        assert pay == CLOSED - governing
+
+
+def test_penn_tags_are_of_the_parts_of_speech_of_their_manual() -> None:
+    """Santorini (1990), in universal tags: what governs what is the same."""
+    of = {
+        "VERB": "VB VBD VBG VBN VBP VBZ", "NOUN": "NN NNS", "PROPN": "NNP NNPS", "PRON": "PRP PRP$ WP WP$",
+        "ADJ": "JJ JJR JJS", "ADV": "RB RBR RBS", "AUX": "MD", "ADP": "IN", "DET": "DT", "NUM": "CD", "CCONJ": "CC",
+        "PART": "RP",
+    }  # fmt: skip
+    penn, names = zip(*((tag, name) for name, tags in of.items() for tag in tags.split()), strict=True)
+    for heads in ("content", "function"):
+        for bias in (universal_rules, function_words_are_leaves):
+            own, known = (bias(vocabulary(tags), heads).events for tags in (penn, UNIVERSAL_TAGS))  # type: ignore[operator]
+            index = torch.tensor([UNIVERSAL_TAGS.index(name) for name in names])
+            for block, table in own.items():
+                expected = known[block].index_select(0, index)
+                expected = expected.index_select(2, index) if expected.dim() > 1 and expected.shape[2] > 1 else expected
+                assert torch.equal(table, expected), (heads, block)
 
 
 def test_all_rules_are_told() -> None:

@@ -187,7 +187,7 @@ class Decaying(Schedule):
     >>> [decaying.at(step).tilt.events["root"][1].item() for step in range(4)], decaying.at(4).tilt
     ([4.0, 3.0, 2.0, 1.0], None)
 
-    :param bias: nats of events, by block of the model's grammar.
+    :param bias: nats of events, by block of the model's grammar; of none, it changes nothing.
     :param until: the number of the first step, from 0, with the strength ``rest``.
     :param rest: the strength at the end, 0 or more; with 0, the loop is the plain one from then on.
     :raises TypeError: for another kind of bias.
@@ -204,10 +204,10 @@ class Decaying(Schedule):
             raise ValueError(f"Decaying needs rest >= 0, a strength, not {self.rest!r}")
         if not isinstance(self.bias, Bias):
             raise TypeError(f"Decaying needs a Bias, not {self.bias!r:.100}")
-        if self.bias.parts or not self.bias.events:
+        if self.bias.parts:
             raise ValueError(
-                f"Decaying needs a bias of events, not of {', '.join(self.bias.parts) or 'nothing'}; nats of parts of "
-                "sentences belong to the model's grammar, as in grammar.tilted(bias)"
+                f"Decaying needs a bias of events, not of {', '.join(self.bias.parts)}; nats of parts of sentences "
+                "belong to the model's grammar, as in grammar.tilted(bias)"
             )
         if any(table.requires_grad for table in self.bias.events.values()):
             raise ValueError("Decaying cannot learn its bias, which has a gradient; detach it")
@@ -222,7 +222,7 @@ class Decaying(Schedule):
 
     def at(self, step: int) -> Setting:
         strength = 1 + (self.rest - 1) * step / self.until if step < self.until else self.rest
-        return Setting(tilt=strength * self.bias if strength else None)
+        return Setting(tilt=strength * self.bias if strength and self.bias.events else None)
 
 
 @dataclass(frozen=True)
