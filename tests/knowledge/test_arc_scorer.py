@@ -207,6 +207,12 @@ def test_arcs_of_a_treebank_are_of_a_grammar_without_its_language() -> None:
     assert found["aa_one"].heads is not None and found["aa_one"].heads.equal(banks["aa_one"].heads)
 
 
+def test_treebanks_without_a_tree_to_learn_from_are_left_out() -> None:
+    crossing = Corpus.from_sentences([["NOUN", "VERB", "ADJ", "ADV"]], heads=[[3, 0, 2, 1]], tags="upos")
+    assert list(examples_of(treebanks() | {"cc_one": crossing}, progress=False)) == ["aa_one", "bb_one"]
+    assert len(examples_of(treebanks(), max_length=2, progress=False)["aa_one"]) == 1
+
+
 def test_training_learns_the_same_from_the_same_seed() -> None:
     banks = treebanks()
     one, two = (ArcScorer.fit(banks, num_bits=12, num_epochs=5, progress=False) for _ in range(2))
