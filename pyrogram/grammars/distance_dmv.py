@@ -87,10 +87,13 @@ class DistanceDMV(RecursiveGrammar):
     :param widths: where classes begin, in words, greater than 0 and growing; C is one more than their number.
     :param distance_attach: whether the choice of a child depends on the distance, too.
     :raises ValueError: if ``widths`` do not grow from 1 or more.
+    :raises TypeError: if they are no integers.
     """
 
     def __init__(self, num_tags: int, *, widths: Sequence[int] = (1,), distance_attach: bool = False):
         V = check_size("num_tags", num_tags)
+        if isinstance(widths, int):
+            raise TypeError(f"widths must be a sequence of numbers, such as ({widths},), not {widths}")
         self.widths = tuple(check_size("widths", width) for width in widths)
         if not self.widths or list(self.widths) != sorted(set(self.widths)):
             raise ValueError(f"widths must be one or more growing numbers, not {tuple(widths)}")

@@ -308,6 +308,8 @@ def test_what_is_no_tree_is_refused() -> None:
     for widths in ((), (3, 1), (0, 1)):
         with pytest.raises(ValueError, match="widths must be"):
             DistanceDMV(2, widths=widths)
+    with pytest.raises(TypeError, match=r"widths must be a sequence of numbers, such as \(3,\), not 3"):
+        DistanceDMV(2, widths=3)  # type: ignore[arg-type]
     assert math.prod(grammar.blocks["stop"].shape) == 2 * 2 * 3 * 2 and repr(grammar) == "DistanceDMV(2, widths=(1, 3))"
     for block, axes in grammar.axes.items():
         assert tuple(map(len, axes.values())) == tuple(grammar.blocks[block].shape)
