@@ -197,7 +197,7 @@ class DependencyTreeDistribution(ChartDistribution):
 
     def argmax(self) -> Tensor:
         """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
-        return self.top_k(1)[0][0]
+        return self._top_k(1)[0][0]  # without log Z
 
     @property
     def mode(self) -> Tensor:

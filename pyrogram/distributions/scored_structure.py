@@ -143,6 +143,10 @@ class ScoredStructure(ChartDistribution):
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
             flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
+        if not self._all_full:  # no sum reads the padding, but the greatest score says how sums are done
+            outside = ~self._inside(lengths)
+            outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
+            flat[name] = flat[name].masked_fill(outside, -torch.inf)
         return Given(self._weights(flat), lengths, {}, self._sizes)
 
     @property
@@ -329,7 +333,9 @@ class ScoredStructure(ChartDistribution):
 
     def argmax(self) -> Tensor:
         """The most probable structure (Viterbi), shape ``(*batch_shape, *cells)``; -1 where none is possible."""
-        return self.top_k(1)[0][0]
+        with torch.no_grad():
+            rows = self._best(self._wide(self.batch_shape), 1)[1][0]
+            return self._read(rows).reshape(*self.batch_shape, *self.event_shape)
 
     @property
     def mode(self) -> Tensor:
