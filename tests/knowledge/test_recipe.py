@@ -102,6 +102,26 @@ def test_numbers_that_are_not_given_are_those_of_the_documentation() -> None:
         torch.testing.assert_close(w, plain.weights[name])
 
 
+def test_sentences_are_parsed_under_their_own_punctuation() -> None:
+    """Nouns are learnt to depend on the verb before them; of two verbs beside a comma, that of their own segment."""
+    learnt = [["VERB", "NOUN"]] * 20
+    asked = [["VERB", "NOUN", "PUNCT", "VERB"], ["VERB", "PUNCT", "NOUN", "VERB"]]
+    whole = Corpus.from_sentences(learnt + asked, tags="upos")
+    verbs = torch.tensor([100.0 * (tag == "VERB") for tag in whole.vocab])
+    induced = induce(whole[:20], Bias({"root": verbs, "attach": verbs[:, None, None]}), punctuation=50.0, num_steps=5)
+    heads = induced.parse(whole[20:]).tolist()
+    assert heads[0][1] == 1 and heads[1][1] == 3
+
+
+def test_closed_classes_are_no_roots() -> None:
+    """Every sentence has one determiner and one verb."""
+    sentences = [["D", "N", "V"] + ["N"] * (i % 2) for i in range(200)]
+    forms = [["the", f"n{i % 70}", f"v{i % 70}"] + [f"m{i % 70}"] * (i % 2) for i in range(200)]
+    corpus = Corpus.from_sentences(sentences, forms=forms)
+    root = assumptions(corpus, "discovered").events["root"]
+    assert {tag for tag, nats in zip(corpus.vocab, root, strict=True) if nats > 0} == {"V"}
+
+
 def test_each_kind_of_knowledge(corpus: Corpus) -> None:
     assert assumptions(corpus, "none") == Bias() and induce(corpus, "none", num_steps=1).told == ()
     rules = induce(corpus, "rules", num_steps=1)
