@@ -14,6 +14,7 @@ from infer.collapsed_sums import FieldOfTrees, log_joint, log_weight, normalised
 from infer.small_corpora import assert_close, padded, tensors
 from infer.tree_chains import TinyCorpus, p_value
 from infer.tree_sums import Tables, derivations, divergence, normalized, random_tables, shapes, sub_normalized
+from pyro.infer import MCMC, NUTS
 
 from pyrogram import DMV, HMM, Bias, models
 from pyrogram.distributions import Sentence, dirichlet_prior
@@ -222,6 +223,36 @@ def test_the_potential_of_nuts_and_svi_is_the_tilted_joint() -> None:
     own = sum(float(dirichlet_prior(b, prior[n]).log_prob(values[n]).sum()) for n, b in GRAMMAR.blocks.items())
     expected = sums({n: w.numpy() for n, w in values.items()})[0] + own
     assert float(trace.log_prob_sum()) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_chain_of_nuts_agrees_with_importance_sampling(one_thread: None) -> None:
+    """Draws from the prior, weighted by the sums over all trees, give the posterior means."""
+    words, grammar = padded(WORDS[:2] + [[0]]), GRAMMAR.tilted(tensors({n: np.maximum(t, -3) for n, t in NATS.items()}))
+
+    def prior() -> dict[str, torch.Tensor]:
+        blocks = GRAMMAR.blocks.items()
+        return {name: pyro.sample(name, dirichlet_prior(block, 2.0)) for name, block in blocks}
+
+    def model() -> None:
+        weights = prior()
+        with pyro.plate("sentences", len(words)):
+            pyro.sample("words", Sentence(grammar, weights), obs=words)
+
+    mcmc = MCMC(NUTS(model, max_tree_depth=4), num_samples=200, warmup_steps=60, disable_progbar=True)
+    mcmc.run()
+    with pyro.plate("draws", 50_000, dim=-1):
+        drawn = prior()
+    expanded = {name: w[:, None] for name, w in drawn.items()}
+    tilted, plain = (Sentence(g, expanded).log_prob(words).sum(-1).softmax(0) for g in (grammar, GRAMMAR))
+    effective, apart = 1 / (tilted**2).sum(), 0.0
+    assert effective > 1000
+    for name, samples in mcmc.get_samples().items():
+        mean, other = (torch.tensordot(w, drawn[name], 1) for w in (tilted, plain))
+        error = samples.std(0) * (1 / 40 + 1 / effective) ** 0.5  # 200 draws are worth at least 40 independent ones
+        assert ((samples.mean(0) - mean).abs() < 4 * error).all()
+        apart = max(apart, float(((mean - other).abs() / error).max()))
+    assert apart > 4  # the test has power: the posterior without the tilt is another one
 
 
 @pytest.mark.parametrize("name", LOOPS)
