@@ -17,7 +17,7 @@ from pyrogram.infer import refit
 WORDS = [[0, 1, 1], [1, 0], [0, 0, 1]]
 TREES = [(2, 0, 2), (0, 1), (3, 3, 0)]
 OTHERS = [[1, 0, 0, 1], [0, 1]]
-EVENTS = {"root": np.array([0.5, -1.0]), "stop": np.linspace(-1, 1, 16).reshape(2, 2, 2, 2)}
+EVENTS = {"root": np.array([2.5, -2.0]), "stop": np.linspace(-3, 3, 16).reshape(2, 2, 2, 2)}
 
 
 def counted(extended: bool) -> Tables:
@@ -29,9 +29,9 @@ def counted(extended: bool) -> Tables:
     return found
 
 
-def scores_of(n: int) -> np.ndarray:
-    """Nats of arcs of two sentences."""
-    return np.random.default_rng(n).normal(size=(2, n + 1, n + 1)) * 2
+def scores_of(seed: int) -> np.ndarray:
+    """Nats of arcs of two sentences of at most four words."""
+    return np.random.default_rng(seed).normal(size=(2, 5, 5))
 
 
 def nats(counts: Tables) -> float:
@@ -85,15 +85,18 @@ def test_then_trees_are_forgotten() -> None:
         np.testing.assert_allclose(found.weights[name], p / p.sum(-1, keepdims=True), rtol=1e-5)
 
 
-@pytest.mark.parametrize("extended", [False, True])
-def test_trees_are_those_of_the_bias(extended: bool) -> None:
+@pytest.mark.parametrize("extended, seed", [(False, 4), (True, 4), (False, 5), (False, 6), (True, 7)])
+def test_trees_are_those_of_the_bias(extended: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The most expected right heads of all trees, under the nats of events that it has learnt under, and of arcs."""
     arcs = torch.zeros(3, 4, 4)
     found = refit(
         DMV(2, valence_attach=extended), padded(WORDS), padded(TREES), bias=Bias(tensors(EVENTS), {"arc_scores": arcs})
     )
-    scores = scores_of(4)
-    heads = found.parse(padded(OTHERS), Bias(parts={"arc_scores": torch.tensor(scores)}))
+    scores = scores_of(seed)
+    bias = Bias(parts={"arc_scores": torch.tensor(scores)})
+    heads = found.parse(padded(OTHERS), bias)
+    monkeypatch.setattr("pyrogram.infer.refitting._CELLS", 1)  # one by one, the shortest first, each with its own nats
+    assert torch.equal(found.parse(padded(OTHERS), bias), heads)
     tables = {name: w.double().numpy() for name, w in found.weights.items()}
     for sentence, own, row in zip(OTHERS, scores, heads.tolist(), strict=True):
         trees = all_trees(len(sentence), False)

@@ -3,6 +3,7 @@
 """Richer grammars from induced trees: counts event by event, and the same assumptions on both sides."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -79,6 +80,14 @@ def test_a_parser_of_words(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         module.LexicalDependencies, "events", lambda self, *given: seen.append(given[-1]) or own(self, *given)
     )
+    asked: list[Any] = []
+    parse = module.LexicalParser.parse
+
+    def watched(self: Any, *given: Any, arc_scores: Any = None) -> Any:
+        asked.append(arc_scores)
+        return parse(self, *given, arc_scores=arc_scores)
+
+    monkeypatch.setattr(module.LexicalParser, "parse", watched)
     for nats in (200.0, 0.0):
         induced = induce(corpus, universal_rules(corpus.vocab), punctuation=nats)
         parser = refit_words(induced, corpus, max_length=5, num_steps=2)
@@ -89,6 +98,11 @@ def test_a_parser_of_words(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> N
         assert words.tags is not None
         expected = parser.parser.parse(words.tags, words.words, words.cases, ["mbr"], arc_scores=scores).heads["mbr"]
         assert torch.equal(parser.parse(corpus), expected)
+        assert (asked[-1] is None) if nats == 0.0 else torch.equal(asked[-1], scores)
+        arcs = [(i, h, c) for i, row in enumerate(expected.tolist()) for c, h in enumerate(row, 1) if h > 0]
+        numbers = corpus.segments.tolist()
+        across = sum(numbers[i][h - 1] != numbers[i][c - 1] for i, h, c in arcs)
+        assert nats == 0.0 or across == sum(map(max, numbers))  # as few as there can be
     heads = refit_words(induce(corpus, "none"), corpus, num_steps=1).parse(corpus)
     assert ((heads >= 0) == (corpus.words >= 0)).all()
 
