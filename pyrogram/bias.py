@@ -33,11 +33,16 @@ class Bias:
     :param parts: nats by kind of log factor, such as ``arc_scores`` of a :class:`.DMV`, see :class:`.Sentence`; of N
         sentences, shape ``(N, ...)``.
     :param told: what is assumed, or was found, in sentences.
+    :raises TypeError: if ``told`` is one string.
     """
 
     events: Mapping[str, Tensor] = field(default_factory=dict)
     parts: Mapping[str, Tensor] = field(default_factory=dict)
     told: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.told, str):
+            raise TypeError(f"told must be a tuple of sentences, not one string; give told=({self.told!r:.100},)")
 
     def __add__(self, other: Bias) -> Bias:
         if not isinstance(other, Bias):
@@ -66,7 +71,16 @@ class Bias:
 
 
 def _sum(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {**a, **b, **{name: a[name] + b[name] for name in a.keys() & b.keys()}}
+    both = {}
+    for name in a.keys() & b.keys():
+        try:
+            both[name] = a[name] + b[name]
+        except RuntimeError:
+            shapes = f"{tuple(a[name].shape)} and {tuple(b[name].shape)}"
+            raise ValueError(
+                f"the nats of {name!r} of biases that are added must fit, but have shapes {shapes}"
+            ) from None
+    return {**a, **b, **both}
 
 
 def _times(table: Tensor, times: float | Tensor) -> Tensor:

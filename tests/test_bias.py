@@ -48,3 +48,7 @@ def test_what_is_no_bias() -> None:
         Bias() + 1  # type: ignore[operator]
     with pytest.raises(TypeError):
         Bias() * "2"  # type: ignore[operator]
+    with pytest.raises(TypeError, match="told must be a tuple of sentences, not one string"):
+        Bias(told="Verbs are roots.")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"nats of 'root' of biases that are added .* shapes \(2,\) and \(3,\)"):
+        Bias({"root": torch.zeros(2)}) + Bias({"root": torch.zeros(3)})

@@ -93,6 +93,8 @@ def refit(
     :param num_steps: iterations in which the trees are forgotten.
     :raises ValueError: if sentences have no such trees.
     """
+    if heads.shape != words.shape:
+        raise ValueError(f"heads must have the shape of words, {tuple(words.shape)}, not {tuple(heads.shape)}.")
     bias = Bias() if bias is None else bias
     tilted = _tilted(grammar, bias)
     loop = VariationalEM(_model, initial_weights="uniform")

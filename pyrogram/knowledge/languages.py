@@ -100,7 +100,7 @@ class Sources:
         :param treebanks: by name; corpora with heads.
         :param licences: by name.
         :param tags: the alphabet of the counts; words with others count as ``X``, or as the last one.
-        :raises ValueError: if there is no treebank, or one has no heads.
+        :raises ValueError: if there is no treebank, or one has no sentences or no heads.
         """
         if not treebanks:
             raise ValueError("sources need at least one treebank, and there is none; give a corpus with heads")
@@ -109,6 +109,8 @@ class Sources:
         for name, corpus in treebanks.items():
             if corpus.heads is None:
                 raise ValueError(f"treebank {name!r} has no heads; give one whose trees are known")
+            if not len(corpus):
+                raise ValueError(f"treebank {name!r} has no sentence; give one that has, or leave it out")
             own = torch.tensor([number.get(tag, other) for tag in corpus.vocab.symbols] + [-1])
             totals = {block: torch.zeros(shape.shape) for block, shape in grammar.blocks.items()}
             for some in corpus.lengths.argsort().split(200):  # of about the same length, for tables grow as its square
@@ -165,8 +167,12 @@ class Sources:
     def without(self, *languages: str) -> Sources:
         """The treebanks of all other languages.
 
-        :raises ValueError: if none is left.
+        :param languages: such as ``"de"``; one that no treebank has leaves nothing out.
+        :raises ValueError: for the name of a treebank, and if none is left.
         """
+        for language in languages:
+            if language in self.names and language not in self.languages:
+                raise ValueError(f"{language!r} is a treebank; give its language, {language.split('_')[0]!r}")
         kept = [k for k, language in enumerate(self.languages) if language not in languages]
         if not kept:
             raise ValueError(f"no source is left without {', '.join(languages)}; give treebanks of other languages")
@@ -211,8 +217,11 @@ class Sources:
         """log p(words) / number of words under the grammar of each source, in nats, shape ``(K,)``; trees summed out.
 
         :param words: raw text of the target, shape ``(N, n)``, padded with -1.
+        :raises ValueError: if there is none.
         """
         words, weights, grammar = checked_words(words, len(self.tags)), self.weights(), self.grammar
+        if not len(words):
+            raise ValueError("words must have a sentence, for the likelihood of its text is asked for, but have none")
         log_weights = {name: safe_log(w) for name, w in weights.items()}
         each = [{name: w[k] for name, w in log_weights.items()} for k in range(len(self))]
         totals = [grammar.log_partition(w, words).sum() for w in each]
@@ -227,7 +236,9 @@ class Sources:
         :param temperature: T.
         :param alpha: how many events the likelihood of the whole text counts as.
         :param num_steps: steps of EM; 0 gives softmax(T l) everywhere.
+        :raises ValueError: for a negative or infinite number.
         """
+        _check_sizes(temperature=temperature, alpha=alpha)
         prior = torch.softmax(temperature * self.log_likelihood(words), 0)
         weights, grammar, V = self.weights(), self.grammar, len(self.tags)
         found = Shares(prior, prior.expand(V, 2, len(self)))
@@ -253,7 +264,9 @@ class Sources:
         :param words: raw text of the target, shape ``(N, n)``, padded with -1.
         :param strength: how many events the prior counts as, in each multinomial.
         :param shares: :meth:`shares` by default.
+        :raises ValueError: for a negative or infinite number.
         """
+        _check_sizes(strength=strength, floor=floor)
         mean = (self.shares(words) if shares is None else shares).mean(self.weights())
         return {name: strength * w + floor for name, w in mean.items()}
 
@@ -290,6 +303,12 @@ class Sources:
         weight = counts["attach"].sum(-1) + counts["stop"].sum((-1, -2))
         total = torch.einsum("hd,hdk->k", weight, shares.heads) + counts["root"].sum() * shares.root
         return total / total.sum()
+
+
+def _check_sizes(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0 <= number < float("inf"):
+            raise ValueError(f"{name} must be a number of at least 0, not {number!r}")
 
 
 def read_treebanks(paths: Iterable[str | Path]) -> dict[str, Corpus]:

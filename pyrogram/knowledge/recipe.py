@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.bias import Bias
-from pyrogram.data import Corpus
+from pyrogram.data import Corpus, Vocabulary
 from pyrogram.distributions import ProjectiveDependencyTree, Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
@@ -97,12 +97,14 @@ class Induced:
     :param weights: by block, normalised.
     :param assumed: what was assumed or found.
     :param loop: the inference, with the history of its objective.
+    :param vocab: the tags that words are numbers of.
     """
 
     grammar: DMV
     weights: Weights
     assumed: Assumed
     loop: VariationalEM
+    vocab: Vocabulary
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -117,6 +119,7 @@ class Induced:
         """The trees with the most expected right heads, under the bias: heads, shape ``(N, n)``, padded with -1.
 
         :param corpus: sentences of the same vocabulary.
+        :raises ValueError: for another vocabulary.
         """
         heads = torch.full_like(corpus.words, -1)
         for chunk, trees in self._trees(corpus):
@@ -127,6 +130,7 @@ class Induced:
         """Probabilities of arcs under the bias, shape ``(N, n+1, n+1)`` [head, dependent]; zero in the padding.
 
         :param corpus: sentences of the same vocabulary.
+        :raises ValueError: for another vocabulary.
         """
         n = corpus.words.shape[1]
         found = self.weights["root"].new_zeros(len(corpus), n + 1, n + 1)
@@ -137,6 +141,10 @@ class Induced:
 
     def _trees(self, corpus: Corpus) -> Iterator[tuple[Tensor, ProjectiveDependencyTree]]:
         """Numbers of sentences of like lengths, and the distribution of their trees."""
+        if corpus.vocab.symbols != self.vocab.symbols:
+            raise ValueError(
+                "corpus must have the vocabulary that the grammar was learnt with; read it with that vocab."
+            )
         order = corpus.lengths.argsort(stable=True)
         for chunk in order.split(max(1, CELLS // (corpus.words.shape[1] + 1) ** 2)):
             part = corpus[chunk]
@@ -177,10 +185,12 @@ def induce(
     :param valence_attach: whether the choice of a child depends on valence, see :class:`.DMV`.
     :param sources: grammars of other languages, for ``"languages"``; by default :meth:`.Sources.shipped`. Whoever
         measures on a language must leave it out, see :meth:`.Sources.without`.
-    :raises ValueError: if no sentence is short enough, for ``"languages"`` with ``valence_attach``, and as
-        :func:`assumptions` does.
+    :raises ValueError: if no sentence is short enough, for a bias of arcs, for ``"languages"`` with
+        ``valence_attach``, and as :func:`assumptions` does.
     """
     if isinstance(knowledge, Bias):
+        if knowledge.parts:
+            raise ValueError("knowledge must be a bias of events, not of arcs; punctuation= says what these cost.")
         events = knowledge
     else:
         events = assumptions(corpus, knowledge, heads, valence_attach=valence_attach)
@@ -198,7 +208,7 @@ def induce(
     if knowledge == "languages":
         prior = prior_of_languages(corpus, short.words, valence_attach, sources)
     loop.run(short.words, tilted, concentration=prior, num_steps=num_steps, tolerance=0.0, progress=False)
-    return Induced(grammar, loop.weights(), assumed, loop)
+    return Induced(grammar, loop.weights(), assumed, loop, corpus.vocab)
 
 
 def suited(corpus: Corpus) -> tuple[int, float]:

@@ -59,7 +59,7 @@ def refit_induced(
         concentration=concentration,
         num_steps=num_steps,
     )
-    return Induced(grammar, found.weights, assumed, found.loop)
+    return Induced(grammar, found.weights, assumed, found.loop, corpus.vocab)
 
 
 @dataclass(frozen=True)

@@ -360,6 +360,17 @@ def test_refusals() -> None:
         AtMost(Bias(), 0.5)
     with pytest.raises(TypeError, match="constraints must be a list of AtLeast and AtMost"):
         EM(maximum_likelihood, constraints=["root"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="constraints must be a list of AtLeast and AtMost"):
+        EM(maximum_likelihood, constraints=ROOT[0])  # type: ignore[arg-type]
+    for number in (float("nan"), -float("inf")):
+        with pytest.raises(ValueError, match=r"AtLeast\(features=\) needs finite numbers, but block 'root'"):
+            AtLeast({"root": torch.tensor([number, 1.0])}, 0.5)
+        with pytest.raises(ValueError, match=r"AtMost\(of=\) needs finite numbers, but block 'root'"):
+            AtMost({"root": ROOTS}, 0.5, of=Bias({"root": torch.tensor([number, 1.0])}))
+    with pytest.raises(TypeError, match=r"AtLeast\(features=\) needs tensors by block"):
+        AtLeast({"root": [0.0, 1.0]}, 0.5)  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="AtLeast needs features, tensors by block or a Bias"):
+        AtLeast(ROOTS, 0.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="HardSteps takes no constraints"):
         VariationalEM(dirichlet, constraints=[ROOT[0]], schedule=[HardSteps()])
     for tables, text in (({"roots": ROOTS}, "about block 'roots'"), ({"root": torch.ones(3)}, "must broadcast")):

@@ -129,3 +129,8 @@ def test_sentences_must_be_treated_alike() -> None:
 def test_trees_that_no_sentence_has() -> None:
     with pytest.raises(ValueError, match="evidence that no derivation agrees with"):
         refit(DMV(2), padded(WORDS), padded([(2, 3, 2), (0, 1), (3, 3, 0)]))
+
+
+def test_one_tree_is_not_that_of_all() -> None:
+    with pytest.raises(ValueError, match=r"heads must have the shape of words, \(2, 2\), not \(1, 2\)"):
+        refit(DMV(2), torch.tensor([[0, 1], [1, 0]]), torch.tensor([[2, 0]]))

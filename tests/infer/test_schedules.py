@@ -278,6 +278,8 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="Curriculum needs every"):
         Curriculum([2], every=0)
     with pytest.raises(TypeError, match="schedule must be a schedule"):
+        EM(maximum_likelihood, schedule=Annealed)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="schedule must be a schedule"):
         EM(maximum_likelihood, schedule=[0.5])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="no sentence of at most 1 words"):
         EM(maximum_likelihood, schedule=Curriculum([1])).step(torch.tensor([[0, 1]]), DMV(2))

@@ -238,6 +238,9 @@ def test_a_file_gives_the_scorer_back(tmp_path: Path) -> None:
     Sources.count(treebanks()).save(path)
     with pytest.raises(ValueError, match="is no file of ArcScorer.save"):
         ArcScorer.load(path)
+    path.write_text("no tensors")
+    with pytest.raises(ValueError, match="is not a file of an arc scorer .*; give one that ArcScorer.save wrote"):
+        ArcScorer.load(path)
 
 
 def test_bad_input_is_one_sentence() -> None:
@@ -248,6 +251,21 @@ def test_bad_input_is_one_sentence() -> None:
         ArcScorer(2, torch.zeros(3))
     with pytest.raises(ValueError, match=r"segments must have shape \(4, 9\), as words say, not \(4, 3\)\."):
         Examples(examples.words, examples.segments[:, :3], examples.posterior)
+    words, segments, posterior = examples.inputs
+    gap = words.clone()
+    gap[0, 0] = -1
+    for given, said in (
+        ((words + 16, segments, posterior), r"words must be one or more of 0\.\.15"),
+        ((gap, segments, posterior), r"words must be one or more of 0\.\.15"),
+        ((words, segments[:1], posterior), r"segments must have shape \(4, 9\)"),
+        ((words, segments, posterior[:1]), r"posterior must have shape \(4, 10, 10\)"),
+        ((words, segments, posterior * torch.nan), "posterior must be probabilities of arcs"),
+        ((words, segments, posterior - 1), "posterior must be probabilities of arcs"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ArcScorer(4)(*given)
+    with pytest.raises(ValueError, match="decoder must be 'mbr' or 'viterbi', not 'best'"):
+        ArcScorer(4).parse(examples, "best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="treebank 'x' has no heads"):
         ArcScorer(4).fitted({"x": Examples(*examples.inputs)}, progress=False)
     with pytest.raises(ValueError, match="need at least one sentence and one epoch, and a rate above 0, not 0, 1 and"):

@@ -3,6 +3,7 @@
 """Counts of sources, likelihoods and shares against enumeration of all trees; the model's posterior by quadrature."""
 
 import itertools
+import math
 from pathlib import Path
 
 import pyro
@@ -77,6 +78,23 @@ def test_a_language_is_left_out_with_all_its_treebanks() -> None:
     assert left.names == ("bb_one",) and left.counts["root"].tolist() == [[1, 2]]
     with pytest.raises(ValueError, match="no source is left without aa, bb; give treebanks of other languages"):
         sources().without("aa", "bb")
+    with pytest.raises(ValueError, match="'aa_one' is a treebank; give its language, 'aa'"):
+        sources().without("aa_one")
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    words = torch.tensor([[0, 1]])
+    for options in ({"temperature": math.nan}, {"alpha": -1.0}):
+        with pytest.raises(ValueError, match="must be a number of at least 0, not"):
+            sources().shares(words, **options)
+    for options in ({"strength": math.inf}, {"floor": -0.1}):
+        with pytest.raises(ValueError, match="must be a number of at least 0, not"):
+            sources().concentration(words, **options)
+    with pytest.raises(ValueError, match="words must have a sentence"):
+        sources().shares(words[:0])
+    empty = Corpus.from_sentences([["N"]], heads=[[0]])[:0]
+    with pytest.raises(ValueError, match="treebank 'cc' has no sentence"):
+        Sources.count({"cc": empty}, tags=TAGS)
 
 
 def test_files_come_back(tmp_path: Path) -> None:

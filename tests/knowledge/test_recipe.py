@@ -11,6 +11,7 @@ from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.bias import Bias
+from pyrogram.data import Vocabulary
 from pyrogram.grammar import Weights
 from pyrogram.infer import VariationalEM
 from pyrogram.knowledge import assumptions, closed_classes, induce, segments, universal_rules
@@ -178,3 +179,11 @@ def test_what_is_refused(corpus: Corpus) -> None:
         induce(corpus, "all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sentences of at most 2 words to learn from, but has none"):
         induce(corpus, "none", max_length=2)
+    with pytest.raises(ValueError, match="knowledge must be a bias of events, not of arcs; punctuation= says"):
+        induce(corpus, segments(corpus))
+    induced = induce(corpus, "none", num_steps=1)
+    symbols = corpus.vocab.symbols[::-1]
+    other = Corpus.from_sentences([list(symbols)], vocab=Vocabulary(symbols, (1,) * len(symbols)))
+    for look in (induced.parse, induced.marginals):
+        with pytest.raises(ValueError, match="must have the vocabulary that the grammar was learnt with"):
+            look(other)

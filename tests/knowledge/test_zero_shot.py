@@ -120,6 +120,11 @@ def test_tags_must_be_universal() -> None:
         zero_shot(Corpus.from_sentences([["DT"]]))
 
 
+def test_a_corpus_without_sentences_is_refused(corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match="corpus must have sentences to learn from"):
+        zero_shot(corpus[:0])
+
+
 def test_another_vocabulary_is_refused(corpus: Corpus) -> None:
     parser = zero_shot(corpus, ArcScorer(8), Sources.count(treebanks()), self_training=False)
     assert parser.parse(Corpus.from_sentences([["NOUN"]], tags="upos", vocab=corpus.vocab)).tolist() == [[0]]

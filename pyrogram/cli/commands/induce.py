@@ -67,7 +67,10 @@ def induce(
         typer.Option(help="Of --knowledge languages: a file of pyrogram prior.", show_default="the one that ships"),
     ] = None,
     heads: Annotated[
-        Heads, typer.Option(help="Of --knowledge rules: which words are heads, content as in UD or function words.")
+        Heads,
+        typer.Option(
+            help="Of --knowledge rules, discovered: which words are heads, content as in UD or function words."
+        ),
     ] = Heads.content,
     starts: Annotated[
         int | None, typer.Option(min=1, max=999, help="Runs from different starts.", show_default="1")
@@ -179,6 +182,10 @@ def induce(
         )
     if prior is not None and knowledge is not Knowledge.languages:
         raise CommandError("--prior is for --knowledge languages; leave it out, or give that")
+    if heads is Heads.function and knowledge not in (Knowledge.rules, Knowledge.discovered):
+        raise CommandError("--heads is for --knowledge rules and discovered; leave it out, or give one of these")
+    if alpha is not None and knowledge is Knowledge.languages:
+        raise CommandError("--alpha is not for --knowledge languages, whose prior has concentrations; leave it out")
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,

@@ -37,7 +37,8 @@ _BEYOND_ALL = 1e6
 class Constraint:
     """A share of events; see :class:`AtLeast` and :class:`AtMost`.
 
-    :raises ValueError: for a negative or infinite share, and if nothing is counted.
+    :raises TypeError: for features that are no tensors by block.
+    :raises ValueError: for a negative or infinite share, for NaN or inf, and if nothing is counted.
     """
 
     features: Bias | Mapping[str, Tensor]
@@ -49,8 +50,21 @@ class Constraint:
     def __post_init__(self) -> None:
         if not 0 <= self.share < float("inf"):
             raise ValueError(f"{type(self).__name__} needs a share of at least 0, not {self.share!r}")
-        if not _events(self.features):
-            raise ValueError(f"{type(self).__name__} needs features, tensors by block, but they are about no block")
+        for name, given in (("features", self.features), ("of", self.of)):
+            if given is not None:
+                self._check(name, given)
+
+    def _check(self, name: str, given: Bias | Mapping[str, Tensor]) -> None:
+        kind = type(self).__name__
+        if not isinstance(given, (Bias, Mapping)):
+            raise TypeError(f"{kind} needs {name}, tensors by block or a Bias, not {given!r:.100}")
+        if not _events(given):
+            raise ValueError(f"{kind} needs {name}, tensors by block, but they are about no block")
+        for block, table in _events(given).items():
+            if not isinstance(table, Tensor):
+                raise TypeError(f"{kind}({name}=) needs tensors by block, but block {block!r} has {table!r:.100}")
+            if not bool(table.isfinite().all()):
+                raise ValueError(f"{kind}({name}=) needs finite numbers, but block {block!r} has others")
 
     def tables(self, blocks: Mapping[str, Block]) -> tuple[Weights, Weights]:
         """By block, how often an event counts in f, and in ``of``, in the shapes of the blocks, float64.

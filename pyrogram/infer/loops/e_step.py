@@ -61,6 +61,8 @@ class ScheduledEStep:
     def __init__(
         self, schedule: Schedule | Sequence[Schedule] | None = None, constraints: Sequence[Constraint] = ()
     ) -> None:
+        if not isinstance(constraints, Sequence):
+            raise TypeError(f"constraints must be a list of AtLeast and AtMost, not {constraints!r:.100}")
         self.schedule, self.constraints = Together(schedule), tuple(constraints)
         for constraint in self.constraints:
             if not isinstance(constraint, Constraint):

@@ -232,7 +232,7 @@ class Together(Schedule):
     schedules: tuple[Schedule, ...] = ()
 
     def __init__(self, schedule: Schedule | Sequence[Schedule] | None) -> None:
-        given = () if schedule is None else (schedule,) if isinstance(schedule, Schedule) else tuple(schedule)
+        given = () if schedule is None else tuple(schedule) if isinstance(schedule, Sequence) else (schedule,)
         for part in given:
             if not isinstance(part, Schedule):
                 raise TypeError(f"schedule must be a schedule such as Annealed(), or a list of them, not {part!r:.100}")

@@ -17,16 +17,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from tqdm import tqdm
 
 from pyrogram.atomic import write_atomically
+from pyrogram.charts.checks import checked_words
 from pyrogram.data import Corpus
 from pyrogram.distributions import ProjectiveDependencyTree
-from pyrogram.knowledge.languages import Sources
+from pyrogram.infer.running.checkpoint import read_tensors
+from pyrogram.knowledge.languages import UNIVERSAL_TAGS, Sources
 
 from .compiled import add_gradient, add_scores, climb
 from .examples import Examples, examples_of
@@ -94,7 +95,12 @@ class ArcScorer(nn.Module):
         :param words: tags by their number in :data:`.UNIVERSAL_TAGS`, shape ``(N, n)``, padded with -1.
         :param segments: shape ``(N, n)``, padded with -1.
         :param posterior: shape ``(N, n+1, n+1)``.
+        :raises ValueError: for words, shapes or probabilities that are none.
         """
+        checked_words(words, len(UNIVERSAL_TAGS))
+        Examples(words, segments, posterior)
+        if not bool(((posterior >= 0) & (posterior <= 1 + 1e-4)).all()):
+            raise ValueError("posterior must be probabilities of arcs, from 0 to 1, but some are not.")
         lengths = (words >= 0).sum(1)
         scores: Tensor = _Scores.apply(self.weights, features(words, segments, posterior, self.num_bits), lengths)
         return scores
@@ -106,7 +112,12 @@ class ArcScorer(nn.Module):
 
     @torch.no_grad()
     def parse(self, examples: Examples, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
-        """The trees with the most expected right heads, or the most probable ones: shape ``(N, n)``, padded with -1."""
+        """The trees with the most expected right heads, or the most probable ones: shape ``(N, n)``, padded with -1.
+
+        :raises ValueError: for another decoder.
+        """
+        if decoder not in ("mbr", "viterbi"):
+            raise ValueError(f"decoder must be 'mbr' or 'viterbi', not {decoder!r:.100}.")
         heads = torch.full_like(examples.words, -1)
         for index, batch in examples.batches():
             trees = self.trees(batch)
@@ -217,11 +228,9 @@ class ArcScorer(nn.Module):
 
         :raises ValueError: if it is another file.
         """
-        with safe_open(str(path), "pt") as file:
-            told = file.metadata() or {}
-            if told.get("format") != _FORMAT:
-                raise ValueError(f"{path} is no file of ArcScorer.save; give one that is.")
-            tables = {name: file.get_tensor(name) for name in file.keys()}
+        told, tables = read_tensors(Path(path), "a file of an arc scorer", "; give one that ArcScorer.save wrote.")
+        if told.get("format") != _FORMAT:
+            raise ValueError(f"{path} is no file of ArcScorer.save; give one that is.")
         num_bits = int(told["num_bits"])
         there = torch.from_numpy(np.unpackbits(tables["there"].numpy(), count=2**num_bits)).bool()
         kept = tables["weights"]
