@@ -294,7 +294,7 @@ def test_svi_learns_the_weights(scale: float | None) -> None:
     examples = examples_of(treebanks(), progress=False)["aa_one"]
     args = (ArcScorer(8, torch.zeros(256)), examples.inputs, examples.lengths, examples.heads)
     guide = AutoDelta(arc_scorer) if scale else lambda *args, **options: None
-    svi = SVI(arc_scorer, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())
+    svi = SVI(arc_scorer, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())  # type: ignore[attr-defined]
     for _ in range(20):
         svi.step(*args, scale=scale, batch_size=2)
     learnt = pyro.param("AutoDelta.weights") if scale else pyro.param("scorer$$$weights")

@@ -29,11 +29,15 @@ def columns(ax: Any) -> list[str]:
     return [text.get_text() for text in ax.get_xticklabels()]
 
 
+def heights(ax: Any) -> list[float]:
+    return [bar.get_height() for bar in ax.patches]
+
+
 def test_the_sources_of_the_greatest_shares():
     bars, heat = plot_shares(SHARES, ROWS, SOURCES, greatest=2, title="en")
     assert columns(heat) == ["de_pud", "hi_pud", "2 others"]  # means 0.3, 0.3, 0.275, 0.125
     assert [text.get_text() for text in heat.get_yticklabels()] == ROWS
-    assert [bar.get_height() for bar in bars.patches] == pytest.approx([30, 30, 40])
+    assert heights(bars) == pytest.approx([30, 30, 40])
     assert [text.get_text() for text in bars.texts] == ["30", "30", "40"]
     (image,) = heat.get_images()
     torch.testing.assert_close(
@@ -71,7 +75,7 @@ def test_all_sources_and_the_whole():
     bars, heat = plot_shares(SHARES, ROWS, SOURCES, whole=torch.tensor([0.0, 0.1, 0.7, 0.2]), axes=own)
     assert (bars, heat) == tuple(own)
     assert columns(heat) == ["fr_pud", "ko_pud", "hi_pud", "de_pud"]
-    assert [bar.get_height() for bar in bars.patches] == pytest.approx([70, 20, 10, 0], abs=1e-5)
+    assert heights(bars) == pytest.approx([70, 20, 10, 0], abs=1e-5)
 
 
 def test_the_table_of_sources():
