@@ -197,6 +197,8 @@ def induce(
         punctuation = 0.0 if knowledge == "none" else punctuation
     longest, alpha = suited(corpus)
     max_length = longest if max_length is None else max_length
+    if sources is not None and knowledge != "languages":
+        raise ValueError(f"sources are for knowledge='languages', not {knowledge!r:.40}; leave them out.")
     short = corpus.filter(max_length)
     if not len(short):
         raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")

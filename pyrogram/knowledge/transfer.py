@@ -99,7 +99,7 @@ def zero_shot(
         of them whose grammars find the text likeliest.
     :param self_training: whether the scorer goes on with its own trees of 600 sentences of at most 40 words.
     :param seed: of the order of batches.
-    :raises ValueError: if a tag is not universal, or there is no sentence.
+    :raises ValueError: if a tag is not universal, or there is no sentence of at most 200 words.
     """
     if not len(corpus):
         raise ValueError("corpus must have sentences to learn from, but has none.")

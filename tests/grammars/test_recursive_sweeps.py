@@ -137,7 +137,7 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms(make):
 
 @all_grammars
 @pytest.mark.parametrize("batch_size", [1, pytest.param(5, marks=pytest.mark.slow), 20])
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_a_hastings_sweep_counts_its_derivations(make, batch_size, temperature):
     """By the plain code: counts before and after, and that they move."""
     grammar, words = make(3), random_words(3, 30, 9)

@@ -14,7 +14,7 @@ from pyrogram.bias import Bias
 from pyrogram.data import Vocabulary
 from pyrogram.grammar import Weights
 from pyrogram.infer import VariationalEM
-from pyrogram.knowledge import assumptions, closed_classes, induce, segments, universal_rules
+from pyrogram.knowledge import Sources, assumptions, closed_classes, induce, segments, universal_rules
 from pyrogram.knowledge import recipe as module
 
 SENTENCES = [
@@ -179,6 +179,8 @@ def test_what_is_refused(corpus: Corpus) -> None:
         induce(corpus, "all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sentences of at most 2 words to learn from, but has none"):
         induce(corpus, "none", max_length=2)
+    with pytest.raises(ValueError, match="sources are for knowledge='languages', not 'rules'; leave them out"):
+        induce(corpus, "rules", sources=Sources.shipped())
     with pytest.raises(ValueError, match="knowledge must be a bias of events, not of arcs; punctuation= says"):
         induce(corpus, segments(corpus))
     induced = induce(corpus, "none", num_steps=1)

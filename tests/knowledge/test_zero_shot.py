@@ -94,6 +94,10 @@ def test_the_text_of_a_grammar_is_short() -> None:
     assert len(text) == 500 and int(text.lengths.max()) == 15
     text = short_text(long[10:60])  # five sentences of 11 to 15 words, of which there would have to be 30
     assert text.lengths.tolist() == list(range(11, 41))
+    lengths = [3, 200, 201, 300]  # charts of hundreds of words take minutes
+    assert short_text(Corpus.from_sentences([["NOUN"] * n for n in lengths], tags="upos")).lengths.tolist() == [3, 200]
+    with pytest.raises(ValueError, match="a sentence of at most 200 words to learn from, but the shortest one has 201"):
+        zero_shot(Corpus.from_sentences([["NOUN"] * 201], tags="upos"))
 
 
 def test_the_one_that_ships_beats_attachment_on_a_language_that_it_never_saw(shared_data: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("below", [True, False])
-@pytest.mark.parametrize("shared", [False, None])
+@pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("page", AT_ONCE, ids=str)
 def test_draws_follow_the_distribution(page: Page, shared: bool | None, below: bool) -> None:
     made, number = page.make(), 3000

@@ -19,7 +19,7 @@ from pyrogram.knowledge import UNIVERSAL_TAGS, zero_shot
 def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"]) -> str:
     """The text of a file with trees; what was assumed goes to stderr.
 
-    :raises CommandError: if its tags are not universal.
+    :raises CommandError: if its tags are not universal, or all sentences too long to learn from.
     """
     records = read_records(file, format, "upos")
     trees: list[list[int]] = []
@@ -38,7 +38,10 @@ def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"])
                 f"{name_of(file)} has tags that are not universal ({named}); give one with universal tags"
             )
         with double_precision():
-            parser = zero_shot(corpus)
+            try:
+                parser = zero_shot(corpus)
+            except ValueError as error:
+                raise CommandError(f"{name_of(file)}: {error}") from None
             heads = parser.parse(corpus, decoder)
         note("note: assumed: " + " ".join(parser.told))
         trees = rows_of_heads(heads, corpus.lengths)

@@ -17,7 +17,8 @@ from pyrogram.knowledge.recipe import Induced, induce
 
 LONGEST = 15  # words of sentences that grammars are learnt from,
 FEWEST = 30  # unless there are fewer of them: then so many of the shortest
-MOST = 500  # and never more
+MOST = 500  # and never more,
+LONGEST_OF_ALL = 200  # nor longer ones, whose charts take minutes
 CHUNK = 500  # sentences whose posteriors are in memory at a time
 CELLS = 100_000  # arcs whose features are in memory at a time
 
@@ -105,9 +106,17 @@ def universal_words(corpus: Corpus) -> Tensor:
 
 
 def short_text(corpus: Corpus) -> Corpus:
-    """What :func:`grammar_of` learns from: at most 500 sentences of at most 15 words, or the 30 shortest ones."""
+    """What :func:`grammar_of` learns from: at most 500 sentences of at most 15 words, or the 30 shortest ones.
+
+    :raises ValueError: if all sentences have more than 200 words.
+    """
     lengths = corpus.lengths.sort().values
-    return corpus.filter(max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1])))[:MOST]
+    if int(lengths[0]) > LONGEST_OF_ALL:
+        raise ValueError(
+            f"corpus must have a sentence of at most {LONGEST_OF_ALL} words to learn from, but the shortest one has "
+            f"{int(lengths[0])}; split it."
+        )
+    return corpus.filter(min(LONGEST_OF_ALL, max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1]))))[:MOST]
 
 
 def grammar_of(corpus: Corpus, sources: Sources) -> Induced:
