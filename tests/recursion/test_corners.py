@@ -435,7 +435,7 @@ def first_words(p: Any, longest: int, symbols: bool) -> None:
 
 
 @pytest.mark.parametrize("symbols", [False, True])
-@pytest.mark.parametrize("longest", [3, 5])
+@pytest.mark.parametrize("longest", [pytest.param(3, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("page", [segments, first_words], ids=lambda page: page.__name__)
 def test_items_that_many_rules_bound(page: Callable[..., None], longest: int, symbols: bool) -> None:
     make = functools.partial(recursion(page), longest=longest, symbols=symbols)

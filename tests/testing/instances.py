@@ -131,6 +131,14 @@ STRUCTURES = {
 }
 #: Variations of others, for the slow stage.
 SLOW = {
+    "four words",
+    "multiroot with valence and stops",
+    "one valence",
+    "padded multiroot",
+    "siblings and stops",
+    "siblings of four words",
+    "siblings, multiroot",
+    "chain shorter than its order",
     "stops without valence",
     "multiroot",
     "two words",
