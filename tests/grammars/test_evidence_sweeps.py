@@ -100,7 +100,7 @@ def agree(a: Any, b: Any) -> None:
 
 @cases
 @pytest.mark.parametrize("fixed", [(), ("stop",), ("transition",)])
-@pytest.mark.parametrize("longest", [2, 7])
+@pytest.mark.parametrize("longest", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longest: int) -> None:
     fast, plain, _ = sweeps(case, random_words(21, longest))
     if not fast.blocks.keys() >= set(fixed):
