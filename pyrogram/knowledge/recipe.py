@@ -178,9 +178,9 @@ def induce(
     :param heads: ``"content"``, as in Universal Dependencies, or ``"function"``; see :func:`universal_rules`.
     :param punctuation: nats that an arc across punctuation costs, see :func:`segments`; nothing with ``"none"``.
     :param max_length: trees are learnt from sentences of at most so many words; closed classes and the like are
-        discovered in all. By default :func:`suited` decides.
+        discovered in all. By default :func:`length_and_concentration` decides.
     :param concentration: of the Dirichlet priors; with ``"languages"`` they are those of ``sources``. By default
-        :func:`suited` decides.
+        :func:`length_and_concentration` decides.
     :param num_steps: of variational Bayes.
     :param valence_attach: whether the choice of a child depends on valence, see :class:`.DMV`.
     :param sources: grammars of other languages, for ``"languages"``; by default :meth:`.Sources.shipped`. Whoever
@@ -195,13 +195,11 @@ def induce(
     else:
         events = assumptions(corpus, knowledge, heads, valence_attach=valence_attach)
         punctuation = 0.0 if knowledge == "none" else punctuation
-    longest, alpha = suited(corpus)
+    longest, alpha = length_and_concentration(corpus)
     max_length = longest if max_length is None else max_length
     if sources is not None and knowledge != "languages":
         raise ValueError(f"sources are for knowledge='languages', not {knowledge!r:.40}; leave them out.")
-    short = corpus.filter(max_length)
-    if not len(short):
-        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    short = short_sentences(corpus, max_length)
     grammar = DMV(len(corpus.vocab), valence_attach=valence_attach)
     loop = VariationalEM(dirichlet, initial_weights="uniform")
     assumed = Assumed(events, punctuation)
@@ -213,7 +211,18 @@ def induce(
     return Induced(grammar, loop.weights(), assumed, loop, corpus.vocab)
 
 
-def suited(corpus: Corpus) -> tuple[int, float]:
+def short_sentences(corpus: Corpus, max_length: int) -> Corpus:
+    """The sentences of at most so many words.
+
+    :raises ValueError: if there is none.
+    """
+    short = corpus.filter(max_length)
+    if not len(short):
+        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    return short
+
+
+def length_and_concentration(corpus: Corpus) -> tuple[int, float]:
     """The greatest length of sentences to learn from, and the concentration of the priors: 15 and 0.25.
 
     They are 40 and 1 if the sentences of at most 15 words have fewer than 2,000 words.

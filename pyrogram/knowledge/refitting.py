@@ -16,7 +16,7 @@ from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from .punctuation import segments
-from .recipe import Induced
+from .recipe import Induced, short_sentences
 
 
 def refit_induced(
@@ -47,9 +47,7 @@ def refit_induced(
     :param num_steps: iterations of variational Bayes after that, with the words alone.
     :raises ValueError: if nats of events do not fit the grammar, or no sentence is short enough.
     """
-    part = corpus.filter(max_length)
-    if not len(part):
-        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    part = short_sentences(corpus, max_length)
     assumed = replace(induced.assumed, events=_events(induced.assumed.events, induced.grammar, grammar))
     found = refit(
         grammar,
@@ -101,9 +99,7 @@ def refit_words(
     :param seed: of the chain.
     :raises ValueError: if no sentence is short enough.
     """
-    part = corpus.filter(max_length)
-    if not len(part):
-        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+    part = short_sentences(corpus, max_length)
     train = LexicalCorpus.from_corpus(part)
     assert train.tags is not None
     grammar = LexicalDependencies(len(train.tag_vocab), len(train.lexicon))

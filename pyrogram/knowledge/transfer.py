@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pyrogram.data import Corpus, Vocabulary
+from pyrogram.data import Corpus
 from pyrogram.distributions.sentence import safe_log
 
 from .languages import Sources
@@ -47,14 +47,12 @@ class ZeroShot:
 
     :param grammar: what the text has taught, with the prior over languages.
     :param scorer: reads the grammar.
-    :param vocab: the tags of the grammar.
     :param drawn_on: how much of the grammar is taken from each language, the greatest share first.
     :param told: what was assumed or found, in sentences.
     """
 
     grammar: Induced
     scorer: ArcScorer
-    vocab: Vocabulary
     drawn_on: Mapping[str, float]
     told: tuple[str, ...]
 
@@ -65,8 +63,6 @@ class ZeroShot:
         :param decoder: the trees with the most expected right heads, or the most probable ones.
         :raises ValueError: for another vocabulary.
         """
-        if corpus.vocab.symbols != self.vocab.symbols:
-            raise ValueError("corpus must have the vocabulary that the parser was made with; read it with that vocab.")
         heads = torch.full_like(corpus.words, -1)
         for chunk in corpus.lengths.argsort(stable=True).split(CHUNK):
             part = corpus[chunk]
@@ -120,7 +116,7 @@ def zero_shot(
     if self_training and len(text):
         scorer = self_train(scorer, Examples.of(text, grammar), seed=seed)
         told.append(f"The scorer has gone on with its own trees of {len(text)} sentence{'s' * (len(text) > 1)}.")
-    return ZeroShot(grammar, scorer, corpus.vocab, drawn_on, tuple(told))
+    return ZeroShot(grammar, scorer, drawn_on, tuple(told))
 
 
 def _drawn_on(grammar: Induced, sources: Sources, words: Tensor) -> dict[str, float]:

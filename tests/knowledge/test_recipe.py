@@ -147,8 +147,8 @@ def test_nothing_is_discovered_in_a_short_text(corpus: Corpus) -> None:
 def test_a_short_text_is_learnt_from_whole() -> None:
     long, short = ["N"] * 40, ["N"] * 10
     few = Corpus.from_sentences([short] * 199 + [long, [*long, "N"]])
-    assert module.suited(few) == (40, 1.0)
-    assert module.suited(Corpus.from_sentences([short] * 200 + [long])) == (15, 0.25)
+    assert module.length_and_concentration(few) == (40, 1.0)
+    assert module.length_and_concentration(Corpus.from_sentences([short] * 200 + [long])) == (15, 0.25)
     learnt = induce(few, "none", num_steps=2)
     same = induce(few, "none", num_steps=2, max_length=40, concentration=1.0)
     other = induce(few, "none", num_steps=2, max_length=15, concentration=0.25)

@@ -132,5 +132,5 @@ def test_a_corpus_without_sentences_is_refused(corpus: Corpus) -> None:
 def test_another_vocabulary_is_refused(corpus: Corpus) -> None:
     parser = zero_shot(corpus, ArcScorer(8), Sources.count(treebanks()), self_training=False)
     assert parser.parse(Corpus.from_sentences([["NOUN"]], tags="upos", vocab=corpus.vocab)).tolist() == [[0]]
-    with pytest.raises(ValueError, match="must have the vocabulary that the parser was made with"):
+    with pytest.raises(ValueError, match="must have the vocabulary that the grammar was learnt with"):
         parser.parse(Corpus.from_sentences([["NOUN"]], tags="upos"))

@@ -207,7 +207,7 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
-        data=_digests(train, dev, test, grammar) | _digest_of_prior(prior),
+        data=_digests(train, dev, test, grammar, prior),
     )
     if model is Model.pcfg:
         if train is None or grammar is None:
@@ -243,19 +243,12 @@ def _init(init: Init | None, model: Model, grammar: Path | None, informed: bool)
 
 
 def _digests(
-    train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None = None
+    train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None, prior: Path | None
 ) -> dict[str, str | int]:
     from pyrogram.cli.io.corpora import digests
 
-    if train is None:
-        return {"builtin": DEMO_SENTENCES}
-    return digests(train=train, dev=dev, test=test, grammar=grammar)
-
-
-def _digest_of_prior(prior: Path | None) -> dict[str, str | int]:
-    from pyrogram.cli.io.corpora import digest
-
-    return {} if prior is None else {"prior": digest(prior)}
+    builtin: dict[str, str | int] = {} if train is not None else {"builtin": DEMO_SENTENCES}
+    return builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior)
 
 
 def _run_pcfg(

@@ -19,7 +19,7 @@ from pyrogram.data import Corpus, Vocabulary
 from pyrogram.grammar import Weights
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.knowledge import Assumed, Shares, Sources, assumptions
-from pyrogram.knowledge.recipe import Knowledge, prior_of_languages, suited
+from pyrogram.knowledge.recipe import Knowledge, length_and_concentration, prior_of_languages
 from pyrogram.knowledge.rules import Heads
 
 
@@ -43,7 +43,7 @@ def decided(settings: Settings, corpus: Corpus) -> Settings:
     """
     if settings.knowledge == "none":
         return settings
-    longest, alpha = suited(corpus)
+    longest, alpha = length_and_concentration(corpus)
     return replace(settings, max_length=settings.max_length or longest, alpha=settings.alpha or alpha)
 
 

@@ -18,7 +18,7 @@ from pyrogram.knowledge.recipe import Induced, induce
 LONGEST = 15  # words of sentences that grammars are learnt from,
 FEWEST = 30  # unless there are fewer of them: then so many of the shortest
 MOST = 500  # and never more,
-LONGEST_OF_ALL = 200  # nor longer ones, whose charts take minutes
+MOST_WORDS = 200  # nor longer ones, whose charts take minutes
 CHUNK = 500  # sentences whose posteriors are in memory at a time
 CELLS = 100_000  # arcs whose features are in memory at a time
 
@@ -111,12 +111,12 @@ def short_text(corpus: Corpus) -> Corpus:
     :raises ValueError: if all sentences have more than 200 words.
     """
     lengths = corpus.lengths.sort().values
-    if int(lengths[0]) > LONGEST_OF_ALL:
+    if int(lengths[0]) > MOST_WORDS:
         raise ValueError(
-            f"corpus must have a sentence of at most {LONGEST_OF_ALL} words to learn from, but the shortest one has "
+            f"corpus must have a sentence of at most {MOST_WORDS} words to learn from, but the shortest one has "
             f"{int(lengths[0])}; split it."
         )
-    return corpus.filter(min(LONGEST_OF_ALL, max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1]))))[:MOST]
+    return corpus.filter(min(MOST_WORDS, max(LONGEST, int(lengths[min(FEWEST, len(lengths)) - 1]))))[:MOST]
 
 
 def grammar_of(corpus: Corpus, sources: Sources) -> Induced:
