@@ -48,6 +48,7 @@ def prepare() -> Path:
 def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str, Callable[[], str]]:
     """By title what makes each section, as markdown; each comparison takes about so many seconds."""
     import before
+    import cold_start
     import collapsed
     import compound
     import em
@@ -132,6 +133,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "Word segmentation, a step over all utterances, one thread": lambda: _table(
             word_segmentation.HEADER, word_segmentation.generated(quick)
         ),
+        "Cold start, seconds of processor time without imports": lambda: _table(cold_start.HEADER, cold_start.rows()),
         f"Growth of peak memory, marginals, batch of {trees.BATCH}, float64": lambda: _table(
             memory.HEADER, [memory.row()]
         ),
