@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
-from pyrogram.charts.trees import arc_valences, stop_valences, tree_scores
+from pyrogram.charts.trees import arc_valences, over_valences, stop_valences, tree_scores
 
 from .charted import copied
 from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
@@ -110,7 +110,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs: Tensor = self._posterior()[1].sum(-1)
+        arcs = over_valences(self._posterior()[1])
         return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
 
     def expected_counts(self) -> dict[str, Tensor]:
@@ -132,7 +132,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         if self._validate_args:
             self._validate_sample(value)
         arcs, stops = self._indicators(value)
-        counted = {"arc": arcs if self._valence else arcs.sum(-1)}
+        counted = {"arc": arcs if self._valence else over_valences(arcs)}
         if self.stop_scores is not None:
             counted["stop"] = stops
         return counted
