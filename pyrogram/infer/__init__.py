@@ -13,6 +13,7 @@ from .diagnostics.comparison import Comparison, Difference, compare
 from .diagnostics.convergence import Convergence, convergence
 from .diagnostics.inference_data import to_inference_data
 from .diagnostics.predictive import PredictiveCheck, predictive_check
+from .distributed import AllReduce, all_reduce
 from .elbo import TraceGrammar_ELBO
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
@@ -30,6 +31,7 @@ from .pitman_yor.sampler import PitmanYorSampler
 from .pitman_yor.segmentation import SegmentationHastings
 from .prediction import posterior_predictive
 from .refitting import Refitted, refit
+from .running.reduce import Reduce
 from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
 from .topics.gibbs import TopicGibbs
@@ -40,6 +42,7 @@ from .trees.summing_out import collapse_trees
 
 __all__ = [
     "EM",
+    "AllReduce",
     "Annealed",
     "AtLeast",
     "AtMost",
@@ -59,6 +62,7 @@ __all__ = [
     "ModelError",
     "PitmanYorSampler",
     "PredictiveCheck",
+    "Reduce",
     "Refitted",
     "Schedule",
     "SegmentationHastings",
@@ -73,6 +77,7 @@ __all__ = [
     "VariationalEM",
     "WordClasses",
     "align_states",
+    "all_reduce",
     "calibrate",
     "collapse_trees",
     "compare",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol
@@ -20,8 +20,9 @@ from typing_extensions import Self, TypeVar
 from pyrogram.distributions.ragged import simplex_of
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.start import carried, start_weights
-from pyrogram.infer.model.structure import Problem, TracedModel, WeightSource
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.running.arguments import same_arguments
+from pyrogram.infer.running.reduce import of_first, together
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
@@ -55,7 +56,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean
         that is a ``pyro.param`` is set, too.
-    :param e_step: the E-step over derivations, by default the plain one.
+    :param e_step: the E-step over derivations, by default the plain one. With its ``reduce`` this is one of several
+        processes that run the same program, and has the same numbers as one would, see docs/processes.md.
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
@@ -73,6 +75,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         #: ``history`` is the objective before each update; this the held-out log-likelihood after it, NaN without one
         self.held_out_history: list[float] = []
         self._e_step = ScheduledEStep() if e_step is None else e_step
+        self.reduce = self._e_step.reduce
         self._args: tuple[Any, Any] | None = None
         self._problem: P | None = None
         self._carried: Weights = {}  # by source: what was learnt from another corpus, to start from
@@ -261,16 +264,31 @@ class GrammarLoop(Resumable, Generic[P, S]):
             likelihood = math.nan
             if held_out is not None and len(self.history) >= self._e_step.num_steps:
                 likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
+            new, (objective, likelihood) = self._agreed(problem, new, info.objective, likelihood)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
             traced.set_parameters(parameters)
             raise
         self._state = new
-        self.history.append(info.objective)
+        self.history.append(objective)
         if likelihood > max((x for x in self.held_out_history if not math.isnan(x)), default=-math.inf):
             self._best = new
         self.held_out_history.append(likelihood)
         self._done(problem, state, info)
-        return info.objective
+        return objective
+
+    def _agreed(self, problem: P, state: S, *numbers: float) -> tuple[S, tuple[float, ...]]:
+        """What process 0 has come to, but for what is each process's own: machines may differ in their last bits."""
+        if self.reduce is None:
+            return state, numbers
+        tensors = flatten(state)
+        own = self._own_fields(problem)
+        common = {name: t for name, t in tensors.items() if name.partition(".")[0] not in own}
+        found, numbers = of_first(self.reduce, (common, numbers))
+        return unflatten(state, {**tensors, **found}, type(self).__name__), numbers
+
+    def _own_fields(self, problem: P) -> Collection[str]:
+        """The fields of a state that are about the sentences of this process alone, if there are several."""
+        return ()
 
     def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The E-step over derivations of the present step.
@@ -286,7 +304,11 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if self._state is None:
             parameters = problem.traced.parameter_values()
             try:
-                self._state = self._init(problem, {**self._start(problem.traced), **self._carried})
+                start = together(self.reduce, lambda: {**self._start(problem.traced), **self._carried})
+                if self.reduce is not None:
+                    start, first = of_first(self.reduce, (start, parameters))
+                    problem.traced.set_parameters(first)
+                self._state, _ = self._agreed(problem, self._init(problem, start))
             except BaseException:
                 problem.traced.set_parameters(parameters)
                 raise
@@ -307,8 +329,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
         old = self._problem
         if old is not None and self._args is not None and same_arguments(self._args, (args, kwargs)):
             return old
-        problem = self._prepare(partial(self.model, *args, **kwargs))
+        problem = together(self.reduce, partial(self._prepare, partial(self.model, *args, **kwargs)))
         self._e_step.check(problem.traced, type(self).__name__)
+        self._check_alike(problem.traced)
         if old is not None and self._hash(old.traced) != self._hash(problem.traced):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
@@ -319,6 +342,18 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if self._pending is not None:
             self._take_pending(problem)
         return problem
+
+    def _check_alike(self, traced: TracedModel) -> None:
+        """Refuse processes that have read different things."""
+        if self.reduce is None:
+            return
+        found = self.reduce.gather(self._hash(traced))
+        for rank, other in enumerate(found):
+            if other != found[0]:
+                raise ModelError(
+                    f"process {rank} has other sentences, or another model, than process 0; let all processes read the "
+                    f"same files in the same order, and give {type(self).__name__} the same arguments"
+                )
 
     def _start(self, traced: TracedModel) -> Weights:
         """Weights by source."""

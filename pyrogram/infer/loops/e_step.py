@@ -14,10 +14,12 @@ from torch import Tensor
 
 from pyrogram.bias import Bias
 from pyrogram.grammar import Grammar, Weights
-from pyrogram.infer.model.expected_counts import check_derivable, expected_counts
+from pyrogram.infer.model.expected_counts import SiteCounts, check_derivable, expected_counts, site_counts
 from pyrogram.infer.model.mixture import MixtureGrammar
+from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.model.tied import TiedGrammar
+from pyrogram.infer.running.reduce import Reduce, summed
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
 from .dual import WORTH_TELLING, minimise
@@ -47,6 +49,7 @@ class EStepOptions(TypedDict, total=False):
 
     schedule: Schedule | Sequence[Schedule] | None
     constraints: Sequence[Constraint]
+    reduce: Reduce | None
 
 
 class ScheduledEStep:
@@ -54,13 +57,20 @@ class ScheduledEStep:
 
     :param schedule: a schedule, or several at once.
     :param constraints: all of which the expected counts must meet.
+    :param reduce: processes, each of which counts in its share of the sentences.
     :raises TypeError: for what is none of these.
     :raises ValueError: for hard steps with constraints.
     """
 
     def __init__(
-        self, schedule: Schedule | Sequence[Schedule] | None = None, constraints: Sequence[Constraint] = ()
+        self,
+        schedule: Schedule | Sequence[Schedule] | None = None,
+        constraints: Sequence[Constraint] = (),
+        reduce: Reduce | None = None,
     ) -> None:
+        if reduce is not None and not isinstance(reduce, Reduce):
+            raise TypeError(f"reduce must be a Reduce, such as all_reduce() makes, not {reduce!r:.80}")
+        self.reduce = reduce
         if not isinstance(constraints, Sequence):
             raise TypeError(f"constraints must be a list of AtLeast and AtMost, not {constraints!r:.100}")
         self.schedule, self.constraints = Together(schedule), tuple(constraints)
@@ -69,7 +79,9 @@ class ScheduledEStep:
                 raise TypeError(f"constraints must be a list of AtLeast and AtMost, not of {constraint!r:.100}")
         if self.constraints and any(isinstance(part, HardSteps) for part in self.schedule.schedules):
             raise ValueError("HardSteps takes no constraints, for one derivation has no shares; use AtLeast without it")
-        self._seen: tuple[TracedModel, int, TracedModel] | None = None  # the last selection, lest it be made again
+        # the last selections, lest they be made again: up to a length, and the share of this process
+        self._seen: tuple[TracedModel, int, TracedModel] | None = None
+        self._shared: tuple[list[Tensor], TracedModel] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -126,14 +138,38 @@ class ScheduledEStep:
             sites = [replace(site, grammar=tilted(site.grammar, setting.tilt)) for site in seen.sentences]
             seen = replace(seen, sentences=sites)
         if setting.hard:
-            return Counted(*expected_counts(seen, log_weights, best_counts))
+            return self._counted(seen, log_weights, best_counts)
         if setting.beta != 1:
             log_weights = {name: setting.beta * w for name, w in log_weights.items()}
         if self.constraints:
             found = self._constrained(seen, log_weights, dual)
         else:
-            found = Counted(*expected_counts(seen, log_weights))
+            found = self._counted(seen, log_weights)
         return replace(found, objective=found.objective / setting.beta)
+
+    def _counted(self, traced: TracedModel, log_weights: Mapping[str, Tensor], of: SiteCounts = site_counts) -> Counted:
+        """:func:`.expected_counts`, of all processes together."""
+        if self.reduce is None:
+            return Counted(*expected_counts(traced, log_weights, of))
+        own = self._share(traced)
+
+        def work() -> Weights:
+            objective, counts = expected_counts(own, log_weights, of)
+            return {"objective": torch.tensor(objective, dtype=torch.float64)} | {
+                f"of {n}": c for n, c in counts.items()
+            }
+
+        found = summed(self.reduce, work)
+        return Counted(float(found.pop("objective")), {name.removeprefix("of "): c for name, c in found.items()})
+
+    def _share(self, traced: TracedModel) -> TracedModel:
+        """The model of this process's own sentences."""
+        assert self.reduce is not None
+        words = [site.words for site in traced.sentences]
+        if self._shared is None or not all(a is b for a, b in zip(self._shared[0], words, strict=True)):
+            self._shared = words, share_of(traced, self.reduce.rank, self.reduce.size)
+        pairs = zip(traced.sentences, self._shared[1].sentences, strict=True)
+        return replace(traced, sentences=[replace(site, words=own.words, rows=own.rows) for site, own in pairs])
 
     def _constrained(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The counts under the q that is nearest to the posterior, of those under which the constraints hold."""
@@ -151,7 +187,9 @@ class ScheduledEStep:
                     sums[1, k] += site.scale * expectation(events, constraint.tables(blocks)[1])
                 return log_z, counts
 
-            found = Counted(*expected_counts(traced, log_weights, of_site))
+            found = self._counted(traced, log_weights, of_site)
+            if self.reduce is not None:
+                sums = self.reduce.sum({"sums": sums})["sums"]
             reached[:] = [(multipliers, found, sums)]
             return found.objective, sums[0]
 

@@ -18,6 +18,7 @@ from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.model.tracing import trace_model
+from pyrogram.infer.running.reduce import Reduce
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
@@ -95,8 +96,9 @@ class EM(GrammarLoop[Problem, EMState]):
         unconstrained: bool = False,
         schedule: Schedule | Sequence[Schedule] | None = None,
         constraints: Sequence[Constraint] = (),
+        reduce: Reduce | None = None,
     ):
-        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(schedule, constraints))
+        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(schedule, constraints, reduce))
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
         self.m_steps, self.unconstrained = m_steps, unconstrained

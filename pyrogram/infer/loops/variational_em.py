@@ -110,6 +110,8 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         of its first step. Logistic normals have none.
     :param constraints: shares of events that derivations must have on the whole, under q: :class:`.AtLeast` and
         :class:`.AtMost`. Logistic normals have none.
+    :param reduce: processes that share the E-step, :func:`.all_reduce` of those of torchrun; the numbers are those of
+        one process.
     """
 
     def __init__(

@@ -32,10 +32,17 @@ def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[
 
 
 def _counts_of_each(site: SentenceSite, by_block: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
-    """:func:`site_counts` where blocks have log weights for each sentence, and then counts for each."""
+    """:func:`site_counts` where blocks have log weights for each sentence, and then counts for each.
+
+    Of a share of the sentences, weights are those of all, and counts are zero for the others.
+    """
     with torch.enable_grad():
         leaves = {block: w.detach().requires_grad_() for block, w in by_block.items()}
-        log_z = site.grammar.log_partition(leaves, site.words)
+        own = leaves
+        if site.rows is not None:
+            batched = {block for block, w in leaves.items() if w.dim() > len(site.grammar.blocks[block].shape)}
+            own = {block: w[site.rows] if block in batched else w for block, w in leaves.items()}
+        log_z = site.grammar.log_partition(own, site.words)
         total = log_z.masked_fill(log_z == -torch.inf, 0.0).sum()
         counts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     return log_z.detach(), dict(zip(leaves, counts, strict=True))
@@ -80,6 +87,7 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
     impossible = (log_z == -torch.inf).nonzero()
     if len(impossible):
         first = int(impossible[0])
+        number = site.number(first)
         grammar, others = site.grammar, ""
         while isinstance(grammar, TiedGrammar | TiltedGrammar):
             if isinstance(grammar, TiltedGrammar):
@@ -87,11 +95,11 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
             grammar = grammar.base
         if isinstance(grammar, EvidenceGrammar) and not bool(grammar.admits(site.words[first : first + 1])):
             raise ValueError(
-                f"sentence {first} of site {site.name!r} has evidence that no derivation agrees with, such as two "
+                f"sentence {number} of site {site.name!r} has evidence that no derivation agrees with, such as two "
                 "roots, a cycle of heads, or brackets that cross; correct what is known of it, or say that it is "
                 "unknown"
             )
         raise ValueError(
-            f"sentence {first} of site {site.name!r} has probability zero under the current weights; "
+            f"sentence {number} of site {site.name!r} has probability zero under the current weights; "
             f"start from weights without zeros{others}"
         )

@@ -32,6 +32,7 @@ class SentenceSite:
     Where weights are tied, the grammar is a :class:`.TiedGrammar`, whose blocks are the sources.
 
     :param scale: what the log-likelihood of the sentences is multiplied by.
+    :param rows: of a share of the sentences, their numbers among all that the model has.
     """
 
     name: str
@@ -39,6 +40,11 @@ class SentenceSite:
     words: Tensor
     source_of_block: dict[str, str]
     scale: float = 1.0
+    rows: Tensor | None = None
+
+    def number(self, sentence: int) -> int:
+        """The number of a sentence among all that the model has."""
+        return sentence if self.rows is None else int(self.rows[sentence])
 
     def sources_of_blocks(self) -> dict[str, list[str]]:
         """By block of the grammar that the model has, the sources of its weights."""

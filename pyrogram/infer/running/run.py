@@ -16,6 +16,7 @@ from tqdm import tqdm
 from typing_extensions import Self
 
 from .checkpoint import load_state, save_state
+from .reduce import Reduce, is_first, of_first, together
 
 
 class RunOptions(TypedDict, total=False):
@@ -33,6 +34,8 @@ class Resumable(ABC):
 
     A subclass has a ``run`` of its own, which takes the model's arguments and then calls :meth:`_run`.
     """
+
+    reduce: Reduce | None = None  #: processes that take every step together; the first one writes and decides
 
     def __init__(self) -> None:
         self.history: list[float] = []  #: one number for each step, in nats
@@ -78,9 +81,11 @@ class Resumable(ABC):
 
         :param num_steps: most steps of this run; those of the checkpoint that it resumes count.
         :param progress: show a progress bar.
-        :param callback: called after every step with this object; stops the run by returning True.
+        :param callback: called after every step with this object; stops the run by returning True. Of several
+            processes, each calls its own, and that of process 0 decides.
         :param checkpoint: file to save to every ``checkpoint_every`` steps, at the end, and when interrupted; it is
-            replaced atomically, and a run resumed from it gives the same numbers to the last bit.
+            replaced atomically, and a run resumed from it gives the same numbers to the last bit. Of several processes,
+            process 0 reads and writes it, and any number of them can go on from it.
         :param resume: go on from ``checkpoint`` if it exists.
         """
         if num_steps < 0 or checkpoint_every < 1:
@@ -90,13 +95,14 @@ class Resumable(ABC):
         if checkpoint is not None:
             path, fingerprint = Path(checkpoint), self._fingerprint()
             save = partial(self._save, path, fingerprint)
-            if resume and path.exists():
+            if of_first(self.reduce, resume and path.exists()):
                 self._load(path, fingerprint)
         if ready is not None:
             ready()
         advance, reason = step or self._advance, "" if ended is None else ended()
+        hidden, whole = not progress or not is_first(self.reduce), False
         try:
-            with tqdm(total=last, initial=len(self.history), disable=not progress, desc=type(self).__name__) as bar:
+            with tqdm(total=last, initial=len(self.history), disable=hidden, desc=type(self).__name__) as bar:
                 while len(self.history) < last and not reason:
                     advance()
                     reason = "" if ended is None else ended()
@@ -104,20 +110,32 @@ class Resumable(ABC):
                     bar.set_postfix(self._shown(), refresh=False)
                     if save is not None and len(self.history) % checkpoint_every == 0:
                         save()
-                    if callback is not None and callback(self) is True:
+                    if callback is not None and of_first(self.reduce, callback(self) is True):
                         reason = reason or "callback asked to stop"
             self.stopped = reason or f"num_steps={num_steps} reached"
+            whole = True
         finally:
-            if save is not None and self.history:
+            if save is not None and self.history and (whole or not self._is_split):
                 save()
         return self
 
+    @property
+    def _is_split(self) -> bool:
+        """Whether processes must come together for a state: then an interrupted one cannot save it."""
+        return False
+
     def _save(self, path: Path, fingerprint: str) -> None:
-        save_state(path, self.state_dict(), fingerprint)
+        if self._is_split or is_first(self.reduce):
+            state = self.state_dict()
+            if is_first(self.reduce):
+                save_state(path, state, fingerprint)
 
     def _load(self, path: Path, fingerprint: str) -> None:
+        def read() -> dict[str, Tensor]:
+            return load_state(path, fingerprint) if is_first(self.reduce) else {}
+
         try:
-            self.load_state_dict(load_state(path, fingerprint))
+            self.load_state_dict(of_first(self.reduce, together(self.reduce, read)))
         except ValueError as error:
             if str(path) in str(error):
                 raise

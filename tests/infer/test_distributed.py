@@ -1,0 +1,129 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Loops in two and three processes, against the same in one."""
+
+from pathlib import Path
+from typing import Any
+
+import pyro
+import pytest
+import torch
+from infer.process_checks import CHECKS, ERRORS, LEARNT, LIKELIHOOD, SAME, WORDS, Found, interrupted, ran
+from infer.process_group import run_group
+
+from pyrogram.infer import EM, AllReduce, Reduce, VariationalEM, all_reduce
+from pyrogram.infer.model.shares import in_order, own_rows
+
+#: Numbers of processes of each check.
+SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(("VB", "interrupted", "resumed"), (2, 3))
+#: What rounding grows into: a curvature from differences of gradients, and float32.
+TOLERANCES = {"constrained": 1e-9, "single": 1e-5}
+Groups = dict[tuple[str, int], list[Found]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With what one process has left, for others to go on from."""
+    made = tmp_path_factory.mktemp("processes")
+    torch.set_default_dtype(torch.float64)
+    pyro.clear_param_store()
+    interrupted(None, made / "left")
+    return made
+
+
+@pytest.fixture(scope="module")
+def groups(folder: Path) -> Groups:
+    return run_group(CHECKS, SIZES, folder)
+
+
+def assert_same(found: Found, expected: Found, tolerance: float = 1e-12) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(
+                found[name], value, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda t, n=name: f"{n}: {t}"
+            )
+        else:
+            assert found[name] == value, name
+
+
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name in SAME for size in SIZES[name]])
+def test_numbers_are_those_of_one_process(groups: Groups, folder: Path, name: str, size: int) -> None:
+    torch.set_num_threads(1)
+    found = groups[name, size]
+    assert_same(found[0], SAME[name](None, folder / name), TOLERANCES.get(name, 1e-12))
+    for other in found[1:]:  # to the last bit
+        assert_same(other, found[0], tolerance=0.0)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_of_all(groups: Groups, name: str) -> None:
+    assert all(len(found["error"]) > 20 for found in groups[name, 3])
+
+
+def test_processes_that_differ_are_refused(groups: Groups) -> None:
+    for found in groups["other_words", 3]:
+        assert found["error"].startswith("ModelError: process 2 has other sentences, or another model, than process 0;")
+    for found in groups["other_error", 3]:
+        assert found["error"].startswith("ModelError: no such corpus")
+
+
+@pytest.fixture(scope="module")
+def whole_run() -> Found:
+    torch.set_default_dtype(torch.float64)
+    pyro.clear_param_store()
+    return ran(VariationalEM(LEARNT), WORDS)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_process_goes_on_where_several_were_stopped(
+    groups: Groups, folder: Path, size: int, whole_run: Found
+) -> None:
+    assert groups["interrupted", size] == [{}] * size
+    path = folder / f"interrupted {size}"
+    assert path.exists()
+    assert_same(ran(VariationalEM(LEARNT), WORDS, checkpoint=path), whole_run)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_processes_go_on_where_one_was_stopped(groups: Groups, size: int, whole_run: Found) -> None:
+    for found in groups["resumed", size]:
+        assert_same(found, whole_run)
+
+
+# ---------------------------------------------------------------------- one process
+
+
+def test_without_torchrun_there_is_one_process() -> None:
+    reduce = all_reduce()
+    assert isinstance(reduce, Reduce)
+    assert (reduce.rank, reduce.size) == (0, 1)
+    expected = ran(EM(LIKELIHOOD), WORDS)
+    pyro.clear_param_store()
+    assert_same(ran(EM(LIKELIHOOD, reduce=reduce), WORDS), expected, tolerance=0.0)
+
+
+def test_sums_keep_dtype_and_shape() -> None:
+    given = {"a": torch.ones(2, 3, dtype=torch.float32), "b": torch.tensor(2), "c": torch.zeros(0)}
+    found = AllReduce().sum(given)
+    assert {n: (t.dtype, t.shape) for n, t in found.items()} == {n: (t.dtype, t.shape) for n, t in given.items()}
+    assert AllReduce().sum({}) == {}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_shares_are_all_sentences_once_and_alike_in_length(size: int) -> None:
+    generator = torch.Generator().manual_seed(size)
+    lengths = torch.randint(1, 30, (50,), generator=generator)
+    words = torch.where(torch.arange(30) < lengths[:, None], 0, -1)
+    shares = [own_rows(words, rank, size) for rank in range(size)]
+    assert torch.cat(shares).sort().values.tolist() == list(range(50))
+    longer, shorter = (chosen([int(lengths[rows].sum()) for rows in shares]) for chosen in (max, min))
+    assert longer - shorter <= 30
+    values = torch.arange(50.0)
+    assert torch.equal(in_order([values[rows] for rows in shares], words), values)
+
+
+def test_what_is_no_reduce_is_refused() -> None:
+    wrong: Any = sum
+    with pytest.raises(TypeError, match="reduce must be a Reduce, such as all_reduce"):
+        EM(LIKELIHOOD, reduce=wrong)
