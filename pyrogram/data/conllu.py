@@ -27,7 +27,7 @@ _RANGE, _EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER
 _WORD = re.compile(_NUMBER)
 _HINT = re.compile(r"(0|[1-9][0-9]{0,8}):(-inf|-?[0-9]{1,9}(?:\.[0-9]+)?(?:e-?[0-9]{1,2})?)")
 _MOST_NATS = 1e6
-_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
+SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
 # A line of a sentence: its number in the file, and its columns.
 _Row = tuple[int, list[str]]
 
@@ -43,22 +43,31 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
     """
     lines = read_lines(path)
     empty = True
+    for record in sentences_of(path, 1, lines, heads):
+        yield record
+        empty = False
+    last = len(lines) - next((i for i, line in enumerate(reversed(lines)) if line.strip()), 0)
+    start = last
+    while start and lines[start - 1].strip():
+        start -= 1
+    if all(line.startswith("#") for line in lines[start:last]):
+        problem = "the file ends after these comments, without their sentence; it seems to be cut off"
+        raise CorpusError(path, start + 1, problem)
+    if empty:
+        raise CorpusError(path, 1, "there is no sentence in this file; give a CoNLL-U file")
+
+
+def sentences_of(path: str, number: int, lines: list[str], heads: Heads) -> Iterator[SentenceRecord]:
+    """The sentences of some lines of a file, the first of which has this number; see :func:`read_conllu`."""
     start = 0
     while start < len(lines):
         end = start
         while end < len(lines) and lines[end].strip():
             end += 1
         block = lines[start:end]
-        first = next((i for i, line in enumerate(block) if not line.startswith("#")), None)
-        if first is not None:
-            yield _sentence(path, start + 1, block, heads)
-            empty = False
-        elif block and not any(line.strip() for line in lines[end:]):
-            problem = "the file ends after these comments, without their sentence; it seems to be cut off"
-            raise CorpusError(path, start + 1, problem)
+        if not all(line.startswith("#") for line in block):
+            yield _sentence(path, number + start, block, heads)
         start = end + 1
-    if empty:
-        raise CorpusError(path, 1, "there is no sentence in this file; give a CoNLL-U file")
 
 
 def _sentence(path: str, start: int, block: list[str], heads: Heads) -> SentenceRecord:
@@ -72,7 +81,7 @@ def _sentence(path: str, start: int, block: list[str], heads: Heads) -> Sentence
         for column in (FORM, UPOS, XPOS):
             if not columns[column]:
                 raise CorpusError(path, number, f"column {COLUMNS[column]} is empty; write _ where there is no value")
-    sent_ids = [found[1] for line in block if (found := _SENT_ID.fullmatch(line))]
+    sent_ids = [found[1] for line in block if (found := SENT_ID.fullmatch(line))]
     tree = None if heads == "ignore" else _heads(path, words, heads)
     is_part = tree is not None and -1 in tree
     record = SentenceRecord(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import TextIO, get_args, overload
@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from pyrogram.data.brackets import read_brackets
-from pyrogram.data.conllu import Heads, read_conllu
+from pyrogram.data.columns import ALL, Columns, Sentences
+from pyrogram.data.conllu import Heads
+from pyrogram.data.conllu_columns import read_columns
 from pyrogram.data.export import conllu_text, graph
-from pyrogram.data.files import StrPath, as_paths, write
+from pyrogram.data.files import StrPath, as_paths, read_lines, write
+from pyrogram.data.gathering import concatenate, in_columns
 from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
 from pyrogram.data.padding import pad, positions
-from pyrogram.data.punctuation import kept_words, segment_numbers
-from pyrogram.data.records import Alphabet, SentenceRecord
+from pyrogram.data.records import Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.selection import (
     IN_MEMORY,
     Options,
@@ -32,6 +34,7 @@ from pyrogram.data.selection import (
     in_memory,
     select,
 )
+from pyrogram.data.strings import Strings
 from pyrogram.data.tagged import read_tagged
 from pyrogram.data.vocabulary import Unknown, Vocabulary
 
@@ -69,20 +72,13 @@ class Corpus:
     tensor([[ 2,  0,  1],
             [ 0,  1, -1]])
 
-    :param sentences: N sentences: tokens, tags, heads, and where each comes from.
+    :param columns: the N sentences: tokens, tags, heads, and where each comes from.
     :param vocab: names of the ids in ``words``.
-    :param words: ids, shape ``(N, n)``, padded with -1 on the right.
-    :param heads: as in CoNLL, 0 for ROOT, shape ``(N, n)``, padded with -1; None if the source has none, or not of
-        all words. Every sentence is a tree with one root, projective or not.
-    :param lengths: shape ``(N,)``.
     :param dropped: how many sentences vanished while reading because they were only punctuation.
     """
 
-    sentences: tuple[SentenceRecord, ...]
+    columns: Columns
     vocab: Vocabulary
-    words: Tensor
-    heads: Tensor | None
-    lengths: Tensor
     dropped: int = 0
 
     @classmethod
@@ -108,7 +104,13 @@ class Corpus:
         """
         check_choice("heads", heads, get_args(Heads))
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase, heads == "partial")
-        return cls._read(((path, read_conllu(path, heads)) for path in as_paths(path_or_paths)), options)
+        paths = as_paths(path_or_paths)
+        try:
+            return cls._read(((path, read_columns(path, heads)) for path in paths), options)
+        except CorpusError as error:
+            if error.source in paths:
+                read_lines(error.source)  # that a file is no text is told before all else
+            raise
 
     @classmethod
     def from_brackets(
@@ -128,7 +130,8 @@ class Corpus:
         tags are left out. The arguments are those of all corpora, see :class:`Corpus`.
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._read(((p, read_brackets(p, tags == "upos")) for p in as_paths(path_or_paths)), options)
+        paths = as_paths(path_or_paths)
+        return cls._read(((p, in_columns(read_brackets(p, tags == "upos"))) for p in paths), options)
 
     @classmethod
     def from_tags(
@@ -149,7 +152,7 @@ class Corpus:
         universal ones with ``tags="upos"``. The arguments are those of all corpora, see :class:`Corpus`.
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._read(((path, read_tagged(path, tags)) for path in as_paths(path_or_paths)), options)
+        return cls._read(((p, in_columns(read_tagged(p, tags))) for p in as_paths(path_or_paths)), options)
 
     @classmethod
     def from_sentences(
@@ -176,7 +179,7 @@ class Corpus:
         if tags == "form" and forms is not None:
             raise ValueError("expected no forms with tags='form', whose sentences are the forms, actual both.")
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._read([(IN_MEMORY, in_memory(sentences, forms, heads, tags))], options)
+        return cls._read([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options)
 
     @classmethod
     def builtin(
@@ -198,22 +201,64 @@ class Corpus:
         return cls.from_sentences(tags, forms=forms, heads=heads, max_length=max_length, vocab=vocab)
 
     @classmethod
-    def _read(cls, sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Options) -> Corpus:
+    def _read(cls, sources: Iterable[tuple[str, Iterable[Columns]]], options: Options) -> Corpus:
         selection = select(sources, options)
-        records = selection.records
-        lengths = torch.tensor([len(r) for r in records])
-        trees = [r.heads for r in records if r.heads is not None]
-        return cls(
-            sentences=tuple(records),
-            vocab=selection.vocab,
-            words=pad(encode(records, selection.vocab, options.unknown), lengths),
-            heads=pad([h for tree in trees for h in tree], lengths) if len(trees) == len(records) else None,
-            lengths=lengths,
-            dropped=selection.dropped,
-        )
+        return cls(selection.columns, selection.vocab, selection.dropped)
+
+    @staticmethod
+    def concatenate(corpora: Sequence[Corpus]) -> Corpus:
+        """The sentences of corpora with one vocabulary, one corpus after the other.
+
+        :raises ValueError: if there is none, or the vocabularies differ.
+        """
+        if not corpora:
+            raise ValueError("expected at least one corpus, actual none.")
+        vocab = corpora[0].vocab
+        if any(corpus.vocab.symbols != vocab.symbols for corpus in corpora):
+            raise ValueError(
+                "expected corpora with one vocabulary, actual several; read them with vocab= of the first."
+            )
+        columns = concatenate(corpus.columns for corpus in corpora)
+        return Corpus(columns, vocab, sum(corpus.dropped for corpus in corpora))
+
+    def with_tags(self, tags: Strings, vocab: Vocabulary | None = None) -> Corpus:
+        """The same sentences with other symbols.
+
+        :param tags: of all tokens, one sentence after the other.
+        :param vocab: of the symbols; None counts them. Symbols that it lacks are its most frequent one.
+        """
+        columns = replace(self.columns, tags=tags)
+        return Corpus(columns, Vocabulary.of_counts(tags.counts()) if vocab is None else vocab, self.dropped)
+
+    @property
+    def sentences(self) -> Sentences:
+        """The N sentences: tokens, tags, heads, and where each comes from; each is made when it is asked for."""
+        return Sentences(self.columns)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Number of words of each sentence, shape ``(N,)``."""
+        return torch.from_numpy(self.columns.lengths)
+
+    @cached_property
+    def words(self) -> Tensor:
+        """Ids, shape ``(N, n)``, padded with -1 on the right."""
+        return pad(encode(self.columns, self.vocab, "most_frequent"), self.lengths)
+
+    @cached_property
+    def heads(self) -> Tensor | None:
+        """As in CoNLL, 0 for ROOT, shape ``(N, n)``, padded with -1; None if the source has none, or not of all words.
+
+        Every sentence is a tree with one root, projective or not.
+        """
+        return pad(self.columns.heads, self.lengths) if self._has_heads else None
+
+    @property
+    def _has_heads(self) -> bool:
+        return bool((self.columns.annotated == ALL).all())
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.columns)
 
     def __iter__(self) -> Iterator[SentenceRecord]:
         return iter(self.sentences)
@@ -228,31 +273,24 @@ class Corpus:
         """One sentence by its number, or a smaller corpus by a slice, numbers, or a mask."""
         if isinstance(index, Integral) and not isinstance(index, bool):
             return self.sentences[int(index)]
-        chosen = positions(index, len(self))
-        lengths = self.lengths[chosen]
-        n = int(lengths.max()) if len(chosen) else 0
-        return Corpus(
-            sentences=tuple(self.sentences[i] for i in chosen.tolist()),
-            vocab=self.vocab,
-            words=self.words[chosen, :n],
-            heads=None if self.heads is None else self.heads[chosen, :n],
-            lengths=lengths,
-            dropped=self.dropped,
-        )
+        chosen = positions(index, len(self)).numpy()
+        return Corpus(self.columns.take(chosen % max(len(self), 1)), self.vocab, self.dropped)
 
     def __repr__(self) -> str:
         size = f"{len(self)} sentences, {self.num_words} words, {len(self.vocab)} symbols"
-        return f"Corpus({size}, longest {self.words.shape[1]}, {'no ' * (self.heads is None)}heads)"
+        longest = self.columns.lengths.max(initial=0)
+        return f"Corpus({size}, longest {longest}, {'no ' * (not self._has_heads)}heads)"
 
     @property
     def num_words(self) -> int:
         """Number of words of all sentences."""
-        return int(self.lengths.sum())
+        return self.columns.num_tokens
 
     @cached_property
     def num_unknown(self) -> int:
         """Number of words whose symbol the vocabulary lacks, and which stand as its most frequent one."""
-        return sum(symbol not in self.vocab for record in self.sentences for symbol in record.tags)
+        counts = self.columns.symbols.counts()
+        return sum(count for symbol, count in counts.items() if symbol not in self.vocab)
 
     @cached_property
     def known_heads(self) -> Tensor:
@@ -261,12 +299,7 @@ class Corpus:
         >>> Corpus.from_sentences([["DT", "NN"]]).known_heads
         tensor([[-1, -1]])
         """
-        if self.heads is not None:
-            return self.heads
-        rows = [record.heads or record.known_heads or (-1,) * len(record) for record in self.sentences]
-        found = torch.full_like(self.words, -1)
-        found[self.words >= 0] = torch.tensor([h for row in rows for h in row], dtype=torch.long)
-        return found
+        return pad(self.columns.heads, self.lengths) if self.heads is None else self.heads
 
     @cached_property
     def arc_scores(self) -> Tensor:
@@ -276,12 +309,12 @@ class Corpus:
         CoNLL-U and is read with ``heads="partial"``: ``HeadHint=3:1.5,4:-inf`` prefers head 3 by 1.5 nats and forbids
         head 4. Hints at punctuation are left out along with it.
         """
-        n = self.words.shape[1]
+        n = int(self.columns.lengths.max(initial=0))
         scores = torch.zeros(len(self), n + 1, n + 1)
-        for row, record in zip(scores, self.sentences, strict=True):
-            for dependent, hints in enumerate(record.hints or (), 1):
+        for i, rows in self.columns.hints.items():
+            for dependent, hints in enumerate(rows, 1):
                 for head, nats in hints:
-                    row[head, dependent] = nats
+                    scores[i, head, dependent] = nats
         return scores
 
     @cached_property
@@ -294,20 +327,17 @@ class Corpus:
         >>> Corpus.from_sentences([["NOUN", "PUNCT", "VERB", "PUNCT"]], tags="upos").segments
         tensor([[0, 1]])
         """
-        rows = [record.segments or segment_numbers(kept_words(record)) for record in self.sentences]
-        found = torch.full_like(self.words, -1)
-        found[self.words >= 0] = torch.tensor([number for row in rows for number in row], dtype=torch.long)
-        return found
+        return pad(self.columns.segments(0, len(self)), self.lengths)
 
     @property
     def forms(self) -> list[list[str]]:
         """The words of every sentence as they were written."""
-        return [list(record.forms) for record in self.sentences]
+        return self.columns.rows(self.columns.forms)
 
     @property
     def tags(self) -> list[list[str]]:
         """The symbols of every sentence, before those that the vocabulary lacks are replaced."""
-        return [list(record.tags) for record in self.sentences]
+        return self.columns.rows(self.columns.symbols)
 
     def filter(self, max_length: int | None = None, min_length: int = 1) -> Corpus:
         """The sentences of ``min_length`` to ``max_length`` words (None: any number); perhaps none at all."""
@@ -338,8 +368,7 @@ class Corpus:
         :returns: the text.
         :raises ValueError: if ``heads`` does not fit the sentences.
         """
-        heads = self.heads if heads is None else heads
-        own = [record.heads or record.known_heads for record in self.sentences]
+        own = (record.heads or record.known_heads for record in self.sentences)
         trees = own if heads is None else rows_of_heads(heads, self.lengths)
         text = conllu_text(self.sentences, trees)
         if path_or_file is not None:

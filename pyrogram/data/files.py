@@ -4,20 +4,26 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 from weakref import WeakKeyDictionary
 
 from pyrogram.atomic import write_atomically
 from pyrogram.data.records import STANDARD_INPUT, CorpusError
 
 StrPath = str | os.PathLike[str]
+
+_GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 20  # bytes that are read at a time
 
 # What can be read but once: a pipe by its device and number, and standard input.
 _pipes: dict[tuple[int, int], bytes] = {}
@@ -53,7 +59,7 @@ def read_bytes(path: str) -> bytes:
     except (OSError, ValueError) as e:
         reason = getattr(e, "strerror", None) or str(e)
         raise CorpusError(path, None, f"the file cannot be read ({reason}); check the path and its rights") from None
-    if not data.startswith(b"\x1f\x8b"):
+    if not data.startswith(_GZIP):
         return data
     try:
         return gzip.decompress(data)
@@ -72,6 +78,21 @@ def _contents(path: Path) -> bytes:
     return _pipes[pipe]
 
 
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A file to be read from its start, unpacked."""
+    with ExitStack() as stack:
+        if path == STANDARD_INPUT:
+            file: BinaryIO = io.BytesIO(_standard_input())
+        elif stat.S_ISFIFO(Path(path).stat().st_mode):
+            file = io.BytesIO(_contents(Path(path)))
+        else:
+            file = stack.enter_context(open(path, "rb"))
+        packed = file.read(2) == _GZIP
+        file.seek(0)
+        yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
+
+
 def _standard_input() -> bytes:
     stream = sys.stdin
     if stream is None:
@@ -80,6 +101,50 @@ def _standard_input() -> bytes:
         buffer = getattr(stream, "buffer", None)
         _streams[stream] = stream.read().encode() if buffer is None else buffer.read()
     return _streams[stream]
+
+
+def parts(path: str, size: int = 1 << 24) -> Iterator[tuple[int, bytes]]:
+    """A text file in parts that end where a line ends that has an empty one after it, or with the file.
+
+    Line ends are LF, and a byte order mark is left out, as in :func:`read_lines`.
+
+    :param size: least number of bytes of a part, but the last.
+    :returns: the number of the first line of each part, and its text.
+    :raises CorpusError: what :func:`read_lines` raises for the file.
+    """
+    number, rest = 1, bytearray()
+    with _as_lines_are_read(path), _opened(path) as file:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        at_start, after_return = True, False
+        while data := file.read(_BLOCK):
+            decoder.decode(data)
+            if b"\0" in data:
+                raise ValueError
+            if at_start:
+                data, at_start = data.removeprefix(codecs.BOM_UTF8), False
+            data, after_return = b"\r" * after_return + data, data.endswith(b"\r")
+            data = data.removesuffix(b"\r")
+            if b"\r" in data:
+                data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            rest += data
+            cut = rest.rfind(b"\n\n", max(0, len(rest) - len(data) - 1)) + 1
+            if cut and len(rest) >= size:
+                yield number, bytes(rest[:cut])
+                number += rest.count(b"\n", 0, cut)
+                del rest[:cut]
+        decoder.decode(b"", True)
+        yield number, bytes(rest) + b"\n" * after_return
+
+
+@contextmanager
+def _as_lines_are_read(path: str) -> Iterator[None]:
+    """Errors of a file that is read in parts, which may come late, as those of one that is read at once."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        if not isinstance(error, CorpusError):
+            read_lines(path)
+        raise
 
 
 def read_lines(path: str) -> list[str]:

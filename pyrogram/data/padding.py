@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pyrogram.data.strings import Ints
 
-def pad(flat: list[int], lengths: Tensor) -> Tensor:
+
+def pad(flat: Sequence[int] | Ints, lengths: Tensor) -> Tensor:
     """Integers of all sentences, one after the other, as rows padded with -1."""
-    padded = torch.full((len(lengths), int(lengths.max())), -1)
-    padded[torch.arange(padded.shape[1]) < lengths[:, None]] = torch.tensor(flat)
+    padded = torch.full((len(lengths), int(lengths.max()) if len(lengths) else 0), -1)
+    values = torch.from_numpy(np.asarray(flat, dtype=np.int64))
+    padded[torch.arange(padded.shape[1]) < lengths[:, None]] = values
     return padded
 
 

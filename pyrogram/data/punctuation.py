@@ -9,10 +9,12 @@ its universal tag where it has one, else by its Penn tag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
+import numpy as np
+
 from pyrogram.data.records import MISSING, Hints, SentenceRecord
+from pyrogram.data.strings import Bools, Ints, Strings
 
 #: Universal tags of punctuation. Currency signs are ``SYM`` and stay.
 UNIVERSAL_PUNCTUATION = frozenset({"PUNCT"})
@@ -45,6 +47,7 @@ PENN_PUNCTUATION = PENN_CURRENCY | frozenset(
 
 # Text whose words are the alphabet may have tags of either kind in its one column of tags.
 _WITHOUT_UPOS = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
+_UNIVERSAL, _OF_XPOS = dict.fromkeys(UNIVERSAL_PUNCTUATION, True), dict.fromkeys(_WITHOUT_UPOS, True)
 
 
 def is_punctuation(upos: str, xpos: str) -> bool:
@@ -52,37 +55,53 @@ def is_punctuation(upos: str, xpos: str) -> bool:
     return upos in UNIVERSAL_PUNCTUATION if upos != MISSING else xpos in _WITHOUT_UPOS
 
 
-def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
+def marks(upos: Strings, xpos: Strings) -> Bools:
+    """Which tokens with these tags are punctuation, shape ``(T,)``; see :func:`is_punctuation`."""
+    without = upos.where({MISSING: True})
+    return upos.where(_UNIVERSAL) | (without & xpos.where(_OF_XPOS))
+
+
+def reattach(heads: Ints, kept: Bools, offsets: Ints) -> Ints:
     """Heads among the kept words, which are numbered anew: each goes to its nearest kept ancestor.
 
     If the root is removed and several words come to hang on ROOT, the first of them becomes the root and
     head of the others, so that the tree keeps a single root; a projective tree stays projective.
 
-    :param heads: a tree, 0 for ROOT; or a part of one, -1 for heads that are unknown.
-    :param kept: whether each word stays.
+    :param heads: trees of sentences that lie one after the other, 0 for ROOT; -1 for heads that are unknown, shape
+        ``(T,)``.
+    :param kept: whether each word stays, shape ``(T,)``.
+    :param offsets: where sentences begin, and the end of the last, shape ``(N + 1,)``.
+    :returns: heads of the words that stay.
     """
-    number = [0] * (len(heads) + 1)
-    for c, keep in enumerate(kept, 1):
-        number[c] = number[c - 1] + keep
-    new = []
-    for h, keep in zip(heads, kept, strict=True):
-        if keep:
-            while h > 0 and not kept[h - 1]:
-                h = heads[h - 1]
-            new.append(number[h] if h >= 0 else -1)
-    root = new.index(0) + 1 if 0 in new else 0
-    return tuple(root if h == 0 and c != root else h for c, h in enumerate(new, 1))
+    lengths = np.diff(offsets)
+    own = np.flatnonzero(kept)
+    before = np.repeat(offsets[:-1], lengths)  # where the sentence of a token begins
+    head, begin = heads[own].astype(np.int64), before[own]
+    astray = np.flatnonzero(head > 0)
+    while len(astray):
+        astray = astray[~kept[begin[astray] + head[astray] - 1]]
+        head[astray] = heads[begin[astray] + head[astray] - 1]
+        astray = astray[head[astray] > 0]
+    number = np.concatenate([[0], np.cumsum(kept)])  # of kept words up to each token
+    known = head > 0
+    head[known] = number[begin[known] + head[known]] - number[begin[known]]
+    roots = np.flatnonzero(head == 0)
+    first = np.ones(len(roots), np.bool_)
+    first[1:] = begin[roots[1:]] != begin[roots[:-1]]
+    leader = roots[first][np.cumsum(first) - 1]  # of each root the first of its sentence
+    others = ~first
+    head[roots[others]] = number[own[leader[others]]] + 1 - number[begin[leader[others]]]
+    return head
 
 
-def kept_hints(record: SentenceRecord, kept: list[bool]) -> tuple[Hints, ...]:
-    """Hints among the kept words, which are numbered anew: those at removed heads are left out.
+def kept_hints(hints: Sequence[Hints], heads: Sequence[int], kept: Sequence[bool]) -> tuple[Hints, ...]:
+    """Hints among the kept words of a sentence, which are numbered anew: those at removed heads are left out.
 
     So are those of a word whose known head is removed: it goes elsewhere, see :func:`reattach`.
     """
     number = [0, *accumulate(map(int, kept))]
     is_kept = [True, *kept]
-    heads = record.heads or record.known_heads or (0,) * len(record)
-    rows = zip(record.hints or (), heads, kept, strict=True)
+    rows = zip(hints, heads, kept, strict=True)
     return tuple(
         tuple((number[h], nats) for h, nats in hints if is_kept[h] and is_kept[max(head, 0)])
         for hints, head, keep in rows
@@ -134,40 +153,20 @@ def kept_words(record: SentenceRecord) -> list[bool]:
     return [not is_punctuation(u, x) for u, x in zip(record.upos, record.xpos, strict=True)]
 
 
-def segment_numbers(kept: Sequence[bool]) -> tuple[int, ...]:
+def segment_numbers(kept: Bools, offsets: Ints, after_mark: Bools) -> Ints:
     """Of every token the number of its segment, from 0: marks stand between segments.
 
     A mark is of the segment before it, or of the first one. Marks at the ends of a sentence make no segments.
 
-    >>> segment_numbers([False, True, False, False, True, True, False])
-    (0, 0, 0, 0, 1, 1, 1)
-
-    :param kept: for every token whether it is a word, and no mark.
+    :param kept: for every token whether it is a word, and no mark, shape ``(T,)``.
+    :param offsets: where sentences begin, and the end of the last, shape ``(N + 1,)``.
+    :param after_mark: tokens before which a mark was left out, shape ``(T,)``.
     """
-    numbers, number, words, after_mark = [], 0, 0, False
-    for keep in kept:
-        number += keep and after_mark and words > 0
-        words, after_mark = words + keep, not keep
-        numbers.append(number)
-    return tuple(numbers)
-
-
-def remove_punctuation(record: SentenceRecord) -> SentenceRecord | None:
-    """The sentence without punctuation, or None if nothing is left."""
-    kept = kept_words(record)
-    if all(kept):
-        return record
-    if not any(kept):
-        return None
-    where = [i for i, keep in enumerate(kept) if keep]
-    return replace(
-        record,
-        forms=tuple(record.forms[i] for i in where),
-        upos=tuple(record.upos[i] for i in where),
-        xpos=tuple(record.xpos[i] for i in where),
-        lines=tuple(record.lines[i] for i in where),
-        heads=None if record.heads is None else reattach(record.heads, kept),
-        known_heads=None if record.known_heads is None else reattach(record.known_heads, kept),
-        hints=None if record.hints is None else kept_hints(record, kept),
-        segments=tuple(number for number, keep in zip(segment_numbers(kept), kept, strict=True) if keep),
-    )
+    begins, lengths = offsets[:-1], np.diff(offsets)
+    words: Ints = np.cumsum(kept) - kept  # before each token, in all sentences
+    opens = after_mark.copy()
+    opens[1:] |= ~kept[:-1]
+    opens &= kept & (words > np.repeat(words[begins], lengths))
+    numbers: Ints = np.cumsum(opens)
+    first: Ints = np.repeat(numbers[begins], lengths)
+    return numbers - first

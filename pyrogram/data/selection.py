@@ -9,10 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import numpy as np
+
+from pyrogram.data.columns import ALL, Columns
 from pyrogram.data.files import StrPath
+from pyrogram.data.gathering import Gathering
 from pyrogram.data.heads import check_heads
-from pyrogram.data.punctuation import remove_punctuation
 from pyrogram.data.records import MISSING, Alphabet, CorpusError, SentenceRecord
+from pyrogram.data.strings import Ints, Strings
+from pyrogram.data.trimming import without_punctuation
 from pyrogram.data.vocabulary import Unknown, Vocabulary
 from pyrogram.printable import quoted
 
@@ -20,6 +25,7 @@ Paths = StrPath | Iterable[StrPath]
 Punctuation = Literal["remove", "keep"]
 IN_MEMORY = "sentences in memory"
 # What a file of CoNLL-U cannot hold in a word.
+_NO_FORMS = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
 _NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 
@@ -57,84 +63,111 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
 class Selection:
     """The sentences of a corpus, their vocabulary, and how many sentences were only punctuation."""
 
-    records: list[SentenceRecord]
+    columns: Columns
     vocab: Vocabulary
     dropped: int
 
 
-def select(sources: Iterable[tuple[str, Iterable[SentenceRecord]]], options: Options) -> Selection:
+def select(sources: Iterable[tuple[str, Iterable[Columns]]], options: Options) -> Selection:
     """The sentences that stay, with their symbols.
 
-    :param sources: names of files with what was read from each.
+    :param sources: names of files with parts of their sentences, in order.
     :raises CorpusError: a token without the tag asked for, a source with nothing but punctuation, nothing
-        short enough, some sentences with heads and some without.
+        short enough, some sentences with heads and some without, a symbol that the vocabulary lacks.
     """
-    records, dropped, names = [], 0, []
-    for name, source in sources:
+    gathering, names, dropped = Gathering(), [], 0
+    for name, parts in sources:
         names.append(name)
-        kept, total = [], 0
-        for record in source:
-            total += 1
-            whole = record if options.punctuation == "keep" else remove_punctuation(record)
-            if whole is not None:
-                kept.append(replace(whole, tags=_symbols(whole, options)))
-        if not kept:
-            if not total:
-                raise CorpusError(name, None, "there is no sentence; give at least one")
-            problem, advice = f"all {total} sentences are only punctuation", "read them with punctuation='keep'"
-            raise CorpusError(name, None, problem, advice, "punctuation")
-        if options.tags == "form" and all(form == MISSING for record in kept for form in record.forms):
-            problem, advice = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
-            raise kept[0].error(problem, 0, advice, "tags")
-        dropped += total - len(kept)
-        records += [r for r in kept if options.max_length is None or len(r) <= options.max_length]
-    if not records:
+        dropped += _gather(gathering, name, parts, options)
+    if not len(gathering):
         problem = f"no sentence has at most {options.max_length} words; raise max_length"
         raise CorpusError(", ".join(names), None, problem)
+    columns = gathering.columns()
     if not options.partial:
-        _check_all_or_none(records)
+        _check_all_or_none(columns)
+    columns = replace(columns, tags=_symbols(columns, options))
     vocab = options.vocab
     if vocab is None:
-        vocab = Vocabulary.count(symbol for record in records for symbol in record.tags)
-    return Selection(records, vocab, dropped)
+        vocab = Vocabulary.of_counts(columns.symbols.counts())
+    encode(columns, vocab, options.unknown)
+    return Selection(columns, vocab, dropped)
 
 
-def _symbols(record: SentenceRecord, options: Options) -> tuple[str, ...]:
+def _gather(gathering: Gathering, name: str, parts: Iterable[Columns], options: Options) -> int:
+    """Add what is to be kept of a source.
+
+    :returns: how many sentences were only punctuation.
+    """
+    kept, total, first, words = 0, 0, None, False
+    for part in parts:
+        total += len(part)
+        whole = part if options.punctuation == "keep" else without_punctuation(part)
+        if not len(whole):
+            continue
+        _check_symbols(whole, options)
+        kept, first = kept + len(whole), first or whole.error(0, *_NO_FORMS, "tags")
+        words = words or any(form != MISSING for form in whole.forms.counts())
+        if options.max_length is not None:
+            whole = whole.take(np.flatnonzero(whole.lengths <= options.max_length))
+        gathering.add(whole)
+    if first is None:
+        if not total:
+            raise CorpusError(name, None, "there is no sentence; give at least one")
+        problem, advice = f"all {total} sentences are only punctuation", "read them with punctuation='keep'"
+        raise CorpusError(name, None, problem, advice, "punctuation")
+    if options.tags == "form" and not words:
+        raise first
+    return total - kept
+
+
+def _check_symbols(columns: Columns, options: Options) -> None:
     if options.tags == "form":
-        return tuple(f.lower() for f in record.forms) if options.lowercase else record.forms
-    column = record.upos if options.tags == "upos" else record.xpos
-    if options.tags == "upos" and "CONJ" in column and (options.vocab is None or "CONJ" not in options.vocab):
-        column = tuple("CCONJ" if tag == "CONJ" else tag for tag in column)
-    if MISSING in column:
-        i = column.index(MISSING)
+        return
+    without = (columns.upos if options.tags == "upos" else columns.xpos).where({MISSING: True})
+    if without.any():
+        i = int(without.argmax())
         others = " or ".join(repr(a) for a in get_args(Alphabet) if a != options.tags)
-        name = options.tags.upper()
-        problem = f"the word {quoted(record.forms[i])} has no {name} (_)"
-        raise record.error(problem, i, f"read the file with tags={others}", "tags")
-    return column
+        problem = (
+            f"the word {quoted(columns.forms.take(slice(i, i + 1)).to_list()[0])} has no {options.tags.upper()} (_)"
+        )
+        raise columns.error(i, problem, f"read the file with tags={others}", "tags")
 
 
-def _check_all_or_none(records: list[SentenceRecord]) -> None:
-    without = [r for r in records if r.heads is None]
-    if 0 < len(without) < len(records):
+def _symbols(columns: Columns, options: Options) -> Strings:
+    """The words of a corpus: a column as it stands, in lower case, or with names of version 2."""
+    if options.tags == "xpos":
+        return columns.xpos
+    if options.tags == "form":
+        forms = columns.forms
+        return forms.mapped([form.lower() for form in forms.table]) if options.lowercase else forms
+    upos = columns.upos
+    if "CONJ" not in upos.table or (options.vocab is not None and "CONJ" in options.vocab):
+        return upos
+    return upos.mapped(["CCONJ" if tag == "CONJ" else tag for tag in upos.table])
+
+
+def _check_all_or_none(columns: Columns) -> None:
+    without = columns.annotated != ALL
+    if without.any() and not without.all():
         problem = "this sentence has no heads (_), though others of the corpus do"
-        raise without[0].error(problem, 0, "annotate it, or read the words alone with heads='ignore'", "heads")
+        advice = "annotate it, or read the words alone with heads='ignore'"
+        raise columns.error(int(columns.offsets[int(without.argmax())]), problem, advice, "heads")
 
 
-def encode(records: Sequence[SentenceRecord], vocab: Vocabulary, unknown: Unknown) -> list[int]:
-    """The ids of all symbols of all sentences, one after the other.
+def encode(columns: Columns, vocab: Vocabulary, unknown: Unknown) -> Ints:
+    """The ids of all symbols, shape ``(T,)``.
 
+    :param unknown: of symbols that the vocabulary lacks: an error, or the most frequent one in their place.
     :raises CorpusError: with ``unknown="error"``, for the first symbol that the vocabulary lacks.
     """
-    ids: list[int] = []
-    for record in records:
-        try:
-            ids += vocab.encode(record.tags, unknown)
-        except KeyError:
-            i = next(i for i, symbol in enumerate(record.tags) if symbol not in vocab)
-            lacks = f"the symbol {quoted(record.tags[i])} is not in the vocabulary of {len(vocab)} symbols"
-            advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
-            raise record.error(lacks, i, advice, "unknown") from None
+    default = vocab.index(vocab.most_frequent) if unknown == "most_frequent" else -1
+    table = columns.symbols.table
+    ids = np.array([vocab.index(s) if s in vocab else default for s in table], dtype=np.int64)[columns.symbols.ids]
+    if default < 0 and (ids < 0).any():
+        i = int((ids < 0).argmax())
+        lacks = f"the symbol {quoted(table[columns.symbols.ids[i]])} is not in the vocabulary of {len(vocab)} symbols"
+        advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
+        raise columns.error(i, lacks, advice, "unknown")
     return ids
 
 

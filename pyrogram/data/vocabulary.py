@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,7 +51,12 @@ class Vocabulary:
     @staticmethod
     def count(symbols: Iterable[str]) -> Vocabulary:
         """The vocabulary of a text: most frequent first, ties in alphabetical order."""
-        ranked = sorted(Counter(symbols).items(), key=lambda item: (-item[1], item[0]))
+        return Vocabulary.of_counts(Counter(symbols))
+
+    @staticmethod
+    def of_counts(counts: Mapping[str, int]) -> Vocabulary:
+        """The same of a text whose symbols are counted already."""
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return Vocabulary(tuple(s for s, _ in ranked), tuple(c for _, c in ranked))
 
     def __len__(self) -> int:

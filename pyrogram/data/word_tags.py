@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyrogram.data.corpus import Corpus
-from pyrogram.data.padding import pad
-from pyrogram.data.selection import encode
 from pyrogram.data.vocabulary import Vocabulary
 
 __all__ = ["WordTags"]
@@ -39,7 +37,5 @@ class WordTags:
 
         :param vocab: of tags; None counts those of this corpus.
         """
-        records = [replace(record, tags=self.tags(record.forms)) for record in corpus.sentences]
-        vocab = Vocabulary.count(tag for record in records for tag in record.tags) if vocab is None else vocab
-        words = pad(encode(records, vocab, "most_frequent"), corpus.lengths)
-        return replace(corpus, sentences=tuple(records), vocab=vocab, words=words)
+        forms = corpus.columns.forms
+        return corpus.with_tags(forms.mapped(self.tags(forms.table)), vocab)

@@ -4,13 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
 
 from pyrogram.cli.io.corpora import note_unknown, read_corpus
 from pyrogram.cli.io.errors import CommandError
@@ -70,33 +66,14 @@ def demo_languages(settings: StudySettings) -> tuple[Language, ...]:
     languages = []
     for name, (own, held_out, unseen) in texts.items():
         pooled = settings.pooled
-        whole = concatenated([own, held_out, unseen]) if pooled else own
+        whole = Corpus.concatenate([own, held_out, unseen]) if pooled else own
         languages.append(_language(name, settings, whole, held_out, {} if pooled else {"test": unseen}))
     return tuple(languages)
 
 
 def recoded(corpus: Corpus, vocab: Vocabulary) -> Corpus:
     """The same sentences with the ids of a vocabulary that has all their symbols."""
-    ids = torch.tensor([vocab.index(symbol) for symbol in corpus.vocab])
-    words = torch.where(corpus.words >= 0, ids[corpus.words.clamp_min(0)], corpus.words)
-    return replace(corpus, vocab=vocab, words=words)
-
-
-def concatenated(corpora: Sequence[Corpus]) -> Corpus:
-    """The sentences of corpora that have one vocabulary and heads, one corpus after the other."""
-    longest = max(corpus.words.shape[1] for corpus in corpora)
-
-    def rows(tensors: Iterable[Tensor | None]) -> Tensor:
-        return torch.cat([pad(t, (0, longest - t.shape[1]), value=-1) for t in tensors if t is not None])
-
-    return replace(
-        corpora[0],
-        sentences=tuple(record for corpus in corpora for record in corpus),
-        words=rows(corpus.words for corpus in corpora),
-        heads=rows(corpus.heads for corpus in corpora),
-        lengths=torch.cat([corpus.lengths for corpus in corpora]),
-        dropped=sum(corpus.dropped for corpus in corpora),
-    )
+    return replace(corpus, vocab=vocab)
 
 
 def mirrored(corpus: Corpus) -> Corpus:
@@ -117,7 +94,7 @@ def _whole(own: Files, settings: StudySettings, format: str) -> Corpus:
     if len(corpora) == 1:
         return corpora[0]
     vocab = _union(corpora)
-    return concatenated([recoded(corpus, vocab) for corpus in corpora])
+    return Corpus.concatenate([recoded(corpus, vocab) for corpus in corpora])
 
 
 def _union(corpora: Sequence[Corpus]) -> Vocabulary:

@@ -6,6 +6,8 @@ import itertools
 import pickle
 from typing import Any
 
+import numpy as np
+
 from pyrogram.data import Corpus
 from pyrogram.data.punctuation import segment_numbers
 
@@ -38,7 +40,8 @@ def test_marks_that_were_kept_are_of_the_segment_before_them() -> None:
 def test_numbers_rise_where_a_mark_stands_between_words() -> None:
     """By the definition: the number of a token is that of runs of words up to it, from 0."""
     for kept in itertools.product([False, True], repeat=5):
-        for i, number in enumerate(segment_numbers(kept)):
+        numbers = segment_numbers(np.array(kept), np.array([0, 5]), np.zeros(5, np.bool_))
+        for i, number in enumerate(numbers):
             runs = [word for word, _ in itertools.groupby(kept[: i + 1]) if word]
             assert number == max(0, len(runs) - 1), kept
 

@@ -2,15 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Punctuation: which tokens, and where their children go."""
 
+from dataclasses import replace
+
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrogram.charts.trees import is_tree, projective_trees
-from pyrogram.data import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION, Corpus
-from pyrogram.data.punctuation import attach_punctuation, is_punctuation, reattach
+from pyrogram.data import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION, Corpus, SentenceRecord
+from pyrogram.data.columns import Sentences
+from pyrogram.data.gathering import of_records
+from pyrogram.data.punctuation import attach_punctuation, is_punctuation
+from pyrogram.data.punctuation import reattach as reattach_all
+from pyrogram.data.trimming import without_punctuation
+
+
+def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
+    return tuple(reattach_all(np.array(heads), np.array(kept), np.array([0, len(heads)])).tolist())
 
 
 @st.composite
@@ -44,6 +55,38 @@ def brute_force(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:
 def test_reattachment_is_contraction(heads: tuple[int, ...], data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.booleans(), min_size=len(heads), max_size=len(heads)).filter(any))
     assert reattach(heads, kept) == brute_force(heads, kept)
+
+
+@given(st.lists(trees(), min_size=1, max_size=6), st.data())
+def test_sentences_side_by_side(given: list[tuple[int, ...]], data: st.DataObject) -> None:
+    """Each as if it were alone; hints, lines and marks of no sentence get into another."""
+    tags = [data.draw(st.lists(st.sampled_from(["PUNCT", "NOUN"]), min_size=len(t), max_size=len(t))) for t in given]
+    records = [
+        SentenceRecord(
+            forms=tuple(f"{i}.{c}" for c in range(len(tree))),
+            upos=tuple(row),
+            xpos=("_",) * len(tree),
+            heads=tree,
+            lines=tuple(range(100 * i, 100 * i + len(tree))),
+            source=f"{i % 2}",
+            sent_id=None if i % 3 else f"é{i}",
+        )
+        for i, (tree, row) in enumerate(zip(given, tags, strict=True))
+    ]
+    expected = []
+    for record in records:
+        kept = [tag != "PUNCT" for tag in record.upos]
+        if all(kept):
+            expected.append(record)
+        elif any(kept):
+            own = [c for c, keep in enumerate(kept) if keep]
+            runs = [sum(kept[c] and not kept[c - 1] for c in range(1, i + 1) if any(kept[:c])) for i in own]
+            columns = {n: tuple(getattr(record, n)[c] for c in own) for n in ("forms", "upos", "xpos", "lines")}
+            heads = brute_force(record.heads or (), kept)
+            expected.append(replace(record, heads=heads, segments=tuple(runs), **columns))
+    columns_ = of_records(records)
+    assert list(Sentences(columns_)) == records
+    assert list(Sentences(without_punctuation(columns_))) == expected
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])

@@ -14,7 +14,7 @@ from pyrogram.cli import main
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import LexicalCorpus
 from pyrogram.grammars import LexicalTagger
-from reproductions.induction.corpora import concatenated, recoded
+from reproductions.induction.corpora import recoded
 from reproductions.options import WhichProtocol, protocol_of
 
 XPOS = ["--tags", "xpos", "--jobs", 1]
@@ -141,7 +141,7 @@ def test_corpora_one_after_the_other():
     one = Corpus.from_sentences([["DT", "NN"]], heads=[[2, 0]])
     two = Corpus.from_sentences([["NN"], ["VB", "NN", "RB"]], heads=[[0], [0, 1, 1]])
     vocab = one.vocab.from_list([["NN", 3], ["DT", 1], ["VB", 1], ["RB", 1]])
-    both = concatenated([recoded(one, vocab), recoded(two, vocab)])
+    both = Corpus.concatenate([recoded(one, vocab), recoded(two, vocab)])
     assert both.words.tolist() == [[1, 0, -1], [0, -1, -1], [2, 0, 3]]
     assert both.heads.tolist() == [[2, 0, -1], [0, -1, -1], [0, 1, 1]]
     assert both.tags == one.tags + two.tags and both.lengths.tolist() == [2, 1, 3] and both.vocab == vocab

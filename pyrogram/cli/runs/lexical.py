@@ -34,6 +34,7 @@ from pyrogram.cli.runs.starts import double_precision
 from pyrogram.data import Corpus, LexicalCorpus, Lexicon, Vocabulary
 from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.records import MISSING, SentenceRecord
+from pyrogram.data.strings import Strings, narrow
 from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Decoder, LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
@@ -175,11 +176,9 @@ class LexicalRun(Run):
         """Sentences with the tagger's tags, in the place of any that they had."""
         corpus = LexicalCorpus.with_vocabularies(words, self.lexicon, self.tag_vocab, tagged=False)
         tags = self.tagger.tag(corpus.words, corpus.cases)
-        records = []
-        for record, row in zip(words, tags, strict=True):
-            column: dict[str, Any] = {self.tags: tuple(self.tag_vocab.decode(row))}
-            records.append(replace(record, **column))
-        return replace(corpus.with_tags(tags), corpus=replace(words, sentences=tuple(records)))
+        column: dict[str, Any] = {self.tags: Strings(narrow(tags[tags >= 0].numpy()), self.tag_vocab.symbols)}
+        columns = replace(words.columns, **column)
+        return replace(corpus.with_tags(tags), corpus=replace(words, columns=columns))
 
 
 def _tags(record: SentenceRecord, kind: str, file: Path, format: str) -> Sequence[str]:
