@@ -39,7 +39,7 @@ class Columns:
     :param sources: N names of files.
     :param sent_ids: N of them, or None.
     :param trimmed: which sentences punctuation was left out of, shape ``(N,)``.
-    :param after_mark: tokens before which punctuation was left out, shape ``(T,)``.
+    :param after_mark: tokens before which punctuation was left out, shape ``(T,)``; of first tokens it says nothing.
     :param hints: those of each sentence that has any, by its number.
     :param tags: T symbols; None as long as no alphabet is chosen.
     """

@@ -103,7 +103,7 @@ def _standard_input() -> bytes:
     return _streams[stream]
 
 
-def parts(path: str, size: int = 1 << 24) -> Iterator[tuple[int, bytes]]:
+def parts(path: str, size: int = 1 << 21) -> Iterator[tuple[int, bytes]]:
     """A text file in parts that end where a line ends that has an empty one after it, or with the file.
 
     Line ends are LF, and a byte order mark is left out, as in :func:`read_lines`.

@@ -23,7 +23,6 @@ def without_punctuation(columns: Columns) -> Columns:
     lengths = np.diff(np.searchsorted(where, offsets))
     after_mark = np.zeros(len(kept), np.bool_)
     after_mark[1:] = ~kept[:-1]
-    after_mark[offsets[:-1]] = False  # the mark before is of another sentence
     rest = replace(
         columns.take_tokens(where, offsets_of(lengths)),
         heads=narrow(reattach(columns.heads, kept, offsets)),

@@ -86,7 +86,9 @@ def test_sentences_side_by_side(given: list[tuple[int, ...]], data: st.DataObjec
             expected.append(replace(record, heads=heads, segments=tuple(runs), **columns))
     columns_ = of_records(records)
     assert list(Sentences(columns_)) == records
-    assert list(Sentences(without_punctuation(columns_))) == expected
+    found = without_punctuation(columns_)
+    assert [found.records(i, i + 1)[0] for i in range(len(found))] == expected
+    assert list(Sentences(found.take(np.arange(len(found))[::-1]))) == expected[::-1]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
