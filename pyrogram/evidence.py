@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, checked_words, is_traced, keep_nan
 
 from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
@@ -99,7 +99,7 @@ class EvidenceGrammar(Grammar):
             if table.dim() < event_dims[kind]:
                 raise ValueError(f"known {kind} must have {event_dims[kind]} dimensions at least, not {table.dim()}")
         shapes = [t.shape[: t.dim() - event_dims[kind]] for kind, t in found.items()]
-        self.batch_shape: torch.Size = torch.broadcast_shapes(*shapes)
+        self.batch_shape: torch.Size = broadcast_shapes(*shapes)
         """The batch of sentences that evidence is about."""
         self.tables: dict[str, Tensor] = {}
         """By kind, evidence on the R sentences of the batch, shape ``(R, ...)``."""
@@ -228,7 +228,7 @@ class EvidenceGrammar(Grammar):
             )
         rows = torch.arange(self.batch_shape.numel(), device=words.device).reshape(self.batch_shape)
         try:
-            batch = torch.broadcast_shapes(words.shape[:-1], rows.shape)
+            batch = broadcast_shapes(words.shape[:-1], rows.shape)
         except RuntimeError:
             raise ValueError(
                 f"known is about sentences of batch shape {tuple(self.batch_shape)}, but words have shape "

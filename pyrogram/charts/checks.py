@@ -32,6 +32,18 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     return size
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
+    """What ``torch.broadcast_shapes`` gives, which imports sympy at its first call and takes a second for it.
+
+    :raises RuntimeError: if shapes do not broadcast.
+    """
+    try:
+        return torch.Size(np.broadcast_shapes(*map(tuple, shapes)))
+    except ValueError:
+        found = " and ".join(str(tuple(shape)) for shape in shapes)
+        raise RuntimeError(f"shapes must broadcast, not be {found}") from None
+
+
 class TooLongError(ValueError):
     """A sentence that was drawn has more words than it may have."""
 

@@ -24,6 +24,8 @@ from torch import Tensor
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import TensorProgram
 
+from .checks import broadcast_shapes
+
 
 @recursion
 def dmv(
@@ -107,7 +109,7 @@ def scores(
     by_valence = attach if valence_attach else attach[..., None, :]
     # continue [.., V, 2, S, 1] + attach [.., V, 2, 1 or S, V]
     arc_table = (stop[..., 0, None] + by_valence).transpose(-1, -2)  # [head, direction, child, valence]
-    batch = torch.broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-4])
+    batch = broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-4])
     w = words.clamp_min(0)
     positions = torch.arange(n, device=words.device)
     direction = (positions > positions[:, None]).long()

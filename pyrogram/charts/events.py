@@ -6,10 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from .checks import broadcast_shapes
+
 
 def total_score(scores: Float[Tensor, "*#batch E"], events: Int[Tensor, "*#batch k"]) -> Float[Tensor, "*#batch"]:
     """The sum of the scores of events, in nats. Batch dimensions broadcast."""
-    batch = torch.broadcast_shapes(scores.shape[:-1], events.shape[:-1])
+    batch = broadcast_shapes(scores.shape[:-1], events.shape[:-1])
     events = events.expand(*batch, -1)
     picked = scores.expand(*batch, -1).gather(-1, events.clamp_min(0))
     return torch.where(events >= 0, picked, 0.0).sum(-1)

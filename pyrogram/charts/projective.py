@@ -26,7 +26,7 @@ from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
-from .checks import check_size, is_traced
+from .checks import broadcast_shapes, check_size, is_traced
 
 Engine = Literal["compiled", "torch"]
 
@@ -304,7 +304,7 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
     for shape in shapes:
         if len(shape) and shape != result:
             try:
-                result = torch.broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
+                result = broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
             except RuntimeError:
                 found = " and ".join(str(tuple(s)) for s in shapes)
                 raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None

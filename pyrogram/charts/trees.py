@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from .checks import broadcast_shapes
+
 
 def projective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
     """All projective trees of n words, in lexicographic order of their heads.
@@ -131,7 +133,7 @@ def tree_scores(
     c = torch.arange(n, device=heads.device)
     index = (h * n + c) * V + v
     stops_batch = () if stop_scores is None else stop_scores.shape[:-3]
-    batch = torch.broadcast_shapes(index.shape[:-1], arcs.shape[:-1], stops_batch)
+    batch = broadcast_shapes(index.shape[:-1], arcs.shape[:-1], stops_batch)
     picked = arcs.expand(*batch, -1).gather(-1, index.expand(*batch, n))
     score = torch.where(real, picked, 0.0).sum(-1)
     if stop_scores is not None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.leftmost import FlatRules, is_derivation
 from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import is_tree, lengths_of
@@ -107,7 +108,7 @@ class LeftmostDerivations(_Named):
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
-        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
         value = value.expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
         words = self.words.expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
         ids = value.long()
@@ -131,7 +132,7 @@ class RecursiveDerivations(_Named):
         super().__init__()
 
     def check(self, value: Tensor) -> Tensor:
-        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
         ids = value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
         words = self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), self.words.shape[-1])
         integral = (ids.long() == ids).all(-1).tolist()

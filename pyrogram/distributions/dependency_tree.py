@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_shape, check_size, is_traced
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, is_traced
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 
@@ -177,7 +177,7 @@ class DependencyTreeDistribution(ChartDistribution):
         extra = torch.nn.functional.pad(bonus.transpose(-1, -2), (1, 0))  # [head, dependent]
         if self._arc_dims == 3:  # one for both valences
             extra = extra[..., None]
-        batch = torch.broadcast_shapes(self.batch_shape, bonus.shape[:-2])
+        batch = broadcast_shapes(self.batch_shape, bonus.shape[:-2])
         new = self.expand(batch)
         new.arc_scores, new._cache = self.arc_scores + extra, {}
         if new._validate_args and not Scores().holds(new.arc_scores):
@@ -248,7 +248,7 @@ def of_heads(values: Tensor, heads: Tensor) -> Tensor:
     :param values: of ROOT and of the words, shape ``(*batch, n+1)``.
     :param heads: shape ``(*batch, n)``, padded with -1.
     """
-    batch = torch.broadcast_shapes(values.shape[:-1], heads.shape[:-1])
+    batch = broadcast_shapes(values.shape[:-1], heads.shape[:-1])
     return values.expand(*batch, -1).gather(-1, heads.long().clamp_min(0).expand(*batch, -1))
 
 

@@ -12,6 +12,8 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
@@ -56,13 +58,13 @@ class Gaussian:
         """
         event = self.shape if shape is None else torch.Size(shape)
         try:
-            full = torch.broadcast_shapes(self.shape, event)
+            full = broadcast_shapes(self.shape, event)
         except RuntimeError:
             full = torch.Size()
         if full[len(full) - len(event) :] != event or not event:
             raise ValueError(f"a Gaussian of shape {tuple(self.shape)} does not broadcast to {tuple(event)}")
         if self.covariance is not None:
-            loc = self.loc.expand(torch.broadcast_shapes(self.loc.shape, full[-1:]))
+            loc = self.loc.expand(broadcast_shapes(self.loc.shape, full[-1:]))
             normal: TorchDistribution = dist.MultivariateNormal(loc, self.covariance).expand(full[:-1])
             result: TorchDistribution = normal.to_event(len(event) - 1)
             return result
@@ -73,7 +75,7 @@ class Gaussian:
 
 def _broadcast(loc: tuple[int, ...], name: str, given: torch.Size, vectors: torch.Size) -> torch.Size:
     try:
-        shape = torch.Size(torch.broadcast_shapes(loc, vectors))
+        shape = broadcast_shapes(loc, vectors)
         # A covariance says how long vectors are.
         if name != "covariance" or shape[-1:] == vectors[-1:]:
             return shape

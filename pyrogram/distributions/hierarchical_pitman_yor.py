@@ -16,6 +16,7 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.pitman_yor.checks import as_tensor, base_measure, parameters, stacked
 from pyrogram.charts.pitman_yor.restaurants import PATHS, Paths, Restaurants, check_nested
 
@@ -158,7 +159,7 @@ class HierarchicalPitmanYor(TorchDistribution):
             raise TypeError(f"contexts must be Contexts, made once and outside of the model, not {contexts!r}")
         L = contexts.num_levels
         alpha, epsilon = _parameters(concentration, discount)
-        shape = torch.broadcast_shapes(alpha.shape, epsilon.shape) or torch.Size([L])
+        shape = broadcast_shapes(alpha.shape, epsilon.shape) or torch.Size([L])
         if shape[-1:] != (L,):
             raise ValueError(
                 f"concentration and discount must be numbers or have shape (*batch, {L}), one for each level, not "
@@ -208,7 +209,7 @@ class HierarchicalPitmanYor(TorchDistribution):
             )
         if self._validate_args:
             self._validate_sample(value)
-        shape = torch.broadcast_shapes(self.batch_shape, value.shape[:-1])
+        shape = broadcast_shapes(self.batch_shape, value.shape[:-1])
         values = value.expand(shape + value.shape[-1:]).reshape(shape.numel(), len(self.contexts))
         L = self.contexts.num_levels
         alphas, epsilons = (x.expand(shape + (L,)).reshape(-1, L) for x in (self.concentration, self.discount))

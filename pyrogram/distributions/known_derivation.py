@@ -10,7 +10,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape
+from pyrogram.charts.checks import broadcast_shapes, check_shape
 from pyrogram.grammar import Weights
 
 
@@ -31,7 +31,7 @@ class KnownDerivation(TorchDistribution):
         self.others, L = others, others.event_shape[0]
         self.known = torch.nn.functional.pad(known, (0, L - known.shape[-1]), value=-1)
         self.is_known, self.is_valid = (self.known >= 0).any(-1), is_valid
-        batch = torch.broadcast_shapes(others.batch_shape, known.shape[:-1])
+        batch = broadcast_shapes(others.batch_shape, known.shape[:-1])
         super().__init__(batch, others.event_shape, validate_args=False)
 
     @property

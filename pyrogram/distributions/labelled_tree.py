@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.projective import entropy
 from pyrogram.recursion.tensors.semirings import Logarithms
 
@@ -195,7 +196,7 @@ def _of_labels(table: Tensor, heads: Tensor) -> Tensor:
     n = heads.shape[-1]
     rows = table[..., 1:, :].flatten(-3, -2)  # head times n, plus dependent
     index = heads.clamp_min(0) * n + torch.arange(n, device=heads.device)
-    batch = torch.broadcast_shapes(index.shape[:-1], rows.shape[:-2])
+    batch = broadcast_shapes(index.shape[:-1], rows.shape[:-2])
     index = index.expand(*batch, n)[..., None].expand(*batch, n, rows.shape[-1])
     return rows.expand(*batch, *rows.shape[-2:]).gather(-2, index)
 

@@ -20,6 +20,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.grammar import Block
 
 from .experts import Experts, Link
@@ -113,7 +114,7 @@ class PartitionStructure:
             divided by |J_k| squared (2009, Eq. 7).
         """
         links, shape = self.links[block], self.blocks[block].shape
-        batch = torch.broadcast_shapes(*(self._batch(link.experts, values) for link in links))
+        batch = broadcast_shapes(*(self._batch(link.experts, values) for link in links))
         total: Tensor | None = None
         for link, direct in zip(links, self._direct[block], strict=True):
             part = self._part(link, direct, values[link.experts], shape)

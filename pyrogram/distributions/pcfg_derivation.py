@@ -16,7 +16,7 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
-from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.leftmost import FlatRules
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
@@ -91,7 +91,7 @@ class PCFGDerivation(ChartDistribution):
         self.weights = None if weights is None else given
         self._log_weights = None if weights is not None else given
         own = () if forbidden is None else forbidden.shape[:-2]
-        self._own_batch = torch.broadcast_shapes(given.shape[:-1], words.shape[:-1], own)
+        self._own_batch = broadcast_shapes(given.shape[:-1], words.shape[:-1], own)
         self._cache: dict[str, Any] = {}
         L = longest(cfg.table, words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
@@ -182,7 +182,7 @@ class PCFGDerivation(ChartDistribution):
     def _is_forbidden(self, value: Tensor) -> Tensor:
         """Whether derivations have a nonterminal over a forbidden span; of what is no derivation, no."""
         assert self.forbidden is not None
-        batch = torch.broadcast_shapes(value.shape[:-1], self.forbidden.shape[:-2], self.words.shape[:-1])
+        batch = broadcast_shapes(value.shape[:-1], self.forbidden.shape[:-2], self.words.shape[:-1])
         N, fits = self.forbidden.shape[-1], self.support.check(value).expand(batch).reshape(-1).cpu()
         ids = value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1]).cpu()[fits]
         spans = self.forbidden.expand(*batch, N, N).reshape(-1, N, N).cpu()[fits]
@@ -197,7 +197,7 @@ class PCFGDerivation(ChartDistribution):
         if w.dim() == 1:
             picked = w[index]
         else:
-            batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
+            batch = broadcast_shapes(w.shape[:-1], ids.shape[:-1])
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
         return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.grammar import Weights, checked_inputs
 
 from .charted import ChartDistribution, conditional, copied
@@ -67,7 +67,7 @@ class RecursiveDerivation(ChartDistribution):
         self._log_weights = own if weights is None else None
         batches = [own[name].shape[: own[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
         batches += [t.shape[: t.dim() - grammar.num_axes(name)] for name, t in self.evidence.items()]
-        self._own_batch = torch.broadcast_shapes(words.shape[:-1], *batches)
+        self._own_batch = broadcast_shapes(words.shape[:-1], *batches)
         self._cache: dict[str, Any] = {}
         L = grammar.longest(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
@@ -171,7 +171,7 @@ class RecursiveDerivation(ChartDistribution):
     def _joined(self, values: Mapping[str, Tensor]) -> Tensor:
         """Values (..., *shape) by block, as (..., R)."""
         flat = [values[n].flatten(values[n].dim() - len(b.shape)) for n, b in self.grammar.blocks.items()]
-        batch = torch.broadcast_shapes(*(v.shape[:-1] for v in flat))
+        batch = broadcast_shapes(*(v.shape[:-1] for v in flat))
         return torch.cat([v.expand(*batch, v.shape[-1]) for v in flat], -1)
 
     # ------------------------------------------------------------------ values
@@ -210,7 +210,7 @@ class RecursiveDerivation(ChartDistribution):
         if w.dim() == 1:
             picked = w[index]
         else:
-            batch = torch.broadcast_shapes(w.shape[:-1], ids.shape[:-1])
+            batch = broadcast_shapes(w.shape[:-1], ids.shape[:-1])
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
         return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
 

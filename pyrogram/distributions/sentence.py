@@ -14,7 +14,7 @@ from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import get_provenance, track_provenance
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size, fits_compiled
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, fits_compiled
 from pyrogram.charts.checks import checked_words as check_words
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_blocks, is_cut
 from pyrogram.grammar import safe_log as safe_log
@@ -141,8 +141,8 @@ class Sentence(TorchDistribution):
             self._evidence = grammar.given({})
         if self._evidence is not None:
             batches.append(self._evidence.batch_shape)
-        # torch.broadcast_shapes takes as long as the checks below
-        batch = torch.broadcast_shapes(*batches) if any(batches) else torch.Size()
+        # broadcasting takes as long as the checks below
+        batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args:
             _check_values(given, logarithms=weights is None)
@@ -217,7 +217,7 @@ class Sentence(TorchDistribution):
         log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
         upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
         log_z = track_provenance(log_z, upstream) if upstream else log_z
-        return log_z.expand(torch.broadcast_shapes(log_z.shape, self.batch_shape))
+        return log_z.expand(broadcast_shapes(log_z.shape, self.batch_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Words drawn ancestrally, padded with -1, shape ``(*sample_shape, *batch_shape, max_length)``."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
 
 from .charted import ChartDistribution, conditional, copied
@@ -92,7 +92,7 @@ class StateSequence(ChartDistribution):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
         self.lengths = lengths_of(self.words)
         own = () if bonus is None else bonus.shape[:-2]
-        batch = torch.broadcast_shapes(words.shape[:-1], own, *(t.shape[:-d] for t, d in self._dimensions()))
+        batch = broadcast_shapes(words.shape[:-1], own, *(t.shape[:-d] for t, d in self._dimensions()))
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
         self._own_batch = self.batch_shape
 
@@ -161,7 +161,7 @@ class StateSequence(ChartDistribution):
 
     def _score(self, states: Tensor) -> Tensor:
         """Log weight of state sequences, the joint with the words."""
-        batch = torch.broadcast_shapes(states.shape[:-1], self.batch_shape)
+        batch = broadcast_shapes(states.shape[:-1], self.batch_shape)
         n, K = self.event_shape[0], self.num_states
         states, words = states.expand(*batch, n), self.words.long().expand(*batch, n)
         real, here = words >= 0, states.clamp(0, K - 1)
@@ -208,7 +208,7 @@ class StateSequence(ChartDistribution):
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """f(x, y): the events of given state sequences, shape ``(*value.shape[:-1], *)`` per table."""
         check_states(value, self.words, self.num_states)
-        batch = torch.broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
         (K, V), dtype = self.tables["emission"].shape[-2:], self.tables["initial"].dtype
         return state_counts(self.words.expand(*batch, -1), value.expand(*batch, -1), K, V, dtype)
 
@@ -230,7 +230,7 @@ class StateSequence(ChartDistribution):
     def emissions(self) -> Tensor:
         """The log weight of every word in every state, evidence included, ``(*batch, n, K)``; zero in the padding."""
         emission, words = self.tables["emission"], self.words.long()
-        batch = torch.broadcast_shapes(emission.shape[:-2], words.shape[:-1])
+        batch = broadcast_shapes(emission.shape[:-2], words.shape[:-1])
         index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, self.num_states, -1)
         scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
         scores = scores if self.bonus is None else scores + self.bonus.to(scores)
@@ -354,7 +354,7 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
         pairs.append((p.marginals(), p.emissions(), q.emissions()))
     for counts, own, other in pairs:
         dims = 1 if own is p.tables["initial"] else 2
-        batch = torch.broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
+        batch = broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
         shape = batch + counts.shape[counts.dim() - dims :]
         difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
         total = total + (counts * difference).flatten(-dims).sum(-1)

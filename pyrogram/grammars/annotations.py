@@ -17,7 +17,7 @@ from pyrogram.charts.annotation_chart import ParseTables, parse_tables
 from pyrogram.charts.annotation_grow import ancestral, truncated
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
-from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
     Grammar,
@@ -143,7 +143,7 @@ class LatentAnnotations(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         w = log_weights[BLOCK]
-        batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
+        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         if w.dim() == 1:
             trees = self.trees(words.reshape(-1, words.shape[-1]))
             own = np.zeros(len(trees.lengths), np.int64)
@@ -207,7 +207,7 @@ class LatentAnnotations(Grammar):
         w, shape = weights[BLOCK], check_shape("sample_shape", sample_shape)
         max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         check_normalized(self, weights)
-        own = own_grammars(w.shape[:-1], torch.broadcast_shapes(shape, w.shape[:-1]))
+        own = own_grammars(w.shape[:-1], broadcast_shapes(shape, w.shape[:-1]))
         flat = w.detach().reshape(-1, w.shape[-1]).cpu().numpy()
         if cut:
             drawn = truncated(flat, self.rules, own, max_length)

@@ -14,7 +14,7 @@ from torch.distributions import constraints
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
-from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.distributions.charted import ChartDistribution, conditional, copied
 from pyrogram.distributions.constraints import Scores
 
@@ -56,7 +56,7 @@ class SubtypeDerivation(ChartDistribution):
             if not bool(Scores().check(log_weights).all()):
                 raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
         self._cache: dict[str, Any] = {}
-        batch = torch.broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
+        batch = broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
 
     @property
@@ -91,7 +91,7 @@ class SubtypeDerivation(ChartDistribution):
     @property
     def _own_batch(self) -> torch.Size:
         """The batch shape before :meth:`expand`."""
-        return torch.Size(torch.broadcast_shapes(self.words.shape[:-1], self.log_weights.shape[:-1]))
+        return broadcast_shapes(self.words.shape[:-1], self.log_weights.shape[:-1])
 
     def _unflatten(self, nodes: Any, trees: Any, batch: torch.Size, fill: float) -> Tensor:
         """Values of nodes (..., M, *rest) in place: (..., *batch, L, *rest); ``nodes`` has its M first."""
@@ -113,7 +113,7 @@ class SubtypeDerivation(ChartDistribution):
             place = torch.where(torch.from_numpy(child) >= 0, place, -1)
             children.append(self._unflatten(place, trees, words.shape[:-1], -1).to(words.device))
         value = value.long()
-        shape = torch.broadcast_shapes(value.shape, words.shape)
+        shape = broadcast_shapes(value.shape, words.shape)
         value = value.expand(shape)
         b, c = (torch.where(p >= 0, value.gather(-1, p.clamp_min(0).expand(shape)), 0) for p in children)
         rule = words.clamp_min(0)
@@ -146,7 +146,7 @@ class SubtypeDerivation(ChartDistribution):
         if self.log_weights.dim() == 1:
             terms = self.log_weights[events]
         else:
-            shape = torch.broadcast_shapes(events.shape[:-1], self.log_weights.shape[:-1])
+            shape = broadcast_shapes(events.shape[:-1], self.log_weights.shape[:-1])
             weights = self.log_weights.expand(*shape, self.log_weights.shape[-1])
             terms = weights.gather(-1, events.expand(*shape, events.shape[-1]))
         return torch.where(self._kinds() > 0, terms, torch.zeros_like(terms)).sum(-1)
@@ -189,7 +189,7 @@ class SubtypeDerivation(ChartDistribution):
 
     def _expected_score(self, of: Tensor) -> tuple[Tensor, Tensor]:
         """log Z, and the mean of the score under other log weights, as a function of these."""
-        batch = torch.broadcast_shapes(self._own_batch, of.shape[:-1])
+        batch = broadcast_shapes(self._own_batch, of.shape[:-1])
         R, rules = of.shape[-1], self.grammar.rules
         each = self.log_weights.expand(*batch, R).reshape(-1, R)
         _, trees, _ = self._linked(batch)
@@ -299,7 +299,7 @@ def _kl(p: SubtypeDerivation, q: SubtypeDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q."""
     if p.event_shape != q.event_shape or not bool((p.words == q.words).all()):
         raise NotImplementedError("p and q are about different trees, so there is no divergence")
-    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    batch = broadcast_shapes(p.batch_shape, q.batch_shape)
     log_z, own = p._expected_score(p.log_weights)
     _, other = p._expected_score(q.log_weights)
     return (own - log_z - other + q.log_partition).expand(batch)

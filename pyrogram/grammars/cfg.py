@@ -18,7 +18,7 @@ from torch import Tensor
 from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, is_traced
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
@@ -264,7 +264,7 @@ class CFG(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         w, R = log_weights[BLOCK], len(self.rules)
-        batch = torch.broadcast_shapes(w.shape[:-1], words.shape[:-1])
+        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
         return chart.log_partition(flat, self.table, self.matches(words, batch)).reshape(batch)
 
@@ -337,7 +337,7 @@ class CFG(Grammar):
         if not bool((off < 1e-4).all()):
             name = self.nonterminals[int(off.argmax())]
             raise ValueError(f"sampling needs normalised weights, but the rules of {name!r} do not sum to one")
-        shape = torch.broadcast_shapes(sample_shape, w.shape[:-1])
+        shape = broadcast_shapes(sample_shape, w.shape[:-1])
         tables = w.reshape(-1, w.shape[-1])
         own = torch.arange(len(tables)).reshape(w.shape[:-1]).expand(shape).reshape(-1)
         words, ids = leftmost.ancestral(tables, own, self.flat, max_length, cut, num_tries(too_long))

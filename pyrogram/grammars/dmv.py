@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_size, checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, is_traced, keep_nan
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -210,7 +210,7 @@ class DMV(Grammar):
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
-        batch = torch.broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
+        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
         arcs, stops = arcs.expand(*batch, *arcs.shape[-3:]), stops.expand(*batch, *stops.shape[-3:])
         flat = words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1])
         counted = chart.counts(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.grammar import Grammar, TooLong, check_normalized, is_cut, num_tries
 
@@ -32,12 +32,12 @@ def draw_trees(
     if len(grammar.blocks["attach"].shape) == 3:
         attach = tables[1].unsqueeze(-2)
         tables[1] = attach.expand(*attach.shape[:-2], S, V)
-    batch = torch.broadcast_shapes(*(t.shape[: t.dim() - k] for t, k in zip(tables, (1, 4, 4), strict=True)))
+    batch = broadcast_shapes(*(t.shape[: t.dim() - k] for t, k in zip(tables, (1, 4, 4), strict=True)))
     root, attach, stop = (
         t.expand(*batch, *t.shape[t.dim() - k :]).reshape(-1, *t.shape[t.dim() - k :])
         for t, k in zip(tables, (1, 4, 4), strict=True)
     )
-    full = torch.broadcast_shapes(sample_shape, batch)
+    full = broadcast_shapes(sample_shape, batch)
     model = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
     words, heads = ancestral(root, attach, stop, model, max_length, is_cut(too_long), num_tries(too_long), widths)
     return words.reshape(*full, max_length), heads.reshape(*full, max_length)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
@@ -128,7 +128,7 @@ class HMM(Grammar):
     def counts(self, words: Tensor, states: Tensor) -> Weights:
         """Events of given state sequences by block, shape ``(*batch, *block.shape)``."""
         words = checked_words(words, self.num_words)
-        batch = torch.broadcast_shapes(words.shape[:-1], states.shape[:-1])
+        batch = broadcast_shapes(words.shape[:-1], states.shape[:-1])
         check_states(states, words, self.num_states)
         n, dtype = words.shape[-1], torch.get_default_dtype()
         return state_counts(words.expand(*batch, n), states.expand(*batch, n), self.num_states, self.num_words, dtype)
@@ -161,8 +161,8 @@ class HMM(Grammar):
         max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         check_normalized(self, weights)
         tables = {name: (weights[name], len(block.shape)) for name, block in self.blocks.items()}
-        batch = torch.broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
-        full = torch.broadcast_shapes(sample_shape, batch)
+        batch = broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
+        full = broadcast_shapes(sample_shape, batch)
         flat = [
             w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
         ]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size, checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, is_traced, keep_nan
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
@@ -183,7 +183,7 @@ class RecursiveGrammar(Grammar):
     def _on(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Given, torch.Size]:
         """What programs are run on, and the batch shape."""
         words = checked_inputs(self, log_weights, words)
-        batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         return self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch)), batch
 
     def expected_counts(
@@ -211,7 +211,7 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words)
-        batch = torch.broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         given = self._sums.given(self.flat(log_weights, batch, own=True), self._flat_words(words, batch))
         program, given = with_evidence(self._sums, given, evidence or {}, batch)
         log_z, counts = program.log_counts(given)
@@ -234,7 +234,7 @@ class RecursiveGrammar(Grammar):
 
     def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
         dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
-        return torch.Size(torch.broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items())))
+        return broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items()))
 
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:

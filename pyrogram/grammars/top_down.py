@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import leftmost
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.grammar import TooLong, check_normalized, is_cut, num_tries
 
 from .recursive import RecursiveGrammar
@@ -63,7 +63,7 @@ class TopDownGrammar(RecursiveGrammar):
         max_length, cut = check_size("max_length", max_length), is_cut(too_long)
         check_normalized(self, weights)
         batch = self._batch(weights)
-        full = torch.broadcast_shapes(sample_shape, batch)
+        full = broadcast_shapes(sample_shape, batch)
         flat = self.flat(weights, batch, own=True)
         table = torch.cat([flat[name].flatten(1) for name in self.blocks], -1)
         own = torch.arange(len(table)).reshape(batch).expand(full).reshape(-1)

@@ -14,6 +14,7 @@ from pyro.nn import PyroModule, PyroSample
 from pyro.nn.module import to_pyro_module_
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.grammar import Block
 
 from .outcomes import by_event, inner_products, multinomials, outcomes_of
@@ -99,7 +100,7 @@ class NeuralWeights(PyroModule):
         inputs = [_at(table, dim, len(shape)) for dim, table in enumerate(rows)] or [self.only]
         if context is not None:
             inputs.append(context.reshape(*context.shape[:-1], *(1 for _ in shape), self.context_size))
-        whole = torch.broadcast_shapes(*(x.shape[:-1] for x in inputs), shape)
+        whole = broadcast_shapes(*(x.shape[:-1] for x in inputs), shape)
         joined = torch.cat([x.expand(*whole, -1) for x in inputs], -1)
         flat = joined.reshape(*whole[: len(whole) - len(shape)], -1, joined.shape[-1])  # (*batch, K, inputs)
         hidden = (flat @ self.hidden.weight.mT + self.hidden.bias[..., None, :]).relu()

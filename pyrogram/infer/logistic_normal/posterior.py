@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.gaussians import experts
 from pyrogram.charts.gaussians.layout import ranges
 from pyrogram.distributions.gaussian import Gaussian
@@ -47,7 +48,7 @@ class Moments:
         count = self.count[..., None]
         if self.second.dim() == self.first.dim():
             return self.second - 2 * self.first * shift + count * shift**2
-        shift = shift.expand(torch.broadcast_shapes(shift.shape, self.first.shape[-1:]))  # it may be a number
+        shift = shift.expand(broadcast_shapes(shift.shape, self.first.shape[-1:]))  # it may be a number
         cross = self.first[..., :, None] * shift[..., None, :]
         return self.second - cross - cross.mT + count[..., None] * shift[..., :, None] * shift[..., None, :]
 

@@ -21,6 +21,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 
@@ -191,7 +192,7 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     words = flat_words(function, site["value"])
     found = reader.site(name, function, words)
     if site["mask"] is not None:
-        shape = torch.broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
+        shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
         inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
         outer = torch.as_tensor(site["mask"], device=words.device).expand(shape[: len(shape) - inner])
         kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)

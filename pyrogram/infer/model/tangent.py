@@ -21,6 +21,7 @@ from pyro.distributions import TorchDistribution
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Sentence
 from pyrogram.distributions.constraints import PaddedWords
 
@@ -136,6 +137,6 @@ class Tangent(TorchDistribution):
         return Tangent(self.shared, self.own, self.sentence, torch.Size(batch_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        shape = torch.broadcast_shapes(self.batch_shape, value.shape[:-1])
+        shape = broadcast_shapes(self.batch_shape, value.shape[:-1])
         each: Tensor = self.shared / max(shape.numel(), 1) + self.own
         return each.expand(shape)

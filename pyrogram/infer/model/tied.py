@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.collapsed import CollapsedUpdates, sums_of_entries
 from pyrogram.grammar import Block, Grammar, TooLong, Weights
 
@@ -55,7 +56,7 @@ class TiedGrammar(Grammar):
         """Values of entries, ``(*batch, *source.shape)`` by source, as values of events by block of the base."""
         given = {name: values[name] for name in self._blocks}
         batches = [v.shape[: v.dim() - len(self._blocks[name].shape)] for name, v in given.items()]
-        batch = torch.broadcast_shapes(*batches)
+        batch = broadcast_shapes(*batches)
         flat = [v.reshape(*b, -1).expand(*batch, -1) for b, v in zip(batches, given.values(), strict=True)]
         every = torch.cat(flat, -1)
         return {

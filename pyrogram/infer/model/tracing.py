@@ -21,7 +21,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.checks import checked_words
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Block
@@ -172,7 +172,7 @@ def expanded_mean(msg: Any) -> Tensor:
 
 def flat_words(function: Sentence, value: Tensor) -> Tensor:
     """Sentences as integers, shape (N, n), each as often as the site's log_prob has it; they know their evidence."""
-    batch = torch.broadcast_shapes(function.batch_shape, value.shape[:-1])
+    batch = broadcast_shapes(function.batch_shape, value.shape[:-1])
     return function.observed(value.long()).expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 

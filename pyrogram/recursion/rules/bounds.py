@@ -8,7 +8,6 @@ closest bounds are shortest paths: the algorithm of Floyd and Warshall on a hand
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 
 from .language import Bound, Position
@@ -21,12 +20,18 @@ class Bounds:
 
     def __init__(self, names: Iterable[str], constraints: Iterable[Bound]) -> None:
         self._names = list(dict.fromkeys(["", "n", *names]))
-        self._most = {(x, y): 0 if x == y else UNBOUNDED for x in self._names for y in self._names}
+        self._most = most = {(x, y): 0 if x == y else UNBOUNDED for x in self._names for y in self._names}
         for bound in constraints:
             key = bound.x, bound.y
-            self._most[key] = min(self._most[key], bound.most)
-        for z, x, y in itertools.product(self._names, repeat=3):
-            self._most[x, y] = min(self._most[x, y], self._most[x, z] + self._most[z, y])
+            most[key] = min(most[key], bound.most)
+        for z in self._names:
+            after = [y for y in self._names if most[z, y] < UNBOUNDED]
+            for x in self._names:
+                if most[x, z] < UNBOUNDED:  # few pairs are bounded at first
+                    for y in after:
+                        through = most[x, z] + most[z, y]
+                        if through < most[x, y]:
+                            most[x, y] = through
 
     @property
     def possible(self) -> bool:

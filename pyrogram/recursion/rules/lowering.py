@@ -14,6 +14,8 @@ from .domains import ZERO, Domain, N, check_arity, constraints, derive, speciali
 from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol
 from .recursions import Recursion
 
+MOST_KNOWN = 256  # recursions whose cells are kept
+
 
 def lower(recursion: Recursion, widen: bool = False) -> Cells:
     """Find domains, ranges of summed positions and an order of evaluation.
@@ -21,6 +23,18 @@ def lower(recursion: Recursion, widen: bool = False) -> Cells:
     :param widen: give items that begin at a greater width zeros below it, so that all sums of a cell have one range.
     :raises InvalidRecursion: if the recursion cannot be evaluated.
     """
+    key = recursion.name, recursion.key(), widen
+    if key not in _known:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = _lowered(recursion, widen)
+    return _known[key]
+
+
+_known: dict[tuple[str, str, bool], Cells] = {}  # each function that is compiled asks for the same ones
+
+
+def _lowered(recursion: Recursion, widen: bool) -> Cells:
     rules, sizes = specialized(recursion)
     goals = {rule.head.table for rule in recursion.rules if not rule.head.positions and not rule.head.symbols}
     if len(goals) != 1:
