@@ -92,7 +92,7 @@ def test_draws_follow_the_distribution(page: Page, shared: bool | None, below: b
     assert (again == rows).all()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["two leaves", "projective", "several roots", "siblings and claims", "dmv and claims"])
 def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str) -> None:
     """Columns are scaled, and some sentences are too much for lanes."""
@@ -113,7 +113,7 @@ def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str)
             assert (np.abs(found - p) <= 5.5 * np.sqrt(p * (1 - p).clip(0) / number) + 2e-3).all(), table
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shared", [False, None])
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str) -> None:
