@@ -176,8 +176,8 @@ def check_descents_in_tiles(page: Page) -> bool:
 
 
 def test_random_recursions_in_tiles() -> None:
-    assert sum(check_tiles(page) for page in random_recursions(range(24))) > 3
-    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(10))) > 1
+    assert sum(check_tiles(page) for page in random_recursions(range(39))) > 3
+    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(18))) > 1
 
 
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
