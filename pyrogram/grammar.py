@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -78,8 +78,14 @@ class Block:
         return torch.where(totals > 0, values / totals.clamp_min(torch.finfo(values.dtype).tiny), self.uniform(values))
 
     def uniform(self, like: Tensor) -> Tensor:
-        """The uniform multinomials, in the dtype and on the device of ``like``."""
-        return like.new_ones(self.shape) / self.totals(like.new_ones(self.shape))
+        """The multinomials of equal outcomes, in the dtype and on the device of ``like``."""
+        outcomes = like.new_ones(self.shape) * self.outcomes.to(like)
+        return outcomes / self.totals(outcomes)
+
+    @property
+    def outcomes(self) -> Tensor:
+        """How many outcomes each event stands for, one if it is none of several: broadcasts to ``shape``."""
+        return torch.ones(())
 
     def softmax(self, values: Tensor) -> Tensor:
         """Weights of each multinomial from real numbers, shape ``(..., *shape)``: exp, divided by the totals."""
@@ -100,9 +106,12 @@ class PackedBlock(Block):
 
     :param shape: ``(R,)``, the number of events of all multinomials; ``(K, R)`` of K such families.
     :param sizes: the number of events of each; they sum to R.
+    :param lumped: how many outcomes each event stands for, shape ``(R,)``, float64; None: one each. A Dirichlet with
+        parameter α for each outcome has the parameter α times this number for the event.
     """
 
     sizes: tuple[int, ...]
+    lumped: Tensor | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if tuple(self.shape[-1:]) != (sum(self.sizes),) or min(self.sizes, default=0) < 1:
@@ -114,6 +123,10 @@ class PackedBlock(Block):
     def owner(self) -> Tensor:
         """The multinomial of each event, shape ``(R,)``."""
         return torch.arange(len(self.sizes)).repeat_interleave(torch.tensor(self.sizes))
+
+    @property
+    def outcomes(self) -> Tensor:
+        return super().outcomes if self.lumped is None else self.lumped
 
     def sums(self, values: Tensor) -> Tensor:
         empty = values.new_zeros(*values.shape[:-1], len(self.sizes))
@@ -502,7 +515,7 @@ def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:
 
 
 def uniform_weights(grammar: Grammar, words: Tensor) -> Weights:
-    """Every multinomial uniform."""
+    """Every multinomial uniform over its outcomes."""
     like = torch.ones((), dtype=torch.get_default_dtype(), device=words.device)
     return {name: block.uniform(like) for name, block in grammar.blocks.items()}
 
@@ -516,7 +529,7 @@ def random_weights(grammar: Grammar, words: Tensor, *, concentration: float = 1.
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     drawn = {}
     for name, block in grammar.blocks.items():
-        alpha = torch.full(block.shape, concentration, dtype=torch.float64)
+        alpha = torch.full(block.shape, concentration, dtype=torch.float64) * block.outcomes
         gammas = torch._standard_gamma(alpha, generator=generator)
         drawn[name] = block.normalize(gammas.clamp_min(1e-300)).to(words.device, torch.get_default_dtype())
     return drawn

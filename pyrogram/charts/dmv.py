@@ -29,31 +29,44 @@ from .checks import broadcast_shapes
 
 @recursion
 def dmv(
-    p: Any, valence_attach: bool = False, by_sentence: bool = False, evidence: bool = False, valences: int = 2
+    p: Any,
+    valence_attach: bool = False,
+    by_sentence: bool = False,
+    evidence: bool = False,
+    valences: int = 2,
+    by_position: bool = False,
 ) -> None:
     """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
 
     A head that has no child on a side yet has valence 0, else 1; with other numbers of valences, open halves are told
     apart by valence. Multinomials may differ from sentence to sentence: then h is the number of a word's own, a pair of
     a sentence and one of its distinct words. With evidence, each arc of a sentence has a further weight of its own.
+    By position, arcs have weights of their own alone, in the place of those of attachments and of the root.
     """
     i, j, k, r = p.positions("i j k r")
     w = p.words("w")
     h, H = (p.words("h"), "P") if by_sentence else (w, "V")
     RC, LC, Z = p.items("RC LC Z")
     RO, LO, IR, IL = p.items("RO LO IR IL") if valences == 2 else p.items("RO LO IR IL", valences)
-    root = p.weights("root", "V")
-    attach = p.weights("attach", H, 2, valences, "V") if valence_attach else p.weights("attach", H, 2, "V")
+    if by_position:
+        by_valence = valence_attach and valences > 1
+        arc = p.weights("arc", valences) if by_valence else p.weights("arc")
+        p.once(arc=1)  # every word has one head
+    else:
+        root = p.weights("root", "V")
+        attach = p.weights("attach", H, 2, valences, "V") if valence_attach else p.weights("attach", H, 2, "V")
+        arc = p.weights("arc") if evidence else None
     stop = p.weights("stop", H, 2, valences, 2)  # head, direction, valence, decision: 0 continues, 1 stops
-    arc = p.weights("arc") if evidence else None
 
     def choose(head: Any, direction: int, valence: Any, child: Any) -> Any:
         """The head goes on, and then takes the child."""
-        if valence_attach:
+        if by_position:
+            taken = arc[head, child, valence] if by_valence else arc[head, child]
+        elif valence_attach:
             taken = attach[h[head], direction, valence, w[child]]
         else:
             taken = attach[h[head], direction, w[child]]
-        if arc is not None:
+        if evidence:
             taken = arc[head, child] * taken
         return stop[h[head], direction, valence, 0] * taken
 
@@ -77,18 +90,24 @@ def dmv(
         for v in range(min(1, valences - 1), valences):  # of heads with children
             RO[i, j, v] += IR[i, k, v] * RC[k, j]
             LO[i, j, v] += LC[i, k] * IL[k, j, v]
-    top = root[w[r]] if arc is None else arc[0, r] * root[w[r]]
+    if by_position:
+        top = arc[0, r, 0] if by_valence else arc[0, r]
+    else:
+        top = arc[0, r] * root[w[r]] if evidence else root[w[r]]
     Z[()] += top * LC[1, r] * RC[r, p.n]
 
 
 @cache
 def program(
-    valence_attach: bool, by_sentence: bool = False, evidence: bool = False, valences: int = 2
+    valence_attach: bool,
+    by_sentence: bool = False,
+    evidence: bool = False,
+    valences: int = 2,
+    by_position: bool = False,
 ) -> TensorProgram:
     """The DMV under one set of weights for all sentences, or with multinomials of their own; perhaps with evidence."""
-    return TensorProgram(
-        dmv(valence_attach=valence_attach, by_sentence=by_sentence, evidence=evidence, valences=valences)
-    )
+    kind = {"by_sentence": by_sentence, "evidence": evidence, "by_position": by_position}
+    return TensorProgram(dmv(valence_attach=valence_attach, valences=valences, **kind))
 
 
 def scores(

@@ -4,6 +4,7 @@
 
 # mypy: disable-error-code="no-untyped-def"
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,42 +12,102 @@ from jaxtyping import Float, Int
 from numba import njit
 from torch import Tensor
 
+from pyrogram.charts.attachments import Attachments, other_child
 from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+
+Numbers = Any  # a numpy array
 
 TRIES = 10_000
 
 
 def ancestral(
     root: Float[Tensor, "M V"],
-    attach: Float[Tensor, "M V 2 S V"],
+    attach: Float[Tensor, "..."],
     stop: Float[Tensor, "M V 2 S 2"],
     model: Int[Tensor, "N"],
     max_length: int,
     cut: bool = False,
     tries: int = TRIES,
     widths: Sequence[int] = (),
+    attachments: Attachments | None = None,
 ) -> tuple[Int[Tensor, "N n"], Int[Tensor, "N n"]]:
     """Words and heads of a sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
-    :param root: probabilities, like the other tables; ``attach`` is [head, direction, valence, child].
+    :param root: probabilities, like the other tables.
+    :param attach: shape ``(M, V, 2, S, V)`` [head, direction, valence, child]; or packed, ``(M, R)``.
     :param cut: let a sentence of ``max_length`` words grow no further, rather than draw it again.
     :param tries: how often a sentence is drawn again.
     :param widths: where classes of distances begin, in words, if the tables have these in the place of valences.
+    :param attachments: the events of ``attach``, if it is packed.
     :raises TooLongError: if so many in a row were too long.
     """
     words = np.full((len(model), max_length), -1, np.int64)
     heads = np.full((len(model), max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
-    tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (root, attach, stop)]
+    tables = [t.detach().to("cpu", torch.float64) for t in (root, attach, stop)]
+    rows = (
+        _dense_rows(stop.shape[1], stop.shape[3]) if attachments is None else _packed_rows(attachments, stop.shape[3])
+    )
+    if attachments is None:
+        tables[1] = tables[1].cumsum(-1).flatten(1)
+    else:  # cumulative from the beginning of each row
+        sums, owners = tables[1].cumsum(-1), torch.from_numpy(attachments.owners)
+        begin = torch.from_numpy(np.flatnonzero(np.diff(attachments.owners, prepend=-1)))
+        tables[1] = sums - (sums - tables[1])[:, begin][:, owners]
+    tables[0], tables[2] = tables[0].cumsum(-1), tables[2].cumsum(-1)
     own, far = model.cpu().numpy(), np.array(widths, np.int64)
-    if not _grow_all(tables[0], tables[1], tables[2], own, far, seed, words, heads, tries, cut):
+    root_, attach_, stop_ = (t.numpy() for t in tables)
+    if not _grow_all(root_, attach_, rows, stop_, own, far, seed, words, heads, tries, cut):
         raise TooLongError(
             f"{tries} sampled sentences in a row had more than {max_length} words; "
             "raise max_length, stop more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(heads)
+
+
+class _Rows(NamedTuple):
+    """Where the events of the row 2 S head + S direction + valence lie, and the child of each.
+
+    :param firsts: the first event.
+    :param sizes: how many there are.
+    :param starts: the first of their children; empty, if events are children.
+    :param ends: the end of these; where there is one more event, it stands for all other words.
+    :param children: increasing within a row.
+    """
+
+    firsts: Numbers
+    sizes: Numbers
+    starts: Numbers
+    ends: Numbers
+    children: Numbers
+
+
+def _dense_rows(V: int, S: int) -> _Rows:
+    rows, none = np.arange(2 * V * S), np.empty(0, np.int64)
+    return _Rows(rows * V, np.full(len(rows), V), none, none, np.empty(0, np.int32))
+
+
+def _packed_rows(found: Attachments, S: int) -> _Rows:
+    """Of attachments that may know no valences, for S valences."""
+    valence = np.arange(S) if found.num_valences > 1 else np.zeros(S, np.int64)
+    firsts = (found.firsts[:-1, None] + valence * found.sizes[:, None]).reshape(-1)
+    sizes, starts, ends = (np.repeat(x, S) for x in (found.sizes, found.starts[:-1], found.starts[1:]))
+    return _Rows(firsts, sizes, starts, ends, found.children)
+
+
+@njit(nogil=True)
+def _draw_child(attach, rows, row, num_words, state):
+    """A child of a head, from the cumulative probabilities of all rows."""
+    first = rows.firsts[row]
+    event = _draw(attach[first : first + rows.sizes[row]], state)
+    if len(rows.starts) == 0:
+        return event
+    start, end = rows.starts[row], rows.ends[row]
+    if event < end - start:
+        return np.int64(rows.children[start + event])
+    return other_child(rows.children, start, end, np.int64(uniform(state) * (num_words - (end - start))))
 
 
 @njit(nogil=True)
@@ -58,7 +119,7 @@ def _draw(cumulative, state):
 
 
 @kernel
-def _grow_all(root, attach, stop, model, widths, seed, words, heads, tries, cut):
+def _grow_all(root, attach, rows, stop, model, widths, seed, words, heads, tries, cut):
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)
     tag = np.zeros(max_length, np.int64)
@@ -71,10 +132,11 @@ def _grow_all(root, attach, stop, model, widths, seed, words, heads, tries, cut)
         size = -1
         for _ in range(tries):
             m = model[sample]
+            weights = attach[m], rows, stop[m]
             if len(widths):
-                size = _grow_by_distance(root[m], attach[m], stop[m], widths, state, tag, parent, first, following, cut)
+                size = _grow_by_distance(root[m], weights, widths, state, tag, parent, first, following, cut)
             else:
-                size = _grow(root[m], attach[m], stop[m], state, tag, parent, first, following, cut)
+                size = _grow(root[m], weights, state, tag, parent, first, following, cut)
             if size > 0:
                 break
         if size < 0:
@@ -84,8 +146,9 @@ def _grow_all(root, attach, stop, model, widths, seed, words, heads, tries, cut)
 
 
 @njit(nogil=True)
-def _grow(root, attach, stop, state, tag, parent, first, following, cut):
+def _grow(root, weights, state, tag, parent, first, following, cut):
     """Nodes in the order in which they are born; their number, or -1 if there is no room and they are not cut."""
+    attach, rows, stop = weights
     tag[0], parent[0], size = _draw(root, state), -1, 1
     node = 0
     while node < size:
@@ -99,7 +162,8 @@ def _grow(root, attach, stop, state, tag, parent, first, following, cut):
                     if cut:
                         break
                     return -1
-                tag[size], parent[size], following[size] = _draw(attach[tag[node], d, v], state), node, -1
+                row = (tag[node] * 2 + d) * stop.shape[2] + v
+                tag[size], parent[size], following[size] = _draw_child(attach, rows, row, len(stop), state), node, -1
                 if last < 0:
                     first[node, d] = size
                 else:
@@ -111,8 +175,9 @@ def _grow(root, attach, stop, state, tag, parent, first, following, cut):
 
 
 @njit(nogil=True)
-def _grow_by_distance(root, attach, stop, widths, state, tag, parent, first, following, cut):
+def _grow_by_distance(root, weights, widths, state, tag, parent, first, following, cut):
     """The same where a head knows how many words it has on that side: a child's subtree comes before the next child."""
+    attach, rows, stop = weights
     side = np.zeros(len(tag), np.int64)
     last = np.full(len(tag), -1, np.int64)
     reached = np.zeros((len(tag), 2), np.int64)
@@ -129,7 +194,8 @@ def _grow_by_distance(root, attach, stop, widths, state, tag, parent, first, fol
             stopped = True
         if not stopped:
             child = size
-            tag[child], parent[child], following[child] = _draw(attach[tag[node], d, c], state), node, -1
+            row = (tag[node] * 2 + d) * stop.shape[2] + c
+            tag[child], parent[child], following[child] = _draw_child(attach, rows, row, len(stop), state), node, -1
             first[child], side[child], last[child], reached[child] = -1, 0, -1, 0
             if last[node] < 0:
                 first[node, d] = child

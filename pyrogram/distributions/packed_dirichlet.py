@@ -119,14 +119,17 @@ def dirichlet_prior(block: Block, concentration: Tensor | float) -> TorchDistrib
     (torch.Size([3, 2, 3]), True)
 
     :param concentration: α of every event, shape ``(*batch, *block.shape)``. A tensor of any other shape is a batch of
-        numbers (of plates or vectorised particles), each of which makes all Dirichlets of its prior symmetric; expand
-        what only the events or only the multinomials share, as in ``alpha.expand(block.shape)``.
+        numbers (of plates or vectorised particles), each of which makes all Dirichlets of its prior symmetric: it is
+        the α of each outcome, where events stand for several (:class:`.PackedBlock`). Expand what only the events or
+        only the multinomials share, as in ``alpha.expand(block.shape)``.
     """
     if not isinstance(concentration, Tensor):
         concentration = torch.tensor(concentration, dtype=torch.get_default_dtype())
     alpha = concentration
     if alpha.shape[-len(block.shape) :] != block.shape:
         alpha = alpha.reshape(*alpha.shape, *(1 for _ in block.shape)).expand(*alpha.shape, *block.shape)
+        if isinstance(block, PackedBlock) and block.lumped is not None:
+            alpha = alpha * block.outcomes.to(alpha)
     if not isinstance(block, PackedBlock):
         return dist.Dirichlet(alpha).to_event(block.batch_dim)  # type: ignore[no-any-return]
     prior = PackedDirichlet(alpha, block.sizes)

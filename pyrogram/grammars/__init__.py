@@ -20,6 +20,7 @@ from .lexical_tagger import LexicalTagger
 from .lexicalised import LexicalisedPCFG
 from .low_rank import SimplePCFG, TensorPCFG
 from .recursive import RecursiveGrammar
+from .sparse_dmv import SparseDMV
 from .tying import TIES, family_covariance, start_covariances, tie
 from .word_segmentation import BigramSegmentation, SegmentedUtterances, UnigramSegmentation
 
@@ -44,6 +45,7 @@ __all__ = [
     "RecursiveGrammar",
     "SegmentedUtterances",
     "SimplePCFG",
+    "SparseDMV",
     "TensorPCFG",
     "TiltedGrammar",
     "TreeTransform",

@@ -30,6 +30,7 @@ from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_com
 from . import initial
 from .dmv_collapsed import DMVUpdates
 from .dmv_draws import draw_trees
+from .dmv_events import dense_arcs
 from .dmv_evidence import DMVEvidence
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 
@@ -95,9 +96,13 @@ class DMV(Grammar):
             "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
         }
 
-    def with_tags(self, num_tags: int) -> DMV:
-        """The same model of other tags: of some of these only, say."""
-        return DMV(num_tags, valence_attach=self.valence_attach, num_valences=self.num_valences)
+    def arc_numbers(self, words: Tensor) -> Tensor:
+        """The event of each arc, numbered through all blocks; what is no arc has the number of all events.
+
+        :param words: shape ``(B, n)``, padded with -1.
+        :returns: shape ``(B, n+1, n+1)`` [head, child], or ``(B, n+1, n+1, S)`` if ``valence_attach``.
+        """
+        return dense_arcs(self, words)
 
     def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
         """The recursion over trees, see :func:`.dmv.dmv`."""
@@ -203,10 +208,14 @@ class DMV(Grammar):
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
         words = checked_words(words, self.num_tags)
         check_heads(heads, lengths_of(words))
-        n, S = words.shape[-1], self.num_valences
-        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=words.device)
+        return self._by_block(*self.indicators(heads), words)
+
+    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
+        n, S = heads.shape[-1], self.num_valences
+        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
         tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
-        return self._by_block(*tree._indicators(heads), words)
+        return tree._indicators(heads)
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""

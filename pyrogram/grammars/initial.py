@@ -8,21 +8,22 @@ All return normalised weights; a multinomial without any count is uniform. What 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pyrogram.charts import projective
-from pyrogram.charts.dmv import counts as count_events
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.grammar import Weights
+
+from .dmv_events import add_counts, by_block, num_events
 
 if TYPE_CHECKING:
     from .dmv import DMV
 
-CELLS = 2**24  # numbers that the tables of single sentences may take at a time
+CELLS = 2**24  # numbers that the arcs of sentences may take at a time
 
 
 def harmonic(
@@ -61,14 +62,18 @@ def harmonic(
         raise ValueError(f"stops must be 'half', 'expected' or 'e-step', not {stops!r}")
     if noise < 0:
         raise ValueError(f"noise must not be negative, not {noise}")
-    counts = {name: torch.zeros(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
-    lengths = lengths_of(words).cpu()
+    total = torch.zeros(num_events(grammar) + 1, dtype=torch.float64)
+    lengths, S = lengths_of(words).cpu(), grammar.num_valences
     for n in lengths.unique().tolist():
-        same_length = words.cpu()[lengths == n, :n]
-        for rows in _chunks(grammar, same_length):
-            used, own, small = _own_symbols(grammar, same_length[rows])
-            for name, c in _soft_counts(small, own, distance, stops).items():
-                _add(counts[name], name, used, c)
+        arcs, decisions = _soft_arcs(n, S, distance, stops, grammar.valence_attach)
+        for rows in _chunks((lengths == n).nonzero()[:, 0], n, S):
+            own = words.cpu()[rows, :n]
+            add_counts(grammar, total, arcs.expand(len(own), -1, -1, -1), decisions.expand(len(own), -1, -1, -1), own)
+    counts = by_block(grammar, total)
+    if stops != "e-step":
+        stop = counts["stop"]
+        half = stops == "half"
+        counts["stop"] = torch.ones_like(stop) if half else _stops_from_children(grammar, words.cpu(), stop[:, :, 0, 0])
     if noise > 0:
         generator = _generator(seed)
         for c in counts.values():
@@ -76,34 +81,17 @@ def harmonic(
     return _normalized(grammar, counts, words)
 
 
-def _soft_counts(grammar: DMV, words: Tensor, distance: float, stops: str) -> Weights:
-    """Soft counts of sentences (B, n) of one length."""
-    B, n = words.shape
-    attachment = soft_attachments(n, distance)
-    S = grammar.num_valences
-    scores = attachment.log()[..., None].expand(n + 1, n + 1, S)
+def _soft_arcs(n: int, S: int, distance: float, stops: str, valence_attach: bool) -> tuple[Tensor, Tensor]:
+    """Soft arcs (n+1, n+1, S) and stops (n+1, 2, S) of a sentence of n words."""
+    attachment = soft_attachments(n, distance)[..., None]
     no_stops = torch.zeros(n + 1, 2, S, dtype=torch.float64)
-    if stops == "e-step":
-        _, arcs, stop_marginals = projective.marginals(scores, no_stops)
-        assert stop_marginals is not None
-    else:
-        # All attachments as first children; the extended model's later children get the same weights.
-        arcs = torch.nn.functional.pad(attachment[..., None], (0, S - 1))
-        stop_marginals = no_stops
-    root, attach, stop = count_events(
-        arcs.expand(B, -1, -1, -1),
-        stop_marginals.expand(B, -1, -1, -1),
-        words,
-        grammar.num_tags,
-        grammar.valence_attach,
-    )
-    root, attach, stop = root.sum(0), attach.sum(0), stop.sum(0)
-    if stops == "e-step":
-        return {"root": root, "attach": attach, "stop": stop}
-    if grammar.valence_attach:
-        attach = attach[:, :, :1].expand_as(attach).clone()
-    stop = torch.ones_like(stop) if stops == "half" else _stops_from_children(grammar, words, stop[:, :, 0, 0])
-    return {"root": root, "attach": attach, "stop": stop}
+    if stops != "e-step":  # all are first children; where later ones are chosen otherwise, they begin the same
+        return attachment.expand(-1, -1, S) if valence_attach else torch.nn.functional.pad(
+            attachment, (0, S - 1)
+        ), no_stops
+    _, arcs, found = projective.marginals(attachment.log().expand(n + 1, n + 1, S), no_stops)
+    assert found is not None
+    return arcs, found
 
 
 def soft_attachments(n: int, distance: float = 0.0) -> Tensor:
@@ -120,15 +108,11 @@ def soft_attachments(n: int, distance: float = 0.0) -> Tensor:
 
 def _stops_from_children(grammar: DMV, words: Tensor, children: Tensor) -> Tensor:
     """Stop counts (V, 2, S, 2) from expected numbers of children (V, 2)."""
-    V = grammar.num_tags
-    n = words.shape[1]
-    tokens = torch.zeros(V, 2, dtype=torch.float64)
-    able = torch.zeros(V, 2, dtype=torch.float64)
-    for d in range(2):
-        tokens[:, d] = torch.bincount(words.flatten(), minlength=V)
-        has_neighbour = words[:, 1:] if d == 0 else words[:, : n - 1]
-        able[:, d] = torch.bincount(has_neighbour.flatten(), minlength=V)
-    first = 0.9 * torch.minimum(able, children)
+    V, real = grammar.num_tags, words >= 0
+    count = partial(torch.bincount, minlength=V)
+    tokens = count(words[real])[:, None].expand(V, 2).double()
+    able = torch.stack([count(words[:, 1:][real[:, 1:]]), count(words[:, :-1][real[:, 1:]])], 1)
+    first = 0.9 * torch.minimum(able.to(children), children)
     if grammar.num_valences == 1:
         return torch.stack([children, tokens], -1)[..., None, :]
     none = torch.stack([first, tokens - first], -1)
@@ -147,39 +131,20 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     check_heads(heads, lengths_of(words))
     if smoothing < 0:
         raise ValueError(f"smoothing must not be negative, not {smoothing}")
-    counts = {name: torch.full(block.shape, smoothing, dtype=torch.float64) for name, block in grammar.blocks.items()}
-    for rows in _chunks(grammar, words):
-        used, own, small = _own_symbols(grammar, words[rows])
-        for name, c in small.counts(own, heads[rows]).items():
-            _add(counts[name], name, used, c.sum(0))
+    total = torch.zeros(num_events(grammar) + 1, dtype=torch.float64)
+    lengths = lengths_of(words).cpu()
+    for n in lengths.unique().tolist():
+        for rows in _chunks((lengths == n).nonzero()[:, 0], n, grammar.num_valences):
+            own = words.cpu()[rows, :n]
+            add_counts(grammar, total, *grammar.indicators(heads.cpu()[rows, :n]), own)
+    counts = {name: c + smoothing * grammar.blocks[name].outcomes for name, c in by_block(grammar, total).items()}
     return _normalized(grammar, counts, words)
 
 
-def _chunks(grammar: DMV, words: Tensor) -> Iterator[slice]:
-    """Sentences (N, n), as many at a time as have room for tables of their own with the symbols of all of them."""
-    N, n = words.shape
-    # B sentences have at most B n symbols, and an attachment for every pair, direction and valence.
-    size = max(1, CELLS // (4 * grammar.num_tags**2), int((CELLS / (4 * max(n, 1) ** 2)) ** (1 / 3)))
-    for start in range(0, N, min(size, 4096)):
-        yield slice(start, start + min(size, 4096))
-
-
-def _own_symbols(grammar: DMV, words: Tensor) -> tuple[Tensor, Tensor, DMV]:
-    """The symbols of some sentences (k,), the sentences in numbers of these, and a grammar with no others."""
-    used = words[words >= 0].unique()
-    own = torch.where(words >= 0, torch.searchsorted(used, words.contiguous()), -1)
-    return used, own, grammar.with_tags(max(1, len(used)))
-
-
-def _add(total: Tensor, name: str, used: Tensor, counts: Tensor) -> None:
-    """Add counts of some symbols, by their own numbers, to the counts of a block of all."""
-    used, counts = used.to(total.device), counts.to(total)
-    if name == "attach":
-        of_heads = total[used]
-        of_heads[..., used] += counts
-        total[used] = of_heads
-    else:
-        total[used] += counts
+def _chunks(sentences: Tensor, n: int, valences: int) -> tuple[Tensor, ...]:
+    """As many sentences of n words at a time as have room for the numbers of their arcs."""
+    chunks: tuple[Tensor, ...] = sentences.split(max(1, CELLS // (8 * valences * (n + 1) ** 2)))
+    return chunks
 
 
 def _normalized(grammar: DMV, counts: Weights, words: Tensor) -> Weights:

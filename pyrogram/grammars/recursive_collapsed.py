@@ -16,7 +16,7 @@ from torch import Tensor
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
 from pyrogram.grammar import Block, Grammar
-from pyrogram.recursion.calling.sentence_events import CELL
+from pyrogram.recursion.calling.sentence_events import CELL, FewEvents
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tiles.engine import TilesSweepEngine
@@ -43,6 +43,7 @@ class Plan:
     :param renumbered: the number of the grammar for each number of the program; None: the same.
     :param entries: where weights are tied, what is counted in the place of each number of the grammar.
     :param nats: logs of factors of the program's events that are not counted; None: there are none.
+    :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
     """
 
     base: Grammar
@@ -56,12 +57,19 @@ class Plan:
     renumbered: Any = None
     entries: Any = None
     nats: Any = None
+    few: Mapping[str, FewEvents] = field(default_factory=dict)
 
     @property
     def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Of the weights of the program that are events."""
         blocks = {name: tuple(block.shape) for name, block in self.base.blocks.items()}
         return blocks if self.shapes is None else self.shapes
+
+    @property
+    def num_events(self) -> int:
+        """Of the program."""
+        shapes, few = self.event_shapes, self.few
+        return sum(len(few[name].rows) if name in few else math.prod(shape) for name, shape in shapes.items())
 
     @property
     def counted(self) -> Any:
@@ -78,7 +86,7 @@ class Plan:
         tables = [nats[n] if n in nats else torch.zeros(block.shape) for n, block in self.base.blocks.items()]
         flat = torch.cat([t.detach().cpu().double().reshape(-1) for t in tables]).numpy()
         if self.renumbered is not None:
-            own = self.renumbered[: sum(math.prod(shape) for shape in self.event_shapes.values())]
+            own = self.renumbered[: self.num_events]
             flat = np.append(flat, 0.0)[np.minimum(own, len(flat))]  # what is no event of the grammar has none
         return replace(self, nats=flat)
 
@@ -105,7 +113,7 @@ class RecursiveUpdates(CompiledUpdates):
         super().__init__(grammar, words)
         self._plan, self._base, self._program = plan, plan.base, plan.program
         shapes = plan.event_shapes
-        self._num_events = sum(math.prod(shape) for shape in shapes.values())
+        self._num_events = plan.num_events
         kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
         self._engine = kind(
             *(plan.program.recursion, shapes, plan.words.numpy(), plan.sizes, plan.lists),
@@ -113,6 +121,7 @@ class RecursiveUpdates(CompiledUpdates):
             given=plan.given,
             located=plan.located,
             nats=plan.nats,
+            few=plan.few,
         )
         self._events = self._engine.events
         self.num_own = len(self._events.places)

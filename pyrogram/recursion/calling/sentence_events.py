@@ -23,10 +23,10 @@ Weights that are no events, evidence on arcs say, are *given*: tables of each se
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,17 @@ class WordAxes:
         return WordAxes(found, tuple(sorted(values)))
 
 
+class FewEvents(NamedTuple):
+    """A table few of whose elements are events.
+
+    :param numbers: from indices into the table, flattened, to events, -1 for none.
+    :param rows: of each event, the number of its row, in the order of the table's rows.
+    """
+
+    numbers: Callable[[Numbers], Numbers]
+    rows: Numbers
+
+
 @dataclass(frozen=True)
 class SentenceEvents:
     """Where the numbers of each sentence lie.
@@ -107,24 +118,26 @@ class SentenceEvents:
         shapes: Mapping[str, tuple[int, ...]],
         words: Numbers,
         located: Mapping[str, Numbers] | None = None,
+        few: Mapping[str, FewEvents] | None = None,
     ) -> SentenceEvents:
         """
         :param shapes: of the weights that are events, in the order that they have in the corpus, which may have further
             ones; a last axis more than a table has is one of one element.
         :param located: the events of the corpus that weights by position are, -1 for nothing, shape
             ``(N, n + 1, ..., *sizes)``.
+        :param few: tables few of whose elements are events, of those that are no weights by position.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
-        located, word_axes = located or {}, WordAxes.of(cells)
+        located, few, word_axes = located or {}, few or {}, WordAxes.of(cells)
         weights = {w.name: w for w in Layout(cells).weights if w.name in {*shapes, *located}}
-        num_events = sum(math.prod(s) for s in shapes.values())
+        sizes_of = {n: len(few[n].rows) if n in few else math.prod(s) for n, s in shapes.items()}
+        num_events = sum(sizes_of.values())
         num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 2
         if num_numbers >= 2**31:
             raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
-        first_event, first_sum = _firsts(shapes, num_events)
-        multinomials = np.concatenate(
-            [first_sum[n] + np.arange(math.prod(s), dtype=np.int32) // s[-1] for n, s in shapes.items()]
-        ).astype(np.int32)
+        first_event, first_sum = _firsts(shapes, sizes_of)
+        rows = {n: few[n].rows if n in few else np.arange(math.prod(s)) // s[-1] for n, s in shapes.items()}
+        multinomials = np.concatenate([first_sum[n] + own for n, own in rows.items()]).astype(np.int32)
         of_numbers = np.append(multinomials, num_numbers - 2)  # the last one, of nothing
         real = words >= 0
         lengths = real.sum(1)
@@ -139,7 +152,10 @@ class SentenceEvents:
                     yield np.where(here < 0, num_numbers - 1, here), of_numbers[here]
                     continue
                 shape, by_word = shapes[name], (*word_axes.axes[name], False)[: len(shapes[name])]
-                index = first_event[name] + _index(shape, by_word, kinds[these, :u])
+                index = _index(shape, by_word, kinds[these, :u])
+                if name in few:
+                    index = few[name].numbers(index)
+                index = np.where(index < 0, num_numbers - 1, first_event[name] + index)
                 yield index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
 
         alike = np.stack([distinct, lengths if located else distinct], 1)
@@ -197,12 +213,15 @@ def _whole_cells(numbers: Numbers, padding: int) -> Numbers:
     return np.pad(numbers, ((0, 0), (0, room)), constant_values=padding)
 
 
-def _firsts(shapes: Mapping[str, tuple[int, ...]], num_events: int) -> tuple[dict[str, int], dict[str, int]]:
-    """By table, the first of its events and of its multinomials in the corpus."""
-    events, sums, found = 0, num_events, ({}, {})  # type: ignore[var-annotated]
+def _firsts(shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """By table, the first of its events and of its multinomials in the corpus.
+
+    :param sizes: how many events each table has.
+    """
+    events, sums, found = 0, sum(sizes.values()), ({}, {})  # type: ignore[var-annotated]
     for name, shape in shapes.items():
         found[0][name], found[1][name] = events, sums
-        events, sums = events + math.prod(shape), sums + math.prod(shape[:-1])
+        events, sums = events + sizes[name], sums + math.prod(shape[:-1])
     return found
 
 

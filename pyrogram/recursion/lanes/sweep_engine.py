@@ -13,7 +13,7 @@ import numpy as np
 
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentence_events import CELL, SentenceEvents, SentenceLayout
+from ..calling.sentence_events import CELL, FewEvents, SentenceEvents, SentenceLayout
 from ..calling.sentences import strided
 from ..machine.objects import Compiled
 from ..machine.statements import Function
@@ -42,6 +42,7 @@ class SweepEngine:
     :param given: weights that are no events, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
     :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
     :param nats: logs of factors of the events, in the order of these, which multiply their weights and are not counted.
+    :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
@@ -57,12 +58,13 @@ class SweepEngine:
         given: Mapping[str, Numbers] | None = None,
         located: Mapping[str, Numbers] | None = None,
         nats: Numbers | None = None,
+        few: Mapping[str, FewEvents] | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
         located = located or {}
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
-        self.events = SentenceEvents.of(self._cells, shapes, words, located)
+        self.events = SentenceEvents.of(self._cells, shapes, words, located, few)
         self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}

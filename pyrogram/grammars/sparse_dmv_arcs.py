@@ -1,0 +1,83 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The events of the arcs of sentences, a few sentences of like lengths at a time; kept for those that come again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyrogram.charts.attachments import Attachments
+from pyrogram.charts.trees import lengths_of
+
+CELLS = 2**21  # arcs whose weights are held at a time
+MOST_KEPT = 2**27  # arcs whose events are kept from one E-step to the next, 4 bytes each
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """The events of the arcs of some sentences of like lengths.
+
+    :param sentences: their numbers, shape ``(B,)``.
+    :param words: shape ``(B, n)``.
+    :param index: see :meth:`.Attachments.table`, shape ``(B, n+1, n+1[, S])``.
+    :param parts: as there, shape ``(B, n+1, n+1)``; None: all zero.
+    """
+
+    sentences: Tensor
+    words: Tensor
+    index: Tensor
+    parts: Tensor | None
+
+
+class SentenceArcs:
+    """Looks up the events of arcs.
+
+    Those of one corpus are kept, because loops come back to them, unless they are too many: then each E-step finds them
+    again, and memory does not grow with the corpus.
+
+    :param attachments: the events.
+    """
+
+    def __init__(self, attachments: Attachments) -> None:
+        self.attachments = attachments
+        self._kept: tuple[Tensor, int, list[Arcs]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+    def table(self, words: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Of sentences ``(*batch, n)``, see :meth:`.Attachments.table`."""
+        index, parts = self.attachments.table(words.reshape(-1, words.shape[-1]).cpu().numpy())
+        batch, device = words.shape[:-1], words.device
+        found = torch.from_numpy(index).to(device).reshape(*batch, *index.shape[1:])
+        return found, None if parts is None else torch.from_numpy(parts).to(device).reshape(*batch, *parts.shape[1:])
+
+    def of(self, words: Tensor) -> Iterator[Arcs]:
+        """All sentences, shape ``(N, n)``, the shortest first."""
+        version = -1 if words.is_inference() else words._version
+        if self._kept is not None and self._kept[0] is words and self._kept[1] == version >= 0:
+            return iter(self._kept[2])
+        lengths = lengths_of(words)
+        size = int((lengths + 1).square().sum()) * self.attachments.num_valences
+        if size > MOST_KEPT or version < 0:
+            return self._list(words, lengths)
+        found = list(self._list(words, lengths))
+        self._kept = words, version, found
+        return iter(found)
+
+    def _list(self, words: Tensor, lengths: Tensor) -> Iterator[Arcs]:
+        order = lengths.argsort(stable=True)
+        cells = (lengths[order] + 1).square() * self.attachments.num_valences
+        begin = 0
+        while begin < len(order):
+            most = cells[begin : begin + CELLS] * torch.arange(1, len(cells[begin : begin + CELLS]) + 1)
+            end = begin + max(1, int((most <= CELLS).sum()))  # sentences are padded to the longest of them
+            sentences = order[begin:end]
+            own = words[sentences, : int(lengths[sentences[-1]])]
+            yield Arcs(sentences, own, *self.table(own))
+            begin = end
