@@ -120,7 +120,9 @@ def seen_pairs(words: Numbers, num_tags: int) -> Numbers:
         end = max(begin + 1, int(np.searchsorted(of_sentences, done + CELLS, side="right")))
         pairs = np.empty(int(of_sentences[end - 1]) - done, np.int64)
         _list_pairs(words[begin:end], lengths[begin:end], num_tags, pairs)
-        found = np.union1d(found, pairs)
+        pairs = np.concatenate([found, pairs])
+        pairs.sort()  # in numpy, much quicker than unique
+        found = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
         begin, done = end, int(of_sentences[end - 1])
     return found
 

@@ -58,8 +58,8 @@ class SparseDMV(DMV):
     {'root': (1000,), 'attach': (2008,), 'stop': (1000, 2, 2, 2)}
     >>> grammar.children(head=2, direction=0)
     tensor([0, 1])
-    >>> grammar.initial_weights(words, "uniform")["root"].sum()
-    tensor(1.)
+    >>> grammar
+    SparseDMV(1000, 8 pairs)
 
     :param num_tags: V, the size of the alphabet.
     :param pairs: the pairs that were seen, as increasing indices (2 head + direction) V + child, int64; direction 0 is
