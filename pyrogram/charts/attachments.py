@@ -93,13 +93,11 @@ class Attachments:
         :param dense: indices into it, flattened, int64.
         :param others: whether the event of all other words stands for pairs that were not seen, instead of -1.
         """
+        found = np.empty(dense.size, np.int64)
+        flat = np.ascontiguousarray(dense.reshape(-1))
         V, S = self.num_tags, self.num_valences
-        child, valence, row = dense % V, dense // V % S, dense // (V * S)
-        pair = row * V + child
-        place = np.searchsorted(self.pairs, pair)
-        seen = np.append(self.pairs, -1)[place] == pair
-        first = self.firsts[row] + valence * self.sizes[row]
-        return np.where(seen, first + place - self.starts[row], first + self.sizes[row] - 1 if others else -1)
+        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, others, found)
+        return found.reshape(dense.shape)
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the table (V, 2[, S], V), and its part of it; of small vocabularies."""
@@ -177,6 +175,19 @@ def _find_all(words, starts, children, firsts, sizes, V, found, parts):
                 for v in range(S):
                     found[b, i + 1, j + 1, v] = V + firsts[row] + v * sizes[row] + place - start
     return all_seen
+
+
+@kernel
+def _number_all(dense, V, S, starts, children, firsts, sizes, others, found):
+    for x in range(len(dense)):
+        row, child = dense[x] // V // S, dense[x] % V
+        start, end = starts[row], starts[row + 1]
+        place = _place(children, start, end, child)
+        event = firsts[row] + dense[x] // V % S * sizes[row]
+        if place < end and children[place] == child:
+            found[x] = event + place - start
+        else:
+            found[x] = event + end - start if others else -1
 
 
 @njit(nogil=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
-from pyrogram.cli.io.files import as_written
+from pyrogram.cli.io.files import as_written, read_safetensors, write_file
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
-from pyrogram.cli.runs.folder import CONFIG, has_classes, read_weights, tags_and_smoothing, write_weights
+from pyrogram.cli.runs.folder import CONFIG, FORMAT, PAIRS, has_classes, read_weights, tags_and_smoothing, write_weights
 from pyrogram.cli.runs.knowledge import read_assumed, write_assumed
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
@@ -23,8 +23,11 @@ from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.punctuation import heads_with_punctuation, kept_words
 from pyrogram.data.records import Alphabet
 from pyrogram.grammar import Weights
-from pyrogram.grammars import DMV
+from pyrogram.grammars import DMV, SparseDMV
+from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.knowledge import Assumed
+
+SEEN = "seen"  # of attachments: only those of pairs that were seen
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class DMVRun(Run):
     assumed: Assumed | None = None
     kind: ClassVar[str] = "DMV"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a DMV with its weights and nothing else."""
+        return self.tagger is None and self.assumed is None and not isinstance(self.grammar, SparseDMV)
+
     @classmethod
     def load(cls, path: Path, config: dict[str, Any]) -> DMVRun:
         with as_written(path / CONFIG):
@@ -54,14 +62,21 @@ class DMVRun(Run):
             valence, number = config["grammar"]["valence_attach"], config["grammar"].get("num_valences", 2)
             if not isinstance(valence, bool) or type(number) is not int:
                 raise TypeError
-            grammar = DMV(len(vocab), valence_attach=valence, num_valences=number)
+            is_sparse = config["grammar"].get("attachments") == SEEN
+            grammar = None if is_sparse else DMV(len(vocab), valence_attach=valence, num_valences=number)
             informed = config["settings"].get("knowledge", "none") != "none"
+        if grammar is None:
+            found = read_safetensors(path / PAIRS)
+            with as_written(path / PAIRS):
+                grammar = SparseDMV(len(vocab), found["pairs"], valence_attach=valence, num_valences=number)
         tagger = read_tagger(path) if has_classes(config) else None
         assumed = read_assumed(path) if informed else None
         return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger, assumed)
 
     def write(self, path: Path) -> None:
         write_weights(path, self.weights)
+        if isinstance(self.grammar, SparseDMV):
+            write_file(path / PAIRS, safetensors_bytes({"pairs": self.grammar.pairs}, {"format": FORMAT}))
         if self.tagger is not None:
             write_tagger(path, self.tagger)
         if self.assumed is not None:
@@ -69,7 +84,8 @@ class DMVRun(Run):
 
     def description(self) -> dict[str, Any]:
         valences = {"valence_attach": self.grammar.valence_attach, "num_valences": self.grammar.num_valences}
-        return {"kind": self.kind, "num_tags": len(self.vocab), **valences}
+        kept = {"attachments": SEEN} if isinstance(self.grammar, SparseDMV) else {}
+        return {"kind": self.kind, "num_tags": len(self.vocab), **valences, **kept}
 
     def symbols(self) -> Sequence[Any]:
         return self.vocab.to_list()

@@ -36,10 +36,10 @@ from pyrogram.cli.runs.starts import (
 from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus, WordTags
 from pyrogram.data.records import Alphabet
-from pyrogram.grammars import DMV
+from pyrogram.grammars import DMV, SparseDMV
 from pyrogram.significance import rank_correlation
 
-MOST_SYMBOLS = 4000  # a weight for every pair of them, in several copies, must fit into memory
+MOST_SYMBOLS = 4000  # of which every pair has an attachment: in several copies, these must fit into memory
 FEWEST_STARTS = 5  # for a correlation
 
 
@@ -82,15 +82,10 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         train = _short(corpora.train, settings.max_length, "training")
         dev = None if corpora.dev is None else _short(corpora.dev, settings.max_length, "--dev")
         vocab = corpora.train.vocab
-        if len(vocab) > MOST_SYMBOLS:
-            raise CommandError(
-                f"--tags {settings.tags} gives {len(vocab):,} symbols, and the grammar has a weight for every pair; "
-                f"{MOST_SYMBOLS:,} is the limit"
-            )
         if settings.init == "supervised" and train.heads is None:
             raise CommandError("--init supervised needs gold heads, and the training file has none")
         sources = read_sources(settings, corpora.prior, vocab)
-        grammar = DMV(len(vocab), valence_attach=settings.valence_attach, num_valences=settings.valences)
+        grammar = _grammar(settings, len(vocab), train)
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
         assumed = assumed_of(settings, corpora.train)
         run = replace(run, assumed=assumed)
@@ -111,7 +106,7 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
         others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
-        notes = [*_notes(settings, corpora, train, starts, rows, best), *(assumed.told if assumed else ())]
+        notes = [*_notes(settings, corpora, grammar, train, starts, rows, best), *(assumed.told if assumed else ())]
         drawn = None if sources is None else DrawnOn(sources, sources.shares(train.words))
         notes += [] if drawn is None else [drawn.told]
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
@@ -122,6 +117,19 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
             if picture is not None:
                 write_file(out / SHARES, picture)
     return outcome
+
+
+def _grammar(settings: Settings, num_symbols: int, train: Corpus) -> DMV:
+    """A DMV, of many symbols with attachments of the pairs that occur within a training sentence."""
+    options: dict[str, Any] = {"valence_attach": settings.valence_attach, "num_valences": settings.valences}
+    if num_symbols <= MOST_SYMBOLS:
+        return DMV(num_symbols, **options)
+    if settings.knowledge != "none":
+        raise CommandError(
+            f"--knowledge {settings.knowledge} is about every pair of symbols, and --tags {settings.tags} gives "
+            f"{num_symbols:,}, more than {MOST_SYMBOLS:,}; leave it out, or give other --tags"
+        )
+    return SparseDMV.of(train.words, num_symbols, **options)
 
 
 def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
@@ -138,6 +146,7 @@ def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
 def _notes(
     settings: Settings,
     corpora: Corpora,
+    grammar: DMV,
     train: Corpus,
     starts: Sequence[Start],
     rows: Sequence[EvaluatedSystem],
@@ -148,6 +157,11 @@ def _notes(
     size = f"{len(train):,} training sentences of at most {settings.max_length} words"
     told = f"{settings.tags} tags" if corpora.tagger is None else f"{settings.num_classes} induced classes of the words"
     notes = [f"{settings.method}: learnt from the {told} of the {size}; their heads were not seen."]
+    if isinstance(grammar, SparseDMV):
+        notes.append(
+            f"of the {grammar.num_tags:,} symbols, {len(grammar.pairs):,} pairs occur in a training sentence and have "
+            "attachments of their own; a head's other words have equal parts of one."
+        )
     if settings.init == "supervised":
         notes = [f"{settings.method}: learnt from {size}, beginning at the supervised DMV."]
     if train.heads is not None:
@@ -211,7 +225,7 @@ def _write(
     size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
     told = f"{settings.tags} tags" if run.tagger is None else "induced classes of the words"
     card = Card(
-        "DMV" if run.tagger is None and run.assumed is None else "DMV of more than its weights",
+        "DMV" if run.is_plain else "DMV of more than its weights",
         f"A dependency model with valence, learnt by {settings.method}",
         f"Its {len(corpora.train.vocab)} symbols are the {told} of {size}. It gives every word its head.",
         ("dependency-parsing", "grammar-induction"),

@@ -6,6 +6,7 @@
                          folder that has one is complete
     weights.safetensors  weights of the selected start: root, attach, stop
     starts/NNN.safetensors  the state of every start, from which it is resumed
+    pairs.safetensors    of many symbols, the pairs that have attachments
     classes.json         with --tags induced:K, the class of every word
     bias.safetensors     with --knowledge, the nats of events
     shares.svg           with --knowledge languages, what the grammar takes from whom
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "pyrogram-run-1"
 CONFIG, WEIGHTS, STARTS = "config.json", "weights.safetensors", "starts"
 GRAMMAR, LEXICON, CLASSES, BIAS = "grammar.pcfg", "lexicon.json", "classes.json", "bias.safetensors"
-SHARES = "shares.svg"
+SHARES, PAIRS = "shares.svg", "pairs.safetensors"
 LONGEST_SHAPES = 300  # characters of what a file holds, in a message
 OUTPUTS = (
     CONFIG,
@@ -47,6 +48,7 @@ OUTPUTS = (
     CLASSES,
     BIAS,
     SHARES,
+    PAIRS,
     "parses.conllu",
     "parses.mrg",
     "curve.csv",

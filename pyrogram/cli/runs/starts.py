@@ -23,7 +23,7 @@ from pyrogram.cli.runs.folder import checkpoint_path
 from pyrogram.cli.runs.settings import SAMPLERS, Settings
 from pyrogram.cli.runs.workers import one_thread, run_tasks
 from pyrogram.distributions import Sentence
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammar import Grammar, PackedBlock, Weights
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
@@ -219,6 +219,11 @@ def _loop(settings: Settings, grammar: Grammar, start: Weights, prior: float | W
         return EM(partial(maximum_likelihood, grammar=grammar, initial_weights=start), initial_weights=start)
     assert prior is not None
     learn = settings.method == "vb-em"
+    blocks = grammar.blocks.values()
+    lumped = any(isinstance(block, PackedBlock) and block.lumped is not None for block in blocks)
+    if settings.method == "em-map" and lumped and not isinstance(prior, dict):
+        # Modes add α - 1 to the counts of each outcome; those of a sum of outcomes are to add their sum.
+        prior = {name: 1 + (prior - 1) * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}
     model = partial(dirichlet, grammar=grammar, concentration=prior, learn=learn)
     kinds: dict[str, type[EM | CollapsedVB]] = {"em-map": EM, "cvb": CollapsedVB}
     return kinds.get(settings.method, VariationalEM)(model, initial_weights=start)
