@@ -54,6 +54,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import em
     import heads
     import logistic_normal
+    import long_sentences
     import low_rank_pcfg
     import memory
     import pcfg
@@ -64,6 +65,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import sweeps
     import tilts
     import trees
+    import vocabularies
     import word_segmentation
     from peers import ENGINES
 
@@ -99,6 +101,12 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         f"Grammars with heads, batches of {heads.BATCH}, log Z and counts, one thread, float64, sentences/s": lambda: (
             _table(heads.HEADER, heads.rows(lengths, seconds / 3))
+        ),
+        "Large vocabularies, an iteration on one thread, float64": lambda: _table(
+            vocabularies.HEADER, vocabularies.rows(vocabularies.QUICK if quick else vocabularies.SIZES)
+        ),
+        "Long sentences, by sentence, one thread, float64": lambda: _table(
+            long_sentences.HEADER, long_sentences.rows(lengths if quick else long_sentences.LENGTHS)
         ),
         f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
             compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)

@@ -73,6 +73,16 @@ class Attachments:
         """The multinomial of each event, S row + valence."""
         return np.repeat(np.arange(len(self.sizes) * self.num_valences), np.repeat(self.sizes, self.num_valences))
 
+    @property
+    def children_of_events(self) -> Numbers:
+        """The child of each event, -1 for all other words, shape ``(R,)``, int64."""
+        found = np.full(self.firsts[-1], -1, np.int64)
+        row = np.repeat(np.arange(2 * self.num_tags), np.diff(self.starts))
+        for v in range(self.num_valences):
+            place = np.arange(len(self.pairs)) - self.starts[row]
+            found[self.firsts[row] + v * self.sizes[row] + place] = self.children
+        return found
+
     def table(self, words: Numbers) -> tuple[Numbers, Numbers | None]:
         """The event of each arc, and the logarithm of its part of the event.
 

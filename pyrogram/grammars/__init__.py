@@ -22,6 +22,7 @@ from .low_rank import SimplePCFG, TensorPCFG
 from .recursive import RecursiveGrammar
 from .sparse_dmv import SparseDMV
 from .tying import TIES, family_covariance, start_covariances, tie
+from .word_class_weights import weights_of_classes
 from .word_segmentation import BigramSegmentation, SegmentedUtterances, UnigramSegmentation
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "segmentation",
     "start_covariances",
     "tie",
+    "weights_of_classes",
 ]
 
 

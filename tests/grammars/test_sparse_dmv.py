@@ -22,7 +22,7 @@ from pyrogram.charts import attachments
 from pyrogram.charts.trees import projective_trees
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
-from pyrogram.grammars import SparseDMV, sparse_dmv_arcs
+from pyrogram.grammars import SparseDMV, sparse_dmv_arcs, weights_of_classes
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
@@ -259,6 +259,34 @@ def test_evidence_is_that_of_the_dmv(words: Tensor) -> None:
             cvb = CollapsedVB(partial(dirichlet, grammar=own, known=known), initial_weights=start)
             found.append([list(loop.run(words, num_steps=3, progress=False).history) for loop in (vb, cvb)])
         close(*(torch.tensor(x) for x in found or (0, 0)))
+
+
+@pytest.mark.parametrize("options", KINDS[:2], ids=str)
+def test_words_back_off_to_their_classes(options: dict[str, Any]) -> None:
+    """Dirichlets that lean to the weights of classes are those of the DMV, in which unseen words differ."""
+    grammar, other, _, _ = pair(options)
+    classes, shares = torch.tensor([0, 1, 0, 1, 2, 2]), torch.tensor([0.25, 0.5, 0.75, 0.5, 0.1, 0.9])
+    own = DMV(3, **options)
+    of_classes = own.initial_weights(torch.where(WORDS >= 0, classes[WORDS.clamp_min(0)], -1), "random", seed=0)
+    found = weights_of_classes(grammar, of_classes, classes, shares)
+    exact = {
+        "root": of_classes["root"][classes] * shares,
+        "attach": of_classes["attach"][classes][..., classes] * shares,
+        "stop": of_classes["stop"][classes],
+    }
+    for name, block in grammar.blocks.items():
+        close(block.sums(found[name]), torch.ones_like(block.sums(found[name])))
+    close(grammar.log_partition(logs(found), WORDS), other.log_partition(logs(exact), WORDS))
+    histories = []
+    for g, w in ((grammar, found), (other, exact)):
+        pyro.clear_param_store()
+        loop = VariationalEM(
+            partial(dirichlet, grammar=g, concentration={name: 5 * x for name, x in w.items()}), initial_weights=w
+        )
+        histories.append(torch.tensor(loop.run(WORDS, num_steps=4, progress=False).history))
+    close(*histories)
+    with pytest.raises(ValueError, match="classes and shares must be one for each of 6 words, and classes 0 to 2"):
+        weights_of_classes(grammar, of_classes, classes + 1, shares)
 
 
 def test_what_is_no_grammar_is_refused() -> None:
