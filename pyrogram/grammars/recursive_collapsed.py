@@ -259,7 +259,9 @@ class RecursiveUpdates(CompiledUpdates):
     ) -> tuple[Any, Any]:
         counts, alpha = self._shared(corpus)
         n = int(self._events.lengths.max(initial=1))
-        least = self._program.least("float64", n, self._plan.sizes, self._plan.lists)
+        # In the bound all words are the first one: of a table few of whose elements are events, that is enough.
+        sizes = dict.fromkeys(self._plan.sizes, 1) if self._plan.few else self._plan.sizes
+        least = self._program.least("float64", n, sizes, self._plan.lists)
         rows = self._rows(trees)
         accepted, failed, positions = self._engine.hastings(
             counts, alpha, rows, order.numpy(), batch_size, seed, temperature, least, self._positions()

@@ -191,6 +191,22 @@ def test_hastings_draws_the_trees_of_the_dmv() -> None:
     close(weights, dense)
 
 
+@pytest.mark.parametrize("kind", [VariationalEM, CollapsedVB, TreeHastings])
+def test_large_vocabularies(kind: Any) -> None:
+    """A table of all pairs would have 160 GB."""
+    pyro.clear_param_store()
+    words = torch.where(WORDS >= 0, WORDS * 19_999, -1)
+    grammar = SparseDMV.of(words, 100_000)
+    start = grammar.initial_weights(words, "harmonic")
+    model = partial(maximum_likelihood, initial_weights=start) if kind is EM else partial(dirichlet, concentration=1e-4)
+    loop = kind(partial(model, grammar=grammar), initial_weights=start)
+    loop.run(words, num_steps=2, progress=False)
+    weights = loop.weights()
+    assert len(weights["attach"]) == 200_000 + len(grammar.pairs)
+    heads = grammar.derivation(weights, words).mbr()
+    assert ((heads >= 0) == (words >= 0)).all() and (grammar.sample(weights, torch.Size([2]), 500) < 100_000).all()
+
+
 def test_concentrations_are_learnt() -> None:
     """One number for each outcome: no step lowers the bound, which rises above that of the number it began with."""
     grammar, _, weights, _ = pair({})
