@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv
+from pyrogram.collapsed import _seeded
 from pyrogram.recursion.calling.sentence_events import FewEvents
 
 from .dmv_collapsed import DMVUpdates
 from .recursive_collapsed import Plan
+from .sparse_dmv_arcs import CELLS
 
 if TYPE_CHECKING:
     from .sparse_dmv import SparseDMV
@@ -41,6 +45,13 @@ class SparseDMVUpdates(DMVUpdates):
             shapes={"root": (V,), "attach": (V, 2, *valences, V), "stop": stop},
             few={"attach": few},
         )
+
+    def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
+        """As :meth:`.CollapsedUpdates.draw`, a few sentences at a time: scores of all arcs would take much memory."""
+        size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
+        with _seeded(generator):
+            few = (self.grammar.derivation(None, words, log_weights=log_weights) for words in self.words.split(size))
+            return torch.cat([derivation.sample() for derivation in few])
 
     def _rows(self, trees: Tensor) -> Any:
         return self._base.rows_of(self._plan.words.numpy(), np.ascontiguousarray(trees.numpy()))
