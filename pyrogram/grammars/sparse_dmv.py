@@ -14,7 +14,7 @@ from torch import Tensor
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_trees, projective
 from pyrogram.charts.attachments import Attachments, seen_pairs
-from pyrogram.charts.checks import check_size, checked_words, is_traced
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, is_traced
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import digest_of
@@ -239,7 +239,7 @@ class SparseDMV(DMV):
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         root, attach, stop = (log_weights[name] for name in self.blocks)
         V, S, n = self.num_tags, self.num_valences, words.shape[-1]
-        batch = torch.broadcast_shapes(root.shape[:-1], attach.shape[:-1], stop.shape[:-4], words.shape[:-1])
+        batch = broadcast_shapes(root.shape[:-1], attach.shape[:-1], stop.shape[:-4], words.shape[:-1])
         nothing = root.new_zeros(1)
         flat = torch.cat([t.expand(*batch_of(t, root, attach), -1) for t in (root, attach, nothing)], -1)
         index, parts = self._arcs.table(words)
@@ -258,7 +258,7 @@ class SparseDMV(DMV):
         return arcs, torch.nn.functional.pad(decisions[..., 1], (0, 0, 0, 0, 1, 0))
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        batch = torch.broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
+        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
         given = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
         index, values = events_of(self, *(t.expand(*batch, *own).reshape(-1, *own) for t, own in given))
         counted = by_block(self, values.new_zeros(len(values), num_events(self) + 1).scatter_add(1, index, values))
@@ -291,4 +291,4 @@ class SparseDMV(DMV):
 
 def batch_of(table: Tensor, *others: Tensor) -> torch.Size:
     """The batch that vectors have together."""
-    return torch.Size(torch.broadcast_shapes(*(t.shape[:-1] for t in (table, *others))))
+    return broadcast_shapes(*(t.shape[:-1] for t in (table, *others)))
