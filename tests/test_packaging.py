@@ -46,7 +46,14 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
     "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics", "spanning")],
-    "recursion": [("machine", "rules"), ("calling",), ("logs", "lanes", "tensors"), ("tiles",), ("running",), ("",)],
+    "recursion": [
+        ("machine", "rules"),
+        ("calling",),
+        ("logs", "lanes", "tensors"),
+        ("tiles", "device"),
+        ("running",),
+        ("",),
+    ],
     "infer": [
         ("model", "running"),
         ("logistic_normal", "trees"),

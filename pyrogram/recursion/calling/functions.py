@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..machine import llvm, objects
+from ..machine import kernels, llvm, objects, ptx
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 
@@ -42,3 +42,32 @@ def compiled(
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
     source = "\n".join([recursion.key(), kind, dtype, weights, str(lanes), str(checked), _compiler()])
     return objects.load(source, text)
+
+
+CPU = "cpu"  # the architecture of kernels that run on the processor at hand, thread by thread
+
+
+def compiled_kernels(
+    recursion: Recursion,
+    kind: str,
+    make: Callable[[], tuple[Sequence[kernels.Kernel], Sequence[Function]]],
+    types: tuple[str, str],
+    architecture: str,
+) -> tuple[bytes, dict[str, list[str]]]:
+    """A module of kernels of a recursion, and the parameters of each; from the cache or made now.
+
+    :param make: gives kernels and helpers, see :func:`.kernels.assembly`.
+    :param types: of lanes, and of weights.
+    :param architecture: one of :data:`.ptx.ARCHITECTURES`, whose module is PTX, or ``cpu``, whose module is an object.
+    """
+    target: kernels.Target = "cpu" if architecture == CPU else "gpu"
+
+    def module() -> tuple[bytes, dict[str, list[str]]]:
+        made, helpers = make()
+        text = kernels.assembly(made, helpers, *types, target)
+        data = objects.object_of(text) if architecture == CPU else ptx.ptx_of(text, architecture)
+        return data, {k.function.name: [p.name for p in k.parameters] for k in made}
+
+    names = [*objects.processor()] if architecture == CPU else [architecture]
+    source = "\0".join([recursion.key(), f"kernels: {kind}", *types, *names, _compiler()])
+    return objects.kept(source, ".o" if architecture == CPU else ".ptx", module)

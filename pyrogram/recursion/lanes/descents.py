@@ -27,7 +27,7 @@ from ..rules.cells import Term, renamed
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
 from .arithmetic import LOGS
-from .driver import BLOCKS, INF, Blocks
+from .driver import INF, Blocks
 from .elements import NUMBERS
 from .scaling import carriers, is_carrier
 from .schedule import K
@@ -39,12 +39,12 @@ _OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN, MEMORY]
 
 def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return _TreeDraws(recursion, lanes, dtype).function(logs)
+    return TreeDraws(recursion, lanes, dtype).function(logs)
 
 
 def best(recursion: Recursion, lanes: int, dtype: str) -> Function:
     """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
-    return _BestTree(recursion, lanes, dtype).function()
+    return BestTree(recursion, lanes, dtype).function()
 
 
 class Descents(Blocks):
@@ -70,7 +70,7 @@ class Descents(Blocks):
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
         layout = self.elements.layout
-        return [*layout.parameters(), *BLOCKS, *_OWN, *trace_parameters(layout)]
+        return [*layout.parameters(), *self.through, *_OWN, *trace_parameters(layout)]
 
 
 class TreeDescents(Descents):
@@ -237,11 +237,11 @@ class BestDerivation(Descents):
         return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
 
 
-class _TreeDraws(Draws, IndependentDraws):
+class TreeDraws(Draws, IndependentDraws):
     """``draw`` for items without symbols."""
 
 
-class _BestTree(TreeDescents, BestDerivation):
+class BestTree(TreeDescents, BestDerivation):
     """``best`` for items without symbols."""
 
     def begin(self) -> None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from ..calling.layout import Layout
@@ -74,6 +74,7 @@ class Blocks:
 
     numbers: Arithmetic = REALS
     options = Options()
+    through: Sequence[Array | Name] = BLOCKS
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
@@ -186,13 +187,18 @@ class LogCounts(Blocks):
                 for name in ("whole", "full"):
                     code.set(name, Name(name, "int") * Name("plain", "int"))
                 self._drain()
-            with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
-                code.put(MEMORY, x, fill(0.0))  # weights that only empty sums are multiplied by stay zero
-        parameters = [*self.elements.layout.parameters(), *BLOCKS, *_OWN]
+            self.restore()
+        parameters = [*self.elements.layout.parameters(), *self.through, *_OWN]
         for w in self.elements.layout.events:
             parameters.append(Array(f"out.{w.name}", "element"))
             parameters += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
         return Function("lanes", [*parameters, MEMORY], code.body)
+
+    def restore(self) -> None:
+        """Zeros, if a sentence has left anything else: weights that only empty sums are multiplied by stay zero."""
+        code = self.code
+        with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
+            code.put(MEMORY, x, fill(0.0))
 
     def _judge(self, adjoints: bool) -> None:
         """Log Z of every lane after the inside pass; whether it can be trusted after both."""

@@ -8,10 +8,9 @@ sum hands its adjoint to each of its factors, times the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from ..machine.expressions import Expression, Name, any_lane, fill, greatest, least, select, value
+from ..machine.expressions import Expression, Name, any_lane, fill, greatest, least, select
 from ..rules.cells import renamed
 from ..rules.domains import ZERO
 from ..rules.language import Ref
@@ -19,7 +18,7 @@ from .blocks import Block
 from .passes import Pass, shifted
 from .scaling import is_carrier
 from .schedule import CellSum, ScheduledCell, ScheduledHead
-from .tables import MEMORY, WeightCells, weight_cells
+from .tables import MEMORY, weight_cells
 
 
 class Outside(Pass):
@@ -216,33 +215,16 @@ class Outside(Pass):
                     code.put(MEMORY, Name(f"d{t}.row", "int") + x, zero)
         for w in tables.weights:
             if w not in tables.unique:
-                with self._elements(w):
+                with tables.elements(code, w):
                     code.put(MEMORY, Name("element", "int") * tables.turns[w][0] + Name(f"d{w.name}", "int"), zero)
 
     def _multiply(self) -> None:
         """Posteriors of weights from their adjoints."""
-        for w in self.tables.weights:
-            if w not in self.tables.unique:
-                with self._elements(w):
-                    element = self.code.let(Name("element", "int") * self.tables.turns[w][0])
-                    place = self.code.let(element + Name(f"d{w.name}", "int"))
+        code, tables = self.code, self.tables
+        for w in tables.weights:
+            if w not in tables.unique:
+                with tables.elements(code, w):
+                    element = code.let(Name("element", "int") * tables.turns[w][0])
+                    place = code.let(element + Name(f"d{w.name}", "int"))
                     weight = MEMORY[element + Name(w.name, "int")]
-                    self.code.put(MEMORY, place, MEMORY[place] * weight)
-
-    @contextmanager
-    def _elements(self, w: WeightCells) -> Iterator[None]:
-        """Loops over the elements of a table of weights within a sentence; their number is in ``element``."""
-        with self._nest(w.num_axes, value(0), 0):
-            yield
-
-    @contextmanager
-    def _nest(self, depth: int, index: Expression, level: int) -> Iterator[None]:
-        if depth == 0:
-            self.code.set("element", index)
-            yield
-            return
-        with (
-            self.code.loop(f"axis.{level}", 0, self.n + 1) as x,
-            self._nest(depth - 1, index * Name("pitch", "int") + x, level + 1),
-        ):
-            yield
+                    code.put(MEMORY, place, MEMORY[place] * weight)

@@ -12,6 +12,7 @@ symbols, ``arc[*, *, 0]`` and ``arc[*, *, 1]``, take turns, as the numbers that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -256,3 +257,21 @@ class Tables:
         if b.name == "k":
             return "row"
         return "row" if a.name == "i" and not a.offset else "column"
+
+    @contextmanager
+    def elements(self, code: Code, w: WeightCells) -> Iterator[None]:
+        """Loops over the elements of a table of weights within a sentence; their number is in ``element``."""
+        with self._nest(code, w.num_axes, value(0), 0):
+            yield
+
+    @contextmanager
+    def _nest(self, code: Code, depth: int, index: Expression, level: int) -> Iterator[None]:
+        if depth == 0:
+            code.set("element", index)
+            yield
+            return
+        with (
+            code.loop(f"axis.{level}", 0, Name("n", "int") + 1) as x,
+            self._nest(code, depth - 1, index * Name("pitch", "int") + x, level + 1),
+        ):
+            yield

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from .expressions import Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
-from .statements import For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
+from .statements import AtomicAdd, For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
 
 _BITS = {"float64": 64, "float32": 32}
 _FLOATS = {"float64": "double", "float32": "float"}
@@ -55,13 +55,15 @@ def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: boo
     :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
     :param weights: the type of arrays of weights, if it is another.
     """
-    module = _Module(dtype, lanes, checked, weights or dtype)
+    module = Module(dtype, lanes, checked, weights or dtype)
     bodies = [text for f in functions for text in module.function(f)]
     return "\n".join([*bodies, *sorted(module.declared)]) + "\n"
 
 
 @dataclass
-class _Module:
+class Module:
+    """The functions of a module, one after the other."""
+
     dtype: str
     lanes: int
     checked: bool
@@ -93,13 +95,9 @@ class _Module:
 
     def function(self, f: Function) -> Iterator[str]:
         """The function itself, and one of the same name that reads its parameters from memory."""
-        parameters = [
-            ("ptr", f'%"{p.name}"') if isinstance(p, Array) else (self.types[p.type], f'%"{p.name}"')
-            for p in f.parameters
-        ]
+        parameters = self.parameters(f)
         result = self.types[f.result]
-        typed = ", ".join(f"{t} noalias {n}" if t == "ptr" else f"{t} {n}" for t, n in parameters)
-        yield f'define internal {result} @"{f.name}.body"({typed}) {{\n' + "\n".join(_Body(self, f).lines()) + "\n}\n"
+        yield self.body(f)
         lines = []
         for x, (kind, name) in enumerate(parameters):
             lines += [
@@ -113,11 +111,28 @@ class _Module:
             lines += [f"  %result = {call}", f"  ret {result} %result"]
         yield f'define {result} @"{f.name}"(ptr %arguments) {{\n' + "\n".join(lines) + "\n}\n"
 
+    def parameters(self, f: Function) -> list[tuple[str, str]]:
+        """Types and names."""
+        return [
+            ("ptr", f'%"{p.name}"') if isinstance(p, Array) else (self.types[p.type], f'%"{p.name}"')
+            for p in f.parameters
+        ]
 
-class _Body:
+    def body(self, f: Function) -> str:
+        """The function itself, with a parameter for each of its own."""
+        typed = ", ".join(f"{t} noalias {n}" if t == "ptr" else f"{t} {n}" for t, n in self.parameters(f))
+        lines = "\n".join(self.lines(f))
+        return f'define internal {self.types[f.result]} @"{f.name}.body"({typed}) {{\n{lines}\n}}\n'
+
+    def lines(self, f: Function) -> list[str]:
+        """The instructions of a function."""
+        return Body(self, f).lines()
+
+
+class Body:
     """The lines of one function."""
 
-    def __init__(self, module: _Module, function: Function) -> None:
+    def __init__(self, module: Module, function: Function) -> None:
         self.m, self.f = module, function
         self.out: list[str] = []
         self.variables: dict[str, str] = {}  # name to type
@@ -163,6 +178,8 @@ class _Body:
                 self.m.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
                 place = self._address(s.array, s.index)
                 self.out.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 2, i32 1)")
+            elif isinstance(s, AtomicAdd):
+                self._add(s)
             elif isinstance(s, Return):
                 text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
                 self.out.append(f"  {text}")
@@ -250,6 +267,13 @@ class _Body:
             given = self._new(f"trunc i64 {given} to {kind}")
         address = self._address(s.array, s.index)
         self.out.append(f"  store {kind} {given}, ptr {address}, align {align}")
+
+    def _add(self, s: AtomicAdd) -> None:
+        kind, align = self.m.stored[s.array.elements]
+        given = self._value(s.value)
+        if kind == "float":
+            given = self._new(f"fptrunc double {given} to float")
+        self._new(f"atomicrmw fadd ptr {self._address(s.array, s.index)}, {kind} {given} monotonic, align {align}")
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
         text = self.m.types[kind]

@@ -106,17 +106,34 @@ def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> C
     :param source: all that decides what ``make`` returns.
     :param make: gives LLVM's assembly language and the parameters of each function; called only if there is no object.
     """
+
+    def made() -> tuple[bytes, dict[str, list[str]]]:
+        text, parameters = make()
+        return object_of(text), parameters
+
+    data, parameters = kept("\0".join((source, *processor())), ".o", made)
     with _lock:
-        path = folder() / f"{_key(source)}.o"
+        return Compiled(link(data, list(parameters)), parameters)
+
+
+def kept(
+    source: str, suffix: str, make: Callable[[], tuple[bytes, dict[str, list[str]]]]
+) -> tuple[bytes, dict[str, list[str]]]:
+    """Machine code and the parameters of each of its functions, from the cache or made now.
+
+    :param source: all that decides what ``make`` returns, besides the versions of LLVM and of llvmlite.
+    :param suffix: of the file's name.
+    """
+    with _lock:
+        path = folder() / f"{_key(source)}{suffix}"
         data = _read(path)
         if data is None:
-            text, parameters = make()
+            code, parameters = make()
             head = json.dumps(parameters).encode()
-            data = len(head).to_bytes(8, "little") + head + _compile(text)
+            data = len(head).to_bytes(8, "little") + head + code
             _write(path, data)
         size = int.from_bytes(data[:8], "little")
-        parameters = json.loads(data[8 : 8 + size])
-        return Compiled(_link(data[8 + size :], list(parameters)), parameters)
+        return data[8 + size :], json.loads(data[8 : 8 + size])
 
 
 def _binding() -> Any:
@@ -148,7 +165,7 @@ def _machine() -> Any:
 def _key(source: str) -> str:
     import llvmlite
 
-    parts = (source, *processor(), llvmlite.__version__, str(_binding().llvm_version_info))
+    parts = (source, llvmlite.__version__, str(_binding().llvm_version_info))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -159,22 +176,29 @@ def assembly_of(text: str) -> str:
     return found
 
 
-def _compile(text: str) -> bytes:
-    llvm = _binding()
+def object_of(text: str) -> bytes:
+    """Machine code of a module in LLVM's assembly language, for the processor at hand."""
     machine = _machine()
+    data: bytes = machine.emit_object(optimized(text, _binding().get_default_triple(), machine))
+    return data
+
+
+def optimized(text: str, triple: str, machine: Any) -> Any:
+    """A module of LLVM, for a machine."""
+    llvm = _binding()
     module = llvm.parse_assembly(text)
-    module.triple = llvm.get_default_triple()
+    module.triple = triple
     module.data_layout = str(machine.target_data)
     # Loops are written as they are to run: what a higher level finds takes longer to compile and runs no faster.
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    data: bytes = machine.emit_object(module)
-    return data
+    return module
 
 
-def _link(data: bytes, names: Sequence[str]) -> dict[str, int]:
+def link(data: bytes, names: Sequence[str]) -> dict[str, int]:
+    """The addresses of functions of an object, which stays in memory."""
     llvm = _binding()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))

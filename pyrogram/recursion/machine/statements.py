@@ -97,7 +97,16 @@ class Prefetch:
     index: Expression
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | Prefetch
+@dataclass
+class AtomicAdd:
+    """Add to an element of an array, a real or an element, to which other threads add at the same time."""
+
+    array: Array
+    index: Expression
+    value: Expression
+
+
+Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd
 
 
 @dataclass
@@ -147,6 +156,10 @@ class Code:
     def prefetch(self, array: Array, index: Any) -> None:
         """See :class:`Prefetch`."""
         self.body.append(Prefetch(array, value(index)))
+
+    def add_atomically(self, array: Array, index: Any, expression: Any) -> None:
+        """See :class:`AtomicAdd`."""
+        self.body.append(AtomicAdd(array, value(index), value(expression)))
 
     def give(self, expression: Any = None) -> None:
         """Return."""
@@ -209,5 +222,7 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
             yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
         elif isinstance(s, Prefetch):
             yield f"{indent}prefetch {s.array.name}[{s.index}]"
+        elif isinstance(s, AtomicAdd):
+            yield f"{indent}{s.array.name}[{s.index}] += {s.value}, at once"
         else:
             yield f"{indent}return {'' if s.value is None else s.value}"

@@ -1,0 +1,136 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels: the code of lanes for one lane, which a thread runs for one sentence after the other.
+
+The sentences are in order of their lengths, so that the threads of a warp do the same. Thread t of T has the sentences
+t, t + T, ...; so memory is that of T charts, however many sentences there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ..calling.layout import Layout
+from ..lanes.descents import BestDerivation, BestTree, IndependentDraws, TreeDraws
+from ..lanes.driver import Blocks, LogCounts
+from ..lanes.elements import Elements
+from ..lanes.logarithms import log_of_lanes
+from ..lanes.passes import Options
+from ..lanes.tables import MEMORY, WeightCells
+from ..machine.expressions import Array, Expression, Name, equal, fill, lane, select
+from ..machine.kernels import THREAD, THREADS, Kernel
+from ..machine.statements import Code, Function
+from ..rules.language import Ref
+from ..rules.lowering import lower
+from ..rules.recursions import Recursion
+
+# One column at a time: two take twice the registers. Columns are scaled in groups of 160 / n.
+OPTIONS = Options(pair=False, columns=160)
+_OWN = {"memory": "size", "agenda": "size.agenda", "terms": "size.terms"}
+
+
+class ThreadElements(Elements):
+    """Code that goes through the weights of one sentence."""
+
+    @contextmanager
+    def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
+        """Nothing is turned: numbers of sentences lie side by side already."""
+        yield
+
+    def add(self, f: Ref, number: Expression, part: bool) -> None:
+        if not self.layout.is_counted(f.table):
+            return
+        target, code = self.layout.weight(f, f"out.{f.table}"), self.code
+        with code.when(equal(Name(f"out.{f.table}.b", "int"), 0)):  # sentences share it
+            code.add_atomically(target.array, target.index, number)
+        with code.otherwise():
+            code.add(target.array, target.index, number)
+
+
+class Threads(Blocks):
+    """Code for the sentences of a thread."""
+
+    through = [Array("lengths", "int"), Array("order", "int"), Name("count", "int"), THREAD, THREADS]
+    options = OPTIONS
+
+    def __init__(self, recursion: Recursion, dtype: str) -> None:
+        super().__init__(recursion, 1, dtype, Layout(lower(recursion)))
+
+    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
+        found = super()._elements(recursion, lanes, layout)
+        return ThreadElements(found.products, found.lanes, found.layout)
+
+    @contextmanager
+    def blocks(self) -> Iterator[None]:
+        """All sentences of the thread."""
+        code = self.code
+        self.elements.tables.place(code)
+        begin = code.set("begin.of", THREAD)
+        code.set("here", 1)
+        for name in ("ragged", "whole", "full"):
+            code.set(name, 0)
+        with code.loop_while(begin < Name("count", "int")):
+            code.set("n", Array("lengths", "int")[Array("order", "int")[begin]])
+            self._clear_weights()
+            yield
+            code.set("begin.of", begin + THREADS)
+
+    def _clear_weights(self) -> None:
+        """Zero for weights that only empty sums are multiplied by: all else is written before it is read."""
+        code, tables = self.code, self.elements.tables
+        for w in tables.weights:
+            with tables.elements(code, w):
+                code.put(MEMORY, Name("element", "int") * tables.turns[w][0] + Name(w.name, "int"), fill(0.0))
+
+
+class _Counts(Threads, LogCounts):
+    def restore(self) -> None:
+        """Nothing: weights are cleared for every sentence."""
+
+
+class _Draws(Threads, TreeDraws):
+    pass
+
+
+class _Best(Threads, BestTree):
+    pass
+
+
+def log_counts(recursion: Recursion, dtype: str) -> Kernel:
+    """``lanes``: log Z and posteriors; weights are logarithms."""
+    return _kernel(_Counts(recursion, dtype).function(logs=True))
+
+
+def draw(recursion: Recursion, dtype: str) -> Kernel:
+    """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
+    made: IndependentDraws = _Draws(recursion, dtype)
+    return _kernel(made.function(logs=True))
+
+
+def best(recursion: Recursion, dtype: str) -> Kernel:
+    """``best``: the derivation of greatest weight of each sentence, and its logarithm."""
+    made: BestDerivation = _Best(recursion, dtype)
+    return _kernel(made.function())
+
+
+def _kernel(f: Function) -> Kernel:
+    arrays = {p.name for p in f.parameters if isinstance(p, Array)}
+    own = {name: size for name, size in _OWN.items() if name in arrays}
+    sizes = [Name(size, "int") for size in own.values()]
+    return Kernel(Function(f.name, [*f.parameters, *sizes], f.body), own)
+
+
+def log() -> Function:
+    """``log`` of a real: GPUs have none of float64 in hardware."""
+    code, x = Code(), Name("x", "real")
+    # In the range that log_of_lanes takes, by powers of two.
+    large = code.let(select(x > 2.0**512, 1.0, 0.0))
+    small = code.let(select(x < 2.0**-512, 1.0, 0.0))
+    factor = select(large > 0.0, 2.0**-600, select(small > 0.0, 2.0**600, 1.0))
+    found = code.let(lane(log_of_lanes(code, fill(x * factor)), 0))
+    found = code.let(found + (large - small) * (600.0 * math.log(2.0)))
+    zero = select(equal(x, 0.0), -math.inf, math.nan)  # NaN of NaN and of what is negative
+    code.give(select((x > 0.0) & (x < math.inf), found, select(x > 0.0, x, zero)))
+    return Function("log", [x], code.body, "real")

@@ -1,0 +1,148 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of typed statements as kernels: one thread for each sentence, each with a lane of its own.
+
+A lane is one number here, so ``lanes`` and ``real`` have one value each. What a thread has for itself, its chart say,
+is interleaved with that of its 31 neighbours: element x of thread t is at
+
+    ((t // 32) * size + x) * 32 + t % 32
+
+so that the threads of a warp, which do the same at the same time, read 32 neighbours in memory.
+
+There are two targets. For a GPU a kernel is an entry of a module of PTX. For the CPU it is a function that runs the
+threads of a launch one after the other, with the parameters packed as ``cuLaunchKernel`` takes them: an array of
+pointers, one to each parameter. So all that a kernel does can be run where there is no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .expressions import Array, Call, Name
+from .llvm import Body, Module
+from .statements import Function
+
+WARP = 32  # threads that run in step
+THREAD, THREADS = Name("thread", "int"), Name("threads", "int")
+"""Parameters of kernels that no caller gives: the number of a thread, and how many there are."""
+
+Target = Literal["cpu", "gpu"]
+
+_ENTRY = {
+    "gpu": """
+  %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %lane = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %grid = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %before = mul i32 %block, %width
+  %number = add i32 %before, %lane
+  %all = mul i32 %grid, %width
+  %thread = zext i32 %number to i64
+  %threads = zext i32 %all to i64""",
+    "cpu": """
+  %threads = mul i64 %grid, %width
+  br label %head
+head:
+  %thread = phi i64 [ 0, %entry ], [ %following, %inside ]
+  %more = icmp slt i64 %thread, %threads
+  br i1 %more, label %inside, label %done
+inside:
+  %following = add i64 %thread, 1""",
+}
+_REGISTERS = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{x}.x()" for x in ("ctaid", "ntid", "tid", "nctaid")]
+
+
+@dataclass
+class Kernel:
+    """A function that many threads run.
+
+    :param own: arrays that each thread has for itself, with the parameters that say how many elements it has of them.
+    """
+
+    function: Function
+    own: Mapping[str, str]
+
+    @property
+    def parameters(self) -> list[Array | Name]:
+        """Those that a caller gives."""
+        return [p for p in self.function.parameters if p not in (THREAD, THREADS)]
+
+
+def assembly(kernels: Sequence[Kernel], helpers: Sequence[Function], dtype: str, weights: str, target: Target) -> str:
+    """The text of a module.
+
+    :param helpers: functions of one real that operations of the same names call.
+    :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
+    :param weights: the type of arrays of weights.
+    """
+    doubles, module = Module("float64", 1, False, "float64"), _KernelModule(dtype, 1, False, weights, target=target)
+    module.helpers = frozenset(f.name for f in helpers)
+    bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
+    declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())
+    return "\n".join([*bodies, *sorted(declared)]) + "\n"
+
+
+@dataclass
+class _KernelModule(Module):
+    target: Target = "gpu"
+    own: frozenset[str] = frozenset()
+    helpers: frozenset[str] = field(default=frozenset())
+
+    def kernel(self, kernel: Kernel) -> list[str]:
+        """The code of a thread, and the entry that finds its number and its part of memory."""
+        f, self.own = kernel.function, frozenset(kernel.own)
+        known = {THREAD.name: "%thread", THREADS.name: "%threads"}
+        given = [(kind, p.name) for p, (kind, _) in zip(f.parameters, self.parameters(f), strict=True)]
+        wanted = [(kind, name) for kind, name in given if name not in known]
+        lines = [_ENTRY[self.target]]
+        if self.target == "cpu":
+            for x, (kind, name) in enumerate(wanted):
+                lines += [
+                    f"  %q{x} = getelementptr ptr, ptr %parameters, i64 {x}",
+                    f"  %p{x} = load ptr, ptr %q{x}, align 8",
+                    f'  %"{name}" = load {kind}, ptr %p{x}, align 8',
+                ]
+        lines += [f"  %warp = udiv i64 %thread, {WARP}", f"  %place = urem i64 %thread, {WARP}"]
+        arrays = {p.name: p for p in f.parameters if isinstance(p, Array)}
+        for x, (name, size) in enumerate(kernel.own.items()):
+            stored, _ = self.stored[arrays[name].elements]
+            lines += [
+                f'  %first{x} = mul i64 %warp, %"{size}"',
+                f"  %all{x} = mul i64 %first{x}, {WARP}",
+                f"  %at{x} = add i64 %all{x}, %place",
+                f'  %"own.{name}" = getelementptr inbounds {stored}, ptr %"{name}", i64 %at{x}',
+            ]
+        values = [known.get(n, f'%"own.{n}"' if n in kernel.own else f'%"{n}"') for _, n in given]
+        arguments = ", ".join(f"{kind} {v}" for (kind, _), v in zip(given, values, strict=True))
+        lines.append(f'  call void @"{f.name}.body"({arguments})')
+        if self.target == "cpu":
+            head = f'define void @"{f.name}"(ptr %parameters, i64 %grid, i64 %width)'
+            lines += ["  br label %head", "done:", "  ret void"]
+        else:
+            typed = ", ".join(f'{kind} %"{name}"' for kind, name in wanted)
+            head = f'define ptx_kernel void @"{f.name}"({typed})'
+            lines.append("  ret void")
+        return [self.body(f), f"{head} {{\nentry:" + "\n".join(lines) + "\n}\n"]
+
+    def lines(self, f: Function) -> list[str]:
+        return _KernelBody(self, f, self.own, self.helpers).lines()
+
+
+class _KernelBody(Body):
+    """The lines of a thread."""
+
+    def __init__(self, module: Module, function: Function, own: frozenset[str], helpers: frozenset[str]) -> None:
+        super().__init__(module, function)
+        self._own, self._helpers = own, helpers
+
+    def _place(self, array: Array, index: str) -> str:
+        if array.name in self._own:
+            index = self._new(f"mul nsw i64 {index}, {WARP}")
+        return super()._place(array, index)
+
+    def _call(self, x: Call, args: list[str]) -> str:
+        if x.op in self._helpers:
+            return self._new(f'call double @"{x.op}.body"(double {args[0]})')
+        return super()._call(x, args)

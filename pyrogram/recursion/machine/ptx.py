@@ -1,0 +1,36 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""PTX, the assembly language of NVIDIA's GPUs, by LLVM; the driver makes machine code of it when it loads a module."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from . import objects
+
+TRIPLE = "nvptx64-nvidia-cuda"
+ARCHITECTURES = ("sm_80", "sm_90")
+"""In ascending order: PTX for one is for all later ones, too."""
+
+
+def architecture_for(major: int, minor: int) -> str | None:
+    """The best one for a device of a compute capability; None for a device before all of them."""
+    found = [x for x in ARCHITECTURES if int(x[3:]) <= 10 * major + minor]
+    return found[-1] if found else None
+
+
+def ptx_of(text: str, architecture: str) -> bytes:
+    """PTX of a module in LLVM's assembly language."""
+    machine = _machine(architecture)
+    found: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
+    return found.encode()
+
+
+@functools.lru_cache
+def _machine(architecture: str) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=architecture, opt=2)

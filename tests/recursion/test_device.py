@@ -1,0 +1,113 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels for GPUs, run on the CPU thread by thread through the code that launches them, against enumeration."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from enumeration import expected_counts, listed, random_sentences
+from fake_device import FakeDriver, fake_launcher
+from pages import PAGES, Page
+
+from pyrogram.charts.projective import first_order
+from pyrogram.charts.sibling import second_order
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.device import threads
+from pyrogram.recursion.device.engine import DeviceEngine
+from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.machine import kernels, objects
+from pyrogram.recursion.machine.expressions import Array, Name, log
+from pyrogram.recursion.machine.statements import Code, Function
+
+TREES = [
+    *(page for page in PAGES if fits_lanes(page.make())),
+    Page("dmv and claims", lambda: first_order(valences=2, stops=2)),
+    Page("siblings and claims", second_order),
+]
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
+
+
+@pytest.fixture(autouse=True)
+def nan_in_fresh_memory() -> Iterator[None]:
+    """What no kernel has written is NaN: none may read it."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def tensors(given: Sentences) -> tuple[dict[str, torch.Tensor], torch.Tensor, dict[str, torch.Tensor]]:
+    weights = {name: torch.from_numpy(np.ascontiguousarray(table)) for name, table in given.weights.items()}
+    return weights, torch.from_numpy(given.lengths), {name: torch.from_numpy(w) for name, w in given.words.items()}
+
+
+@pytest.mark.parametrize(
+    ("page", "dtype"),
+    [(p, "float64") for p in TREES] + [(p, "float32") for p in TREES if p.name in ("projective", "dmv_words")],
+    ids=str,
+)
+def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str) -> None:
+    """More sentences than threads, none of them in order."""
+    made, rng = page.make(), np.random.default_rng(0)
+    given = random_sentences(page, made, [4, 1, 3, 2, 3, 5, 4, 2, 1] + [2, 1, 3] * 10, rng, dtype=dtype)
+    engine, scale = DeviceEngine(made, dtype, fake_launcher()), rng.random(39)
+    truth = listed(page, made, given)
+    log_z, counts, failed = engine.log_counts(*tensors(given), scale=torch.from_numpy(scale))
+    assert not failed.any()
+    np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    for name, table in expected_counts(given, truth, scale).items():
+        assert counts[name].shape == table.shape
+        np.testing.assert_allclose(counts[name], table, atol=50 * TOLERANCE[dtype], err_msg=name)
+
+
+def test_logarithms_of_all_magnitudes() -> None:
+    """Devices have none of float64."""
+    code, i = Code(), Name("i", "int")
+    with code.loop("i", kernels.THREAD, Name("count", "int")), code.when(i < kernels.THREAD + 1):
+        code.put(Array("y", "real"), i, log(Array("x", "real")[i]))
+    f = Function("logs", [Array("x", "real"), Array("y", "real"), Name("count", "int"), kernels.THREAD], code.body)
+    text = kernels.assembly([kernels.Kernel(f, {})], [threads.log()], "float64", "float64", "cpu")
+    x = np.concatenate([10.0 ** np.linspace(-307, 308, 10_000), [1.0, 0.0, np.inf, -1.0, np.nan, 5e-324]])
+    y = np.empty_like(x)
+    own = (ctypes.c_int64 * 3)(x.ctypes.data, y.ctypes.data, len(x))
+    pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(own) + 8 * k for k in range(3)))
+    (address,) = objects.link(objects.object_of(text), ["logs"]).values()
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kind(address)(ctypes.addressof(pointers), -(-len(x) // 32), 32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(y[:-1], np.log(x[:-1]), rtol=4e-16, atol=1e-16)
+    assert math.isclose(y[-1], math.log(5e-324), rel_tol=1e-15)
+
+
+def test_launches_fill_the_device_and_no_more() -> None:
+    """32 threads a processor, one block each; fewer where charts would take more than a quarter of the memory."""
+    (page,) = (p for p in TREES if p.name == "projective")
+    made = page.make()
+    for count, launcher, blocks in (
+        (5, fake_launcher(processors=8), 1),
+        (100, fake_launcher(processors=8), 4),
+        (500, fake_launcher(processors=8), 8),
+        (500, fake_launcher(memory=4 * 8 * 200 * 64, processors=8), 2),
+    ):
+        given = random_sentences(page, made, [3] * count, np.random.default_rng(0))
+        engine = DeviceEngine(made, "float64", launcher)
+        engine.log_counts(*tensors(given))
+        driver = launcher._driver
+        assert isinstance(driver, FakeDriver)
+        assert driver.launched == [(blocks, 32, "lanes")] and driver.contexts == []
+
+
+def test_errors_of_the_driver_are_reported() -> None:
+    (page,) = (p for p in TREES if p.name == "projective")
+    launcher, made = fake_launcher(), page.make()
+    launcher._driver.fails_with = 700
+    given = random_sentences(page, made, [3], np.random.default_rng(0))
+    with pytest.raises(RuntimeError, match="CUDA's driver reports 700 from cuLaunchKernel on device 0"):
+        DeviceEngine(made, "float64", launcher).log_counts(*tensors(given))
+    assert launcher._driver.contexts == []
