@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device that is the CPU: a stand-in for NVIDIA's driver, which runs the threads of a kernel one after the other.
 
-Modules are objects of the CPU instead of PTX. All else is as on a GPU: parameters come as ``cuLaunchKernel`` takes them.
+Modules are objects of the CPU instead of PTX. All else is as on a GPU: parameters come as ``cuLaunchKernel`` takes
+them.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class DeviceEngine:
 
     def _batch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> Batch:
         """Sentences in the order of their lengths."""
-        pitch = self._pitch(weights, lengths, words)
+        pitch = self.pitch(weights, lengths, words)
         order = torch.argsort(lengths, descending=True, stable=True)
         # No kernel reads beyond a table, whatever the lengths are.
         sorted_lengths = lengths.index_select(0, order).clamp(0, pitch - 1).to(torch.long)
@@ -163,7 +163,7 @@ class DeviceEngine:
             values |= _strided(f"weight.{w.name}", own, w.num_axes, shared)
         return Batch(order, values, pitch)
 
-    def _pitch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> int:
+    def pitch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
         bounds = [min(weights[w.name].shape[1 : 1 + w.num_positions]) for w in self.layout.weights if w.num_positions]
         bounds += [rows.shape[1] + 1 for rows in words.values()]

@@ -1,9 +1,9 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion on tensors: compiled code on the CPU, torch for other devices and for further derivatives.
+"""A recursion on tensors: compiled code on the CPU, kernels on a GPU, torch for all else.
 
-The gradient of log Z are the expected counts, which compiled code finds along with it. So a first derivative costs a
-product, and everything beyond it is torch's.
+The gradient of log Z are the expected counts, which compiled code and kernels find along with it. So a first derivative
+costs a product, and everything beyond it is torch's.
 """
 
 from __future__ import annotations
@@ -11,83 +11,26 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.sentences import Constant, Sentences
+from ..calling.sentences import Constant
 from ..calling.traces import Trace
+from ..device.launching import Launcher, launcher_for
 from ..rules.recursions import Recursion
 from ..tensors.engine import SumsInTorch, TorchEngine
 from ..tensors.tracing import is_traced
+from .given import Given as Given
+from .given import factors_of as factors_of
+from .given import fits_compiled as fits_compiled
+from .on_device import DeviceProgram
 from .program import Program
 
 Numbers = Any  # a numpy array
 _NOTHING = torch.empty(0)
-
-
-@dataclass
-class Given:
-    """What a recursion is run on, in tensors.
-
-    :param weights: log weights by table, shape ``(B, *axes)``, or ``(1, *axes)`` for all sentences alike.
-    :param lengths: numbers of words, shape ``(B,)``.
-    :param words: by name, shape ``(B, n)``.
-    :param sizes: numbers of symbols, by the names of sizes.
-    :param lists: columns of lists of rules.
-    """
-
-    weights: Mapping[str, Tensor]
-    lengths: Tensor
-    words: Mapping[str, Tensor] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    lists: Mapping[str, Numbers] = field(default_factory=dict)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of all weights together."""
-        return functools.reduce(torch.promote_types, (w.dtype for w in self.weights.values()))
-
-    def arrays(self) -> Sentences:
-        """What compiled code takes: float32 if all weights are, else float64."""
-        dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
-        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
-        words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
-        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
-
-    def with_weights(self, tables: Sequence[Tensor]) -> Given:
-        """The same with other weights, in the same order."""
-        weights = dict(zip(self.weights, tables, strict=True))
-        return Given(weights, self.lengths, self.words, self.sizes, self.lists)
-
-
-def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
-    """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
-    w = w.detach()
-    return w.numpy() if w.dtype == dtype and w.device.type == "cpu" else w.to("cpu", dtype).numpy()
-
-
-def fits_compiled(*tensors: Tensor) -> bool:
-    """Whether compiled code can have them: float32 or float64 on the CPU, and no transform of torch looks on."""
-    return all(
-        t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not is_traced(t) for t in tensors
-    )
-
-
-def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
-    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
-
-    :param scores: shape ``(B, *axes)``; those of -inf are 0.
-    """
-    scores = scores.detach().to("cpu", dtype)
-    factors = scores.exp()
-    is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
-    if bool(is_small.any()) or not bool(factors.isfinite().all()):
-        return None
-    return Constant(factors.numpy(), float(factors.max()) if factors.numel() else 0.0)
 
 
 class SumsOnTensors(ABC):
@@ -109,13 +52,22 @@ class SumsOnTensors(ABC):
     def torch_engine(self) -> SumsInTorch:
         """The same in torch."""
 
+    def on_device(self, given: Given) -> DeviceProgram | None:
+        """The same in kernels, if the weights are on a device that has them; here there are none."""
+        return None
+
+    def _fits(self, given: Given) -> bool:
+        """Whether compiled code or kernels can have the weights."""
+        tables = given.weights.values()
+        return (fits_compiled(*tables) and not is_traced(given.lengths)) or self.on_device(given) is not None
+
     def log_partition(self, given: Given, *, by_torch: bool = False) -> Tensor:
         """Log Z, shape ``(B,)``, in nats; -inf without derivations. Differentiable any number of times.
 
         :param by_torch: whether torch does it even where compiled code could.
         """
         tables = list(given.weights.values())
-        if by_torch or not fits_compiled(*tables) or is_traced(given.lengths):
+        if by_torch or not self._fits(given):
             return self.in_torch(given)
         if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
             return self.log_values(given)
@@ -124,6 +76,9 @@ class SumsOnTensors(ABC):
 
     def log_values(self, given: Given) -> Tensor:
         """Log Z by compiled code, without a graph."""
+        kernels = self.on_device(given)
+        if kernels is not None:
+            return kernels.log_counts(given, counts=False)[0].to(given.dtype)
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
@@ -136,7 +91,7 @@ class SumsOnTensors(ABC):
         :param by_sentence: counts of shape ``(B, *axes)`` also of tables that sentences share.
         """
         tables = list(given.weights.values())
-        by_torch = by_torch or not fits_compiled(*tables) or is_traced(given.lengths)
+        by_torch = by_torch or not self._fits(given)
         if not by_torch and (not torch.is_grad_enabled() or not any(t.requires_grad for t in tables)):
             return self.log_counts(given, by_sentence=by_sentence)
         if by_sentence:
@@ -162,6 +117,10 @@ class SumsOnTensors(ABC):
         :param by_sentence: see :meth:`marginals`.
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
+        kernels = None if constants else self.on_device(given)
+        if kernels is not None:
+            log_z, counts = kernels.log_counts(given, scale=scale, by_sentence=by_sentence)
+            return log_z.to(given.dtype), {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = given.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
@@ -173,9 +132,13 @@ class SumsOnTensors(ABC):
         return self._log_z(log_z, given), found
 
     def best(self, given: Given, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
-        """See :meth:`.Program.best`; scores are float64."""
+        """See :meth:`.Program.best`; scores are float64. By kernels the best one only: others are found on the CPU."""
         if len(given.lengths) == 0:
             return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
+        kernels = self.on_device(given) if k == 1 else None
+        if kernels is not None:
+            score, row = kernels.best(given, trace, width)
+            return score[None], row[None]
         scores, rows = self.program.best(given.arrays(), k, trace, width)
         return torch.from_numpy(scores), torch.from_numpy(rows)
 
@@ -186,17 +149,23 @@ class SumsOnTensors(ABC):
 
         :raises ValueError: if a sentence has no derivation, or weights that are NaN.
         """
-        seed = int(torch.randint(2**62, (), generator=generator))
+        device = None if generator is None else generator.device
+        seed = int(torch.randint(2**62, (), generator=generator, device=device))
         if len(given.lengths) == 0 or number == 0:
             return torch.zeros(number, len(given.lengths), width, dtype=torch.long)
-        log_z, rows = self.program.draw(given.arrays(), number, seed, trace, width)
-        possible = (log_z > -np.inf) & (log_z < np.inf)
+        kernels = self.on_device(given)
+        if kernels is not None:
+            log_z, found = kernels.draw(given, number, seed, trace, width)
+        else:
+            values, rows = self.program.draw(given.arrays(), number, seed, trace, width)
+            log_z, found = torch.from_numpy(values), torch.from_numpy(rows)
+        possible = log_z.isfinite()
         if not possible.all():
-            first = int(possible.argmin())
-            if np.isnan(log_z[first]):
+            first = int(possible.long().argmin())
+            if log_z[first].isnan():
                 raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
             raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
-        return torch.from_numpy(rows)
+        return found
 
     def in_torch(self, given: Given) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
@@ -222,6 +191,7 @@ class TensorProgram(SumsOnTensors):
     def __init__(self, recursion: Recursion, derivation: str = "derivation") -> None:
         super().__init__(derivation)
         self.recursion = recursion
+        self._on_devices: dict[Launcher, DeviceProgram] = {}
 
     @functools.cached_property
     def program(self) -> Program:
@@ -230,6 +200,19 @@ class TensorProgram(SumsOnTensors):
     @functools.cached_property
     def torch_engine(self) -> TorchEngine:
         return TorchEngine(self.recursion)
+
+    def on_device(self, given: Given) -> DeviceProgram | None:
+        launcher = launcher_for(given.lengths.device)
+        if launcher is None or not len(given.lengths) or not self.program.in_lanes:
+            return None
+        tables = [*given.weights.values(), *given.words.values()]
+        if any(t.device != given.lengths.device or is_traced(t) for t in tables) or is_traced(given.lengths):
+            return None
+        if given.dtype not in (torch.float32, torch.float64):
+            return None
+        if launcher not in self._on_devices:
+            self._on_devices[launcher] = DeviceProgram(self.program, self.torch_engine, launcher)
+        return self._on_devices[launcher]
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:
@@ -262,9 +245,9 @@ class _LogPartition(torch.autograd.Function):
         (gradient,) = gradients
         tables = ctx.saved_tensors
         kept, ctx.kept = ctx.kept, None
-        if torch.is_grad_enabled() or not fits_compiled(gradient):
+        if torch.is_grad_enabled() or is_traced(gradient):
             return (None, None, *_derivatives(ctx.on, ctx.given.with_weights(tables), [gradient]))
-        factors = gradient.detach().numpy()
+        factors = gradient.detach()
         if any(len(t) != len(factors) for t in tables) and len(factors) and not (factors == factors[0]).all():
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
@@ -294,9 +277,9 @@ class _Marginals(torch.autograd.Function):
         own = all(len(t) == len(given.lengths) for t in tables)
         if by_log_z is None or any(g is not None for g in gradients[1:]) or torch.is_grad_enabled() or not own:
             return (None, None, *_derivatives(ctx.on, given, gradients))
-        if not fits_compiled(by_log_z):
+        if is_traced(by_log_z):
             return (None, None, *_derivatives(ctx.on, given, gradients))
-        return (None, None, *(_scaled(c, by_log_z.detach().numpy(), in_place=False) for c in counts))
+        return (None, None, *(_scaled(c, by_log_z.detach(), in_place=False) for c in counts))
 
 
 def _without_weights(given: Given) -> Given:
@@ -304,22 +287,25 @@ def _without_weights(given: Given) -> Given:
     return Given(dict.fromkeys(given.weights, _NOTHING), given.lengths, given.words, given.sizes, given.lists)
 
 
-def _scaled(counts: Tensor, factors: Numbers, in_place: bool) -> Tensor:
-    """The product, by numpy: torch would wake its threads, which then spin and get in our way."""
-    one = factors.size > 0 and (factors.strides == (0,) or len(counts) == 1)  # a sum's gradient is one number, mostly 1
-    if in_place and (factors.item(0) == 1 if one else (factors == 1).all()):
+def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
+    """The product; on the CPU by numpy: torch would wake its threads, which then spin and get in our way."""
+    if counts.device.type != "cpu":
+        by = factors[:1] if len(counts) == 1 else factors
+        return counts * by.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
+    values, given = counts.numpy(), factors.numpy()
+    one = given.size > 0 and (given.strides == (0,) or len(counts) == 1)  # a sum's gradient is one number, mostly 1
+    if in_place and (given.item(0) == 1 if one else (given == 1).all()):
         return counts
-    values = counts.numpy()
-    by = factors[:1] if one else factors
-    by = by.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
-    return torch.from_numpy(np.multiply(values, by, out=values if in_place else None))
+    numbers = given[:1] if one else given
+    numbers = numbers.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
+    return torch.from_numpy(np.multiply(values, numbers, out=values if in_place else None))
 
 
 def _derivatives(on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
     tables = tuple(given.weights.values())
     # Copies, for what was made in inference mode cannot be differentiated through.
-    given = replace(given, lengths=given.lengths.clone(), words={name: w.clone() for name, w in given.words.items()})
+    given = given.with_copies()
 
     def log_z(*tables: Tensor) -> Tensor:
         return on.in_torch(given.with_weights(tables))

@@ -28,7 +28,7 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 Numbers = Any  # a numpy array
 
-_FEW_WORDS = 24
+FEW_WORDS = 24
 # How far log weights of derivations may be above zero for log Z alone to be tried, for then it is rarely in vain.
 _GROWN = {"float64": 500.0, "float32": 30.0}
 
@@ -50,11 +50,12 @@ class Program:
         self._numbers: dict[Any, float] = {}  # logs of the numbers of derivations, by length and sizes
         layout = Layout(lower(recursion))
         self.tables, self._words = layout.weights, layout.words
-        self._unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
+        self.unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
+        """Tables whose weights nothing shifts: they may be greater than one."""
         self._by_position = any(w.num_positions for w in layout.weights)
         self._plain = plain_tables(recursion) if self.in_tiles else frozenset()
         self._rows = {} if self.in_lanes else _words_first(layout)
-        self._most_weights = max(len(rule.weights) for rule in recursion.rules)
+        self.most_weights = max(len(rule.weights) for rule in recursion.rules)
 
     def log_counts(
         self,
@@ -81,7 +82,7 @@ class Program:
         attempts = [(dtype, True), ("float64", True)]
         excess, grown = self._excess(given), 0.0
         if not counts:  # the bound of log Z alone is one that long sentences in float32 cannot meet
-            grown = excess / self._most_weights * self._uses(given) if excess else 0.0
+            grown = excess / self.most_weights * self._uses(given) if excess else 0.0
             alone = [x for x in (self._first_dtype(given), "float64") if grown < _GROWN[x]]
             attempts = [*((x, False) for x in alone), *(attempts if excess else attempts[1:])]
         for of_lanes, adjoints in dict.fromkeys(attempts) if self._many else ():
@@ -120,10 +121,10 @@ class Program:
         Weights of groups (``once``) are at most one when they have been shifted.
         """
         are_raised = bool(given.constants) or self._is_shared(given)
-        names = set(given.weights) if are_raised else {*self._unclaimed, *self._plain}
+        names = set(given.weights) if are_raised else {*self.unclaimed, *self._plain}
         logs = [_greatest(given.weights[name]) for name in names - set(given.constants) if name in given.weights]
         logs += [math.log(max(1.0, greatest)) for greatest in given.constants.values()]
-        return max(0.0, *logs, 0.0) * self._most_weights
+        return max(0.0, *logs, 0.0) * self.most_weights
 
     def least(self, dtype: str, n: int, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> float:
         """The least log Z that is trusted without adjoints: no adjoint is greater than the number of derivations.
@@ -209,7 +210,7 @@ class Program:
 
     def _first_dtype(self, given: Sentences) -> str:
         """Of lanes without adjoints: float32 holds no long sentences, and none of rare words, which are not shifted."""
-        few = self.in_lanes and given.pitch - 1 <= _FEW_WORDS
+        few = self.in_lanes and given.pitch - 1 <= FEW_WORDS
         return _dtype(given) if few else "float64"
 
     def _is_shared(self, given: Sentences) -> bool:

@@ -1,0 +1,89 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences and weights that a recursion is run on, in tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..calling.sentences import Constant, Sentences
+from ..tensors.tracing import is_traced
+
+Numbers = Any  # a numpy array
+
+
+@dataclass
+class Given:
+    """What a recursion is run on, in tensors.
+
+    :param weights: log weights by table, shape ``(B, *axes)``, or ``(1, *axes)`` for all sentences alike.
+    :param lengths: numbers of words, shape ``(B,)``.
+    :param words: by name, shape ``(B, n)``.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    """
+
+    weights: Mapping[str, Tensor]
+    lengths: Tensor
+    words: Mapping[str, Tensor] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Numbers] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of all weights together."""
+        return functools.reduce(torch.promote_types, (w.dtype for w in self.weights.values()))
+
+    def arrays(self) -> Sentences:
+        """What compiled code takes: float32 if all weights are, else float64."""
+        dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
+        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
+        words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
+        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
+
+    def with_weights(self, tables: Sequence[Tensor]) -> Given:
+        """The same with other weights, in the same order."""
+        return replace(self, weights=dict(zip(self.weights, tables, strict=True)))
+
+    def only(self, sentences: Tensor) -> Given:
+        """Some of the sentences."""
+        weights = {name: w if len(w) == 1 else w[sentences] for name, w in self.weights.items()}
+        words = {name: rows[sentences] for name, rows in self.words.items()}
+        return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
+
+    def with_copies(self) -> Given:
+        """The same with lengths and words of its own: what was made in inference mode has no derivatives."""
+        words = {name: w.clone() for name, w in self.words.items()}
+        return replace(self, lengths=self.lengths.clone(), words=words)
+
+
+def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
+    """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    w = w.detach()
+    return w.numpy() if w.dtype == dtype and w.device.type == "cpu" else w.to("cpu", dtype).numpy()
+
+
+def fits_compiled(*tensors: Tensor) -> bool:
+    """Whether compiled code can have them: float32 or float64 on the CPU, and no transform of torch looks on."""
+    return all(
+        t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not is_traced(t) for t in tensors
+    )
+
+
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
+    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
+
+    :param scores: shape ``(B, *axes)``; those of -inf are 0.
+    """
+    scores = scores.detach().to("cpu", dtype)
+    factors = scores.exp()
+    is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
+    if bool(is_small.any()) or not bool(factors.isfinite().all()):
+        return None
+    return Constant(factors.numpy(), float(factors.max()) if factors.numel() else 0.0)

@@ -1,0 +1,140 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""A recursion on a GPU: kernels first, and in logarithms, by torch, the sentences with which they cannot be trusted.
+
+All stays on the device. The host waits for it once in a call, to learn which sentences these are, and once more where
+log weights may be above zero.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+from torch import Tensor
+
+from ..calling.traces import Trace
+from ..device.engine import DeviceEngine
+from ..device.launching import Launcher
+from ..tensors.engine import TorchEngine
+from .given import Given
+from .program import FEW_WORDS, Program
+
+
+class DeviceProgram:
+    """Log Z, expected counts, draws and best derivations, in tensors on one device.
+
+    :param program: the same on the CPU; items have no symbols.
+    :param in_torch: the same in torch.
+    """
+
+    def __init__(self, program: Program, in_torch: TorchEngine, launcher: Launcher) -> None:
+        self._program, self._in_torch = program, in_torch
+        self._engine = functools.lru_cache(functools.partial(DeviceEngine, program.recursion, launcher=launcher))
+
+    def log_counts(
+        self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
+
+        :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
+        """
+        engine, excess = self._engine(_dtype(given)), self._excess(given)
+        least = None if counts or excess else self._least(engine, given)
+        if least is not None and engine.dtype == "float32" and self._words(engine, given) > FEW_WORDS:
+            return self.log_counts(_doubled(given), counts=False)
+        log_z, found, failed = engine.log_counts(
+            given.weights,
+            given.lengths,
+            given.words,
+            counts=counts,
+            scale=scale,
+            least=least,
+            excess=excess,
+            by_sentence=by_sentence,
+        )
+        todo = failed.nonzero()[:, 0]
+        if len(todo):
+            few, own = given.only(todo), None if scale is None else scale.detach()[todo]
+            few = few if not by_sentence else few.with_weights([_wide(w, len(todo)) for w in few.weights.values()])
+            log_z[todo], more = self._again(few, own, engine.dtype, counts)
+            for name, table in more.items():
+                if len(found[name]) == len(log_z):
+                    found[name][todo] = table.to(found[name].dtype)
+                else:
+                    found[name] += table.to(found[name].dtype)
+        return log_z, found
+
+    def _again(self, few: Given, scale: Tensor | None, dtype: str, counts: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        """Sentences that failed: those of float32 by kernels of float64, the others by torch."""
+        few = _doubled(few)
+        if dtype == "float32":
+            return self.log_counts(few, counts=counts, scale=scale)
+        with torch.inference_mode(False), torch.enable_grad():
+            few = few.with_weights([w.clone().requires_grad_(counts) for w in few.weights.values()])
+            few = few.with_copies()
+            log_z = self._in_torch.log_partition(few.weights, few.lengths, few.words, few.sizes)
+            if not counts:
+                return log_z, {}
+            total = (log_z if scale is None else log_z * scale).sum()
+            tables = list(few.weights.values())
+            found = torch.autograd.grad(total, tables, allow_unused=True, materialize_grads=True)
+        unknown = log_z.detach().isnan()
+        for table in (t for t in found if len(t) == len(log_z)):
+            table[unknown] = torch.nan
+        return log_z.detach(), dict(zip(few.weights, found, strict=True))
+
+    def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+        """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""
+        given = _doubled(given)
+        return self._engine("float64").best(given.weights, given.lengths, given.words, trace, width)
+
+    def draw(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+        """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``.
+
+        Sentences that cannot be trusted are drawn on the CPU.
+        """
+        given = _doubled(given)
+        engine, excess = self._engine("float64"), self._excess(given)
+        arguments, least = (given.weights, given.lengths, given.words), self._least(engine, given)
+        spoilt = torch.zeros(len(given.lengths), dtype=torch.bool, device=given.lengths.device)
+        if excess:  # adjoints say of which charts one may draw
+            spoilt, least = engine.log_counts(*arguments, counts=False, excess=excess)[2], -math.inf
+        log_z, rows, failed = engine.draw(*arguments, (number, width), seed, trace, least)
+        todo = (failed | spoilt).nonzero()[:, 0]
+        if len(todo):
+            few = given.only(todo).arrays()
+            values, found = self._program.draw(few, number, seed + 1, trace, width)
+            log_z[todo] = torch.from_numpy(values).to(log_z)
+            rows[:, todo] = torch.from_numpy(found).to(rows)
+        return log_z, rows
+
+    def _excess(self, given: Given) -> float:
+        """The log of the greatest product of weights in a rule, if that is greater than one."""
+        tables = [given.weights[name].detach() for name in self._program.unclaimed if given.weights[name].numel()]
+        if not tables:
+            return 0.0
+        greatest = torch.stack([torch.where(t.isfinite(), t, -torch.inf).amax().double() for t in tables]).amax()
+        return max(0.0, float(greatest)) * self._program.most_weights
+
+    def _least(self, engine: DeviceEngine, given: Given) -> float:
+        return self._program.least(engine.dtype, self._words(engine, given), given.sizes, given.lists)
+
+    @staticmethod
+    def _words(engine: DeviceEngine, given: Given) -> int:
+        """Of the longest sentence."""
+        return engine.pitch(given.weights, given.lengths, given.words) - 1
+
+
+def _dtype(given: Given) -> str:
+    return "float32" if given.dtype == torch.float32 else "float64"
+
+
+def _doubled(given: Given) -> Given:
+    return given.with_weights([w.detach().double() for w in given.weights.values()])
+
+
+def _wide(table: Tensor, batch: int) -> Tensor:
+    return table.expand(batch, *table.shape[1:])
