@@ -118,12 +118,20 @@ class DMV(Grammar):
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
         # Under vmap a single table may be traced, or the words alone.
-        if shared and fits_compiled(*tables) and not is_traced(words):
+        if shared and not is_traced(words) and self._fits(log_weights, words):
             given = self._given(log_weights, words.reshape(-1, words.shape[-1]))
             log_z = self.program().log_partition(given).to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         arcs, stops = self.scores(log_weights, words)
         return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+
+    def _fits(self, log_weights: Mapping[str, Tensor], words: Tensor) -> bool:
+        """Whether compiled code or kernels can have the weights: elsewhere scores of arcs take torch fewer steps."""
+        tables = [log_weights[name] for name in self.blocks]
+        if fits_compiled(*tables):
+            return True
+        fits = all(t.dtype in (torch.float32, torch.float64) for t in tables)
+        return fits and self.program().on_device(self._given(log_weights, words)) is not None
 
     def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
         """Sentences (B, n) under one set of weights; sums over a corpus want float64."""
@@ -136,7 +144,7 @@ class DMV(Grammar):
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
-        if fits_compiled(*(t.detach() for t in tables)):
+        if self._fits({name: log_weights[name].detach() for name in self.blocks}, words):
             log_z, counts = self.program().log_counts(self._given(log_weights, words))
             found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
             return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found

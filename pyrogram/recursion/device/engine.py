@@ -188,6 +188,8 @@ class DeviceEngine:
     def _launch(self, name: str, batch: Batch, values: Values) -> None:
         kernel, size = self._kernel(name), self._size(batch)
         B, device = len(batch.order), batch.order.device
+        if size * WARP >= 2**31:  # indices of 32 bits
+            raise ValueError(f"a chart of {batch.pitch - 1} words has {size} cells, too many for a GPU's kernels")
         itemsize = self._torch_dtype.itemsize
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * size * itemsize))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))

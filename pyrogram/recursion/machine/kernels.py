@@ -78,6 +78,7 @@ def assembly(kernels: Sequence[Kernel], helpers: Sequence[Function], dtype: str,
     :param weights: the type of arrays of weights.
     """
     doubles, module = Module("float64", 1, False, "float64"), _KernelModule(dtype, 1, False, weights, target=target)
+    module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
     module.helpers = frozenset(f.name for f in helpers)
     bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
     declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())
@@ -112,7 +113,7 @@ class _KernelModule(Module):
                 f'  %first{x} = mul i64 %warp, %"{size}"',
                 f"  %all{x} = mul i64 %first{x}, {WARP}",
                 f"  %at{x} = add i64 %all{x}, %place",
-                f'  %"own.{name}" = getelementptr inbounds {stored}, ptr %"{name}", i64 %at{x}',
+                f'  %"own.{name}" = getelementptr inbounds {stored}, {self.pointer} %"{name}", i64 %at{x}',
             ]
         values = [known.get(n, f'%"own.{n}"' if n in kernel.own else f'%"{n}"') for _, n in given]
         arguments = ", ".join(f"{kind} {v}" for (kind, _), v in zip(given, values, strict=True))
@@ -139,7 +140,9 @@ class _KernelBody(Body):
 
     def _place(self, array: Array, index: str) -> str:
         if array.name in self._own:
-            index = self._new(f"mul nsw i64 {index}, {WARP}")
+            # In 32 bits, and so in half the registers.
+            index = self._new(f"mul nuw nsw i32 {self._new(f'trunc i64 {index} to i32')}, {WARP}")
+            index = self._new(f"zext i32 {index} to i64")
         return super()._place(array, index)
 
     def _call(self, x: Call, args: list[str]) -> str:

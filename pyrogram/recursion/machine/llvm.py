@@ -68,6 +68,7 @@ class Module:
     lanes: int
     checked: bool
     weights: str
+    pointer: str = "ptr"  # to arrays
     declared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -114,13 +115,13 @@ class Module:
     def parameters(self, f: Function) -> list[tuple[str, str]]:
         """Types and names."""
         return [
-            ("ptr", f'%"{p.name}"') if isinstance(p, Array) else (self.types[p.type], f'%"{p.name}"')
+            (self.pointer, f'%"{p.name}"') if isinstance(p, Array) else (self.types[p.type], f'%"{p.name}"')
             for p in f.parameters
         ]
 
     def body(self, f: Function) -> str:
         """The function itself, with a parameter for each of its own."""
-        typed = ", ".join(f"{t} noalias {n}" if t == "ptr" else f"{t} {n}" for t, n in self.parameters(f))
+        typed = ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
         lines = "\n".join(self.lines(f))
         return f'define internal {self.types[f.result]} @"{f.name}.body"({typed}) {{\n{lines}\n}}\n'
 
@@ -266,14 +267,15 @@ class Body:
         elif s.array.elements in ("int32", "byte"):
             given = self._new(f"trunc i64 {given} to {kind}")
         address = self._address(s.array, s.index)
-        self.out.append(f"  store {kind} {given}, ptr {address}, align {align}")
+        self.out.append(f"  store {kind} {given}, {self.m.pointer} {address}, align {align}")
 
     def _add(self, s: AtomicAdd) -> None:
         kind, align = self.m.stored[s.array.elements]
         given = self._value(s.value)
         if kind == "float":
             given = self._new(f"fptrunc double {given} to float")
-        self._new(f"atomicrmw fadd ptr {self._address(s.array, s.index)}, {kind} {given} monotonic, align {align}")
+        address = f"{self.m.pointer} {self._address(s.array, s.index)}"
+        self._new(f"atomicrmw fadd {address}, {kind} {given} monotonic, align {align}")
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
         text = self.m.types[kind]
@@ -399,7 +401,8 @@ class Body:
 
     def _load(self, x: Element) -> str:
         kind, align = self.m.stored[x.array.elements]
-        found = self._new(f"load {kind}, ptr {self._address(x.array, x.index)}, align {align}")
+        address = self._address(x.array, x.index)
+        found = self._new(f"load {kind}, {self.m.pointer} {address}, align {align}")
         if x.array.elements == "int32":
             return self._new(f"sext i32 {found} to i64")
         if x.array.elements == "byte":
@@ -415,7 +418,7 @@ class Body:
 
     def _place(self, array: Array, index: str) -> str:
         kind, _ = self.m.stored[array.elements]
-        return self._new(f'getelementptr inbounds {kind}, ptr %"{array.name}", i64 {index}')
+        return self._new(f'getelementptr inbounds {kind}, {self.m.pointer} %"{array.name}", i64 {index}')
 
     # ------------------------------------------------------------------ text
 

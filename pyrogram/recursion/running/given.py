@@ -57,6 +57,10 @@ class Given:
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
 
+    def list_tensors(self) -> dict[str, Tensor]:
+        """Columns of lists on the device of the sentences."""
+        return {name: torch.from_numpy(column).to(self.lengths.device) for name, column in self.lists.items()}
+
     def with_copies(self) -> Given:
         """The same with lengths and words of its own: what was made in inference mode has no derivatives."""
         words = {name: w.clone() for name, w in self.words.items()}

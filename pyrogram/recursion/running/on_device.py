@@ -19,6 +19,7 @@ from ..device.engine import DeviceEngine
 from ..device.launching import Launcher
 from ..tensors.engine import TorchEngine
 from .given import Given
+from .in_torch import log_counts_in_torch
 from .program import FEW_WORDS, Program
 
 
@@ -72,19 +73,7 @@ class DeviceProgram:
         few = _doubled(few)
         if dtype == "float32":
             return self.log_counts(few, counts=counts, scale=scale)
-        with torch.inference_mode(False), torch.enable_grad():
-            few = few.with_weights([w.clone().requires_grad_(counts) for w in few.weights.values()])
-            few = few.with_copies()
-            log_z = self._in_torch.log_partition(few.weights, few.lengths, few.words, few.sizes)
-            if not counts:
-                return log_z, {}
-            total = (log_z if scale is None else log_z * scale).sum()
-            tables = list(few.weights.values())
-            found = torch.autograd.grad(total, tables, allow_unused=True, materialize_grads=True)
-        unknown = log_z.detach().isnan()
-        for table in (t for t in found if len(t) == len(log_z)):
-            table[unknown] = torch.nan
-        return log_z.detach(), dict(zip(few.weights, found, strict=True))
+        return log_counts_in_torch(self._in_torch, few, counts=counts, scale=scale)
 
     def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""

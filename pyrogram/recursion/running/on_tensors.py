@@ -26,6 +26,7 @@ from ..tensors.tracing import is_traced
 from .given import Given as Given
 from .given import factors_of as factors_of
 from .given import fits_compiled as fits_compiled
+from .in_torch import log_counts_in_torch
 from .on_device import DeviceProgram
 from .program import Program
 
@@ -56,7 +57,7 @@ class SumsOnTensors(ABC):
         """The same in kernels, if the weights are on a device that has them; here there are none."""
         return None
 
-    def _fits(self, given: Given) -> bool:
+    def fits(self, given: Given) -> bool:
         """Whether compiled code or kernels can have the weights."""
         tables = given.weights.values()
         return (fits_compiled(*tables) and not is_traced(given.lengths)) or self.on_device(given) is not None
@@ -67,7 +68,7 @@ class SumsOnTensors(ABC):
         :param by_torch: whether torch does it even where compiled code could.
         """
         tables = list(given.weights.values())
-        if by_torch or not self._fits(given):
+        if by_torch or not self.fits(given):
             return self.in_torch(given)
         if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
             return self.log_values(given)
@@ -79,6 +80,8 @@ class SumsOnTensors(ABC):
         kernels = self.on_device(given)
         if kernels is not None:
             return kernels.log_counts(given, counts=False)[0].to(given.dtype)
+        if given.lengths.device.type != "cpu":
+            return log_counts_in_torch(self.torch_engine, given, counts=False)[0]
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
@@ -91,14 +94,14 @@ class SumsOnTensors(ABC):
         :param by_sentence: counts of shape ``(B, *axes)`` also of tables that sentences share.
         """
         tables = list(given.weights.values())
-        by_torch = by_torch or not self._fits(given)
+        by_torch = by_torch or not self.fits(given)
         if not by_torch and (not torch.is_grad_enabled() or not any(t.requires_grad for t in tables)):
             return self.log_counts(given, by_sentence=by_sentence)
         if by_sentence:
             tables = [t.expand(len(given.lengths), *t.shape[1:]) for t in tables]
             given = given.with_weights(tables)
         if by_torch:
-            lists = self._lists(given)
+            lists = given.list_tensors()
             return self.torch_engine.marginals(given.weights, given.lengths, given.words, given.sizes, lists)
         log_z, *counts = _Marginals.apply(self, given, *tables)
         return log_z, dict(zip(given.weights, counts, strict=True))
@@ -111,7 +114,7 @@ class SumsOnTensors(ABC):
         by_sentence: bool = False,
         constants: Mapping[str, Constant] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """:meth:`marginals` by compiled code, without a graph; NaN where log Z is.
+        """:meth:`marginals` by compiled code, without a graph; on a device by kernels or torch. NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: see :meth:`marginals`.
@@ -121,6 +124,9 @@ class SumsOnTensors(ABC):
         if kernels is not None:
             log_z, counts = kernels.log_counts(given, scale=scale, by_sentence=by_sentence)
             return log_z.to(given.dtype), {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
+        if given.lengths.device.type != "cpu" and not constants:
+            log_z, counts = log_counts_in_torch(self.torch_engine, given, scale=scale, by_sentence=by_sentence)
+            return log_z, {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = given.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
@@ -132,7 +138,7 @@ class SumsOnTensors(ABC):
         return self._log_z(log_z, given), found
 
     def best(self, given: Given, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
-        """See :meth:`.Program.best`; scores are float64. By kernels the best one only: others are found on the CPU."""
+        """See :meth:`.Program.best`; scores are float64. On a device the best one is found by kernels, k on the CPU."""
         if len(given.lengths) == 0:
             return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
         kernels = self.on_device(given) if k == 1 else None
@@ -146,6 +152,8 @@ class SumsOnTensors(ABC):
         self, given: Given, number: int, trace: Trace, width: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """The weights in drawn derivations, shape ``(number, B, width)``; see :meth:`.Program.draw`.
+
+        On a device without kernels they are drawn on the CPU.
 
         :raises ValueError: if a sentence has no derivation, or weights that are NaN.
         """
@@ -170,11 +178,7 @@ class SumsOnTensors(ABC):
     def in_torch(self, given: Given) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
         weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
-        return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, self._lists(given))
-
-    @staticmethod
-    def _lists(given: Given) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(column).to(given.lengths.device) for name, column in given.lists.items()}
+        return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, given.list_tensors())
 
     @staticmethod
     def _log_z(log_z: Numbers, given: Given) -> Tensor:

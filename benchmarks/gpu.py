@@ -1,0 +1,213 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""The GPU's kernels on a device: agreement with enumeration, and sentences a second beside torch and the CPU.
+
+``pip install '.[gpu]'``, then ``python3 benchmarks/gpu.py [--quick]``. It runs unattended and prints markdown; without
+a device of CUDA it prints one sentence.
+
+A sentence moves so many bytes in the inner loops of both passes; a device moves so many in a second, which is measured
+by a copy. Their ratio bounds the rate of kernels whose charts fit into no cache, and the table has the share of it that
+is reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from pyrogram.charts import projective
+from pyrogram.grammars import DMV
+from pyrogram.recursion import Recursion
+from pyrogram.recursion.device.engine import DeviceEngine
+from pyrogram.recursion.device.launching import launcher_for
+from pyrogram.recursion.lanes.tables import Tables
+from pyrogram.recursion.rules.lowering import lower
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "charts"))
+import oracle
+
+LENGTHS = (10, 20, 40)
+DTYPES = (torch.float64, torch.float32)
+
+
+def bytes_of(recursion: Recursion, n: int, itemsize: int) -> float:
+    """That the inner loops of inside and outside move for a sentence of n words.
+
+    A sum over k has n^3 / 6 terms. Inside reads each factor; outside reads it, and reads and writes its adjoint.
+    """
+    scheduled = Tables(lower(recursion, widen=True)).scheduled
+    factors = sum(len(x.core) for s in scheduled if s.cell.kind == "span" for x in s.sums)
+    return itemsize * 4 * factors * n**3 / 6
+
+
+def seconds(work: Callable[[], object], rounds: int) -> float:
+    """Of a call on the device, the median of rounds."""
+    found = []
+    for _ in range(rounds + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found[2:])
+
+
+def bandwidth(device: torch.device) -> float:
+    """Bytes that a copy within the device reads and writes in a second."""
+    x = torch.zeros(2**27, dtype=torch.float64, device=device)
+    y = torch.empty_like(x)
+    return 2 * x.numel() * 8 / seconds(lambda: y.copy_(x), 10)
+
+
+def scores(count: int, n: int, dtype: torch.dtype, device: torch.device, valences: int = 1) -> torch.Tensor:
+    made = torch.Generator(device).manual_seed(0)
+    return torch.randn(count, n + 1, n + 1, valences, generator=made, dtype=dtype, device=device)
+
+
+def agreement(device: torch.device) -> Iterator[str]:
+    """Sums, posteriors, the best tree and draws of sentences of 1 to 5 words, against all of their trees."""
+    yield "Largest differences from enumeration, and Pearson's statistic of draws by its degrees of freedom:\n\n"
+    yield "| type | log Z | posteriors | best score | draws |\n" + "|---" * 5 + "|\n"
+    for dtype in DTYPES:
+        lengths = torch.arange(1, 6, device=device).repeat(20)
+        arcs, stops = scores(100, 5, dtype, device, 2), torch.randn(100, 6, 2, 2, dtype=dtype, device=device)
+        log_z, by_arcs, by_stops = projective.marginals(arcs, stops, lengths)
+        best = projective.top_k(arcs, stops, lengths)[1][0]
+        drawn = projective.sample(arcs[:5], stops[:5], lengths[:5], num_samples=20_000)
+        errors, freedom, statistic = [0.0, 0.0, 0.0], 0, 0.0
+        for b, n in enumerate(lengths.tolist()):
+            one = oracle.Enumeration(
+                arcs[b, : n + 1, : n + 1].double().cpu().numpy(), stops[b, : n + 1].double().cpu().numpy(), False
+            )
+            there = by_arcs[b, : n + 1, : n + 1].double().cpu().numpy()
+            errors[0] = max(errors[0], abs(float(log_z[b]) - one.log_z))
+            errors[1] = max(errors[1], float(abs(there - one.arc_marginals).max()))
+            errors[2] = max(errors[2], abs(float(best[b]) - max(one.scores)))
+            if b < 5:
+                rows = [tuple(row) for row in drawn[:, b, :n].tolist()]
+                for tree, p in zip(one.trees, one.probs, strict=True):
+                    expected = 20_000 * p
+                    if expected > 5:
+                        statistic += (rows.count(tree) - expected) ** 2 / expected
+                        freedom += 1
+        assert by_stops is not None
+        values = " | ".join(f"{e:.1e}" for e in errors)
+        yield f"| {dtype} | {values} | {statistic / max(1, freedom):.2f} |\n"
+
+
+def throughput(device: torch.device, quick: bool) -> Iterator[str]:
+    """Log Z and posteriors of plain projective trees, and expected counts of the DMV."""
+    speed, rounds = bandwidth(device), 3 if quick else 9
+    yield f"A copy moves {speed / 1e12:.2f} TB/s. Thousand sentences a second:\n\n"
+    yield (
+        "| sums | n | type | kernels | launch alone | of the bound | bound | torch's engine | CPU |\n"
+        + "|---" * 9
+        + "|\n"
+    )
+    for n in LENGTHS:
+        count = 2 ** (12 if quick else {10: 18, 20: 16, 40: 14}[n])
+        for dtype in DTYPES:
+            arcs = scores(count, n, dtype, device)
+            few, on_cpu = arcs[: max(64, count // 64)], arcs[: max(64, count // 128)].cpu()
+            recursion = projective.first_order()
+            yield row(
+                f"trees | {n} | {dtype}",
+                recursion,
+                (n, count, arcs.element_size(), speed, rounds),
+                lambda arcs=arcs: projective.marginals(arcs),
+                (len(few), lambda few=few: projective.marginals(few, engine="torch")),
+                (len(on_cpu), lambda on_cpu=on_cpu: projective.marginals(on_cpu)),
+            )
+        grammar = DMV(30)
+        words = torch.randint(30, (count, n), device=device)
+        logs = {name: w.log() for name, w in grammar.initial_weights(words[:8].cpu(), "uniform").items()}
+        there = {name: w.to(device) for name, w in logs.items()}
+        cpu_words, few_words = words[: max(64, count // 128)].cpu(), words[: max(64, count // 64)]
+
+        def by_torch(few_words: torch.Tensor = few_words, grammar: DMV = grammar, there: object = there) -> object:
+            given = grammar._given(there, few_words)
+            return grammar.program().marginals(given, by_torch=True)
+
+        yield row(
+            f"DMV, 30 tags | {n} | torch.float64",
+            grammar.program().recursion,
+            (n, count, 8, speed, rounds),
+            lambda words=words, there=there, grammar=grammar: grammar.expected_counts(there, words),
+            (len(few_words), by_torch),
+            (len(cpu_words), lambda w=cpu_words, logs=logs, grammar=grammar: grammar.expected_counts(logs, w)),
+        )
+
+
+def row(
+    title: str,
+    recursion: Recursion,
+    sizes: tuple[int, int, int, float, int],
+    kernels: Callable[[], object],
+    in_torch: tuple[int, Callable[[], object]],
+    on_cpu: tuple[int, Callable[[], object]],
+) -> str:
+    n, count, itemsize, speed, rounds = sizes
+    start = time.perf_counter()
+    kernels()
+    torch.cuda.synchronize()
+    first = time.perf_counter() - start
+    launches: list[float] = []
+    with timed_launches(launches):
+        rate = count / seconds(kernels, rounds)
+    alone = count / statistics.median(launches[2:])
+    torch_rate = in_torch[0] / seconds(in_torch[1], max(2, rounds // 3))
+    cpu_rate = on_cpu[0] / seconds(on_cpu[1], max(2, rounds // 3))
+    bound = speed / bytes_of(recursion, n, itemsize)
+    print(f"{title}: first call {first:.1f} s", file=sys.stderr)
+    rates = [rate, alone, bound, torch_rate, cpu_rate]
+    a, b, c, d, e = (f"{x / 1e3:,.1f}" for x in rates)
+    return f"| {title} | {a} | {b} | {alone / bound:.0%} | {c} | {d} | {e} |\n"
+
+
+class timed_launches:
+    """Every launch is waited for and timed by events of CUDA."""
+
+    def __init__(self, into: list[float]) -> None:
+        self.into, self.launch = into, DeviceEngine._launch
+
+    def __enter__(self) -> None:
+        launch, into = self.launch, self.into
+
+        def timed(engine: DeviceEngine, *arguments: object) -> None:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            launch(engine, *arguments)
+            end.record()
+            end.synchronize()
+            into.append(start.elapsed_time(end) / 1e3)
+
+        DeviceEngine._launch = timed
+
+    def __exit__(self, *_: object) -> None:
+        DeviceEngine._launch = self.launch
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--quick", action="store_true", help="fewer sentences: does everything run?")
+    quick = options.parse_args().quick
+    if not torch.cuda.is_available():
+        print("There is no device of CUDA here, so nothing was measured.")
+        return
+    device = torch.device("cuda", torch.cuda.current_device())
+    if launcher_for(device) is None:
+        print("cuda-python is not installed, or the device is too old, so nothing was measured: pip install '.[gpu]'.")
+        return
+    print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}, {torch.get_num_threads()} threads\n")
+    for part in (*agreement(device), "\n", *throughput(device, quick)):
+        print(part, end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

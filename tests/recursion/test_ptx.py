@@ -1,0 +1,80 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""PTX of the kernels, and the machine code that NVIDIA's assembler makes of it, where there is one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pyrogram.charts import dmv, projective, sibling, spans
+from pyrogram.recursion import Recursion
+from pyrogram.recursion.device import threads
+from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.machine import kernels, ptx
+
+MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
+PROGRAMS = {
+    "projective": lambda: projective.first_order(),
+    "several roots": lambda: projective.first_order(multiroot=True),
+    "stops": lambda: projective.first_order(valences=2, stops=2),
+    "siblings": lambda: sibling.second_order(),
+    "dmv": lambda: dmv.dmv(valence_attach=False),
+    "dmv and valences of children": lambda: dmv.dmv(valence_attach=True),
+    "dmv of sentences": lambda: dmv.dmv(valence_attach=False, by_sentence=True),
+    "dmv and evidence": lambda: dmv.dmv(valence_attach=False, evidence=True),
+    "spans": lambda: spans.span_trees(binary=True),
+    "dmv of three valences": lambda: dmv.dmv(valence_attach=True, valences=3),
+}
+FIRST = [("projective", "lanes"), ("dmv", "lanes"), ("projective", "draw"), ("projective", "best")]
+CASES = [
+    pytest.param(name, what, dtype, marks=[] if (name, what) in FIRST and dtype == "float64" else pytest.mark.slow)
+    for name in PROGRAMS
+    for what in MAKERS
+    for dtype in ("float64", "float32")
+]
+ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="NVIDIA's assembler, ptxas, is not installed")
+
+
+def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90") -> bytes:
+    text = kernels.assembly([MAKERS[what](made, dtype)], [threads.log()], dtype, dtype, "gpu")
+    return ptx.ptx_of(text, architecture)
+
+
+def test_ptx_has_the_kernel_and_reads_the_devices_memory() -> None:
+    text = ptx_of(projective.first_order(), "best", "float64", "sm_80").decode()
+    assert ".target sm_80" in text and text.count(".visible .entry best(") == 1
+    found = set(re.findall(r"\b(?:ld|st)\.(\w+)", text))
+    assert found == {"global", "param"}  # not generic, and nothing in a stack frame
+    assert ".extern" not in text  # all functions are at hand
+
+
+def test_the_architecture_is_the_last_that_a_device_knows() -> None:
+    assert [ptx.architecture_for(*x) for x in ((7, 5), (8, 0), (8, 9), (9, 0), (12, 1))] == [
+        None,
+        "sm_80",
+        "sm_80",
+        "sm_90",
+        "sm_90",
+    ]
+
+
+@ptxas
+@pytest.mark.parametrize(("name", "what", "dtype"), CASES)
+def test_the_assembler_finds_registers_for_everything(name: str, what: str, dtype: str, tmp_path: Path) -> None:
+    """Nothing is spilled to memory; of the longest program a few numbers, outside of its inner loops."""
+    made = PROGRAMS[name]()
+    assert fits_lanes(made)
+    (tmp_path / "kernel.ptx").write_bytes(ptx_of(made, what, dtype))
+    command = ["ptxas", "-arch=sm_90", "-v", "kernel.ptx", "-o", "kernel.cubin"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    report = done.stdout + done.stderr
+    assert done.returncode == 0, report
+    (spilt,) = re.findall(r"(\d+) bytes spill stores", report)
+    (registers,) = re.findall(r"Used (\d+) registers", report)
+    assert int(spilt) <= (64 if name == "dmv of three valences" else 0), report
+    assert int(registers) <= 255 and int(registers) <= (128 if name == "projective" else 255)
