@@ -79,6 +79,8 @@ def checked_words(words: Any, num_words: int) -> Tensor:
         if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
             return words
         plain = words.detach().double() if words.is_floating_point() else words.detach().long()
+        if words.device.type != "cpu" and _are_words_there(plain, num_words):
+            return words.long()
         array = plain.cpu().numpy().reshape(-1, words.shape[-1])
         real = array >= 0
         # Written so that NaN fails.
@@ -101,6 +103,13 @@ def _are_words(array: Any, num_words: int) -> bool:
     return bool(inside and real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any())
 
 
+def _are_words_there(words: Tensor, num_words: int) -> bool:
+    """On their device, which is waited for once."""
+    real = words >= 0
+    fits = (words >= -1) & (words < num_words) & (words == words.trunc())
+    return bool(fits.all() & real[..., 0].all() & (real[..., :-1] | ~real[..., 1:]).all())
+
+
 def check_sentence_weights(weights: Tensor | None, num_sentences: int) -> None:
     """
     :raises ValueError: if there is not one weight for each sentence.
@@ -121,8 +130,9 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
         if _has_array(table) and not np.isnan(table.numpy().max(initial=-np.inf)):  # for few numbers numpy is quicker
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
-        if is_traced(table) or bool(spoilt.any()):
-            log_z = log_z + torch.where(spoilt if own is None else spoilt[own], torch.nan, 0.0).to(log_z.dtype)
+        if is_traced(table) or table.device.type != "cpu" or bool(spoilt.any()):
+            mine = spoilt if own is None else spoilt[own.to(spoilt.device)]
+            log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
     return log_z
 
 

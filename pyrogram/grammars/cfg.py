@@ -301,7 +301,7 @@ class CFG(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return CollapsedUpdates(self, words) if words.is_cuda else CFGUpdates(self, words)
+        return CollapsedUpdates(self, words) if words.device.type != "cpu" else CFGUpdates(self, words)
 
     def sample(
         self,

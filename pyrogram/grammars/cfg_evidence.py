@@ -137,7 +137,7 @@ class CFGEvidence(EvidenceGrammar):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         plan = None
-        if not words.is_cuda:
+        if words.device.type == "cpu":
             own, rows = self.split(words)
             plan = CFGPageUpdates.plan(self.base, own, self._prepared(own, rows))
         return super().partly_updates(words) if plan is None else CFGPageUpdates(self, words, plan)

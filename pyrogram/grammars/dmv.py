@@ -160,7 +160,11 @@ class DMV(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_tags)
-        return CollapsedUpdates(self, words) if words.is_cuda else DMVUpdates(self, words, DMVUpdates.plan(self, words))
+        return (
+            CollapsedUpdates(self, words)
+            if words.device.type != "cpu"
+            else DMVUpdates(self, words, DMVUpdates.plan(self, words))
+        )
 
     def derivation(
         self,

@@ -146,7 +146,7 @@ class DMVEvidence(EvidenceGrammar):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        factors = None if words.is_cuda else factors_of(self._bonus(rows))
+        factors = None if words.device.type != "cpu" else factors_of(self._bonus(rows))
         if factors is None:
             return super().partly_updates(words)
         return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors.numbers))

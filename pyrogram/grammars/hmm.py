@@ -94,7 +94,7 @@ class HMM(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return CollapsedUpdates(self, words) if words.is_cuda else HMMUpdates(self, words)
+        return CollapsedUpdates(self, words) if words.device.type != "cpu" else HMMUpdates(self, words)
 
     def derivation(
         self,

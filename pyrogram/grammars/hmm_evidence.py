@@ -142,7 +142,7 @@ class HMMEvidence(EvidenceGrammar):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        factors = None if words.is_cuda else chart.factors_of_states(self._bonus(rows), torch.float64)
+        factors = None if words.device.type != "cpu" else chart.factors_of_states(self._bonus(rows), torch.float64)
         if factors is None:
             return super().partly_updates(words)
         return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors.numbers))

@@ -95,7 +95,7 @@ def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) ->
     """Whether the sweeps of a recursion are compiled: on the CPU, for many sentences at once, without packed blocks."""
     at_once = program.in_lanes or program.in_tiles
     plain = all(type(block) is Block for block in blocks.values())
-    return at_once and plain and not words.is_cuda and words.dim() == 2
+    return at_once and plain and words.device.type == "cpu" and words.dim() == 2
 
 
 class RecursiveUpdates(CompiledUpdates):

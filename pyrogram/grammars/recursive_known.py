@@ -117,7 +117,7 @@ class RecursiveEvidence(EvidenceGrammar):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        plan = None if words.is_cuda else self.base.sweep_plan(own, self._evidence(rows))
+        plan = None if words.device.type != "cpu" else self.base.sweep_plan(own, self._evidence(rows))
         return super().partly_updates(words) if plan is None else RecursiveUpdates(self, words, plan)
 
     def _derivation(

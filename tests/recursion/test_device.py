@@ -111,3 +111,19 @@ def test_errors_of_the_driver_are_reported() -> None:
     with pytest.raises(RuntimeError, match="CUDA's driver reports 700 from cuLaunchKernel on device 0"):
         DeviceEngine(made, "float64", launcher).log_counts(*tensors(given))
     assert launcher._driver.contexts == []
+
+
+def test_what_threads_have_for_themselves_is_interleaved_by_warps() -> None:
+    """Threads that run one after the other would not notice that they share a place."""
+    size, count = 3, 96
+    code, mark, own = Code(), Array("mark", "int"), Name("size", "int")
+    with code.loop("x", 0, own) as x:
+        code.put(mark, x, kernels.THREAD * own + x)
+    f = Function("mark", [mark, own, kernels.THREAD, kernels.THREADS], code.body)
+    text = kernels.assembly([kernels.Kernel(f, {"mark": "size"})], [], "float64", "float64", "cpu")
+    launcher, written = fake_launcher(), torch.full((size * count,), -1)
+    kernel = launcher.load(objects.object_of(text), {"mark": ["mark", "size"]})["mark"]
+    launcher.launch(kernel, count, {"mark": written, "size": size})
+    for t in range(count):
+        for k in range(size):
+            assert written[((t // 32) * size + k) * 32 + t % 32] == t * size + k

@@ -40,7 +40,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
     (``MCMC(sampler, 1000).run(words)``), where the samples are the weights and the continuous hyperparameters; the
     derivations are the kernel's state. ``history`` holds log P(x, t | α), plus the log density of hyperparameters,
-    before every sweep; of tilted sentences, plus the nats of their derivations.
+    before every sweep; of tilted sentences, plus the nats of their derivations. Words may be on a device; derivations
+    and Dirichlets are drawn, and kept, on the CPU.
 
     Dirichlets that are weights and nothing else are integrated out. All other latent values are sampled, too, given the
     derivations: those that concentrations depend on (α ~ Gamma, say), and those that weights are computed from, by a

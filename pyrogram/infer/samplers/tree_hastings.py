@@ -31,6 +31,9 @@ class TreeHastings(TreeSampler):
 
     Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
 
+    Compiled sweeps are of the CPU. Words on another device are swept by torch, and the host waits for every sentence:
+    move them to the CPU.
+
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
     >>> chain = TreeHastings(pyrogram.models.dirichlet.dirichlet, seed=0)

@@ -1,0 +1,121 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sums and loops on tensors that are not on the CPU: nothing meets a tensor of the CPU, and nothing is copied there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from other_device import OtherDevice
+from torch import Tensor
+
+import pyrogram
+from pyrogram.distributions import Sentence
+from pyrogram.grammar import Grammar
+from pyrogram.infer import EM, VariationalEM
+
+WORDS = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1], [1, 0, 2, -1]])
+GRAMMARS: dict[str, Callable[[], Grammar]] = {
+    "dmv": lambda: pyrogram.DMV(3),
+    "dmv of three valences": lambda: pyrogram.DMV(3, num_valences=3),
+    "hmm": lambda: pyrogram.HMM(2, 3),
+}
+
+
+def cpu(x: Tensor) -> Any:
+    return (x.held if hasattr(x, "held") else x).detach().numpy()
+
+
+def random_logs(grammar: Grammar) -> dict[str, Tensor]:
+    return {name: torch.randn(block.shape).log_softmax(-1) for name, block in grammar.blocks.items()}
+
+
+def test_the_device_is_strict() -> None:
+    """As CUDA is."""
+    with OtherDevice() as device:
+        x = device.put(torch.randn(3))
+        with pytest.raises(RuntimeError, match=r"two devices: shape \(3,\) is on the CPU"):
+            x + torch.ones(3)
+        with pytest.raises(RuntimeError, match="numpy"):
+            x.numpy()
+        assert (x + 1).device == torch.zeros(2, device=x.device).device == device.device
+        assert device.numbers == 0 and device.copies == []
+        assert float(x.sum()) == float(x.cpu().sum())
+        assert device.numbers == 1 and device.copies == [(3,)]
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_sums_stay_where_the_words_are(name: str) -> None:
+    grammar = GRAMMARS[name]()
+    logs = random_logs(grammar)
+    expected, counts = grammar.expected_counts(logs, WORDS)
+    with OtherDevice() as device:
+        there = {block: device.put(w) for block, w in logs.items()}
+        words = device.put(WORDS)
+        log_z = grammar.log_partition(there, words)
+        again, found = grammar.expected_counts(there, words)
+        assert device.copies == []
+        assert {t.device for t in (log_z, again, *found.values())} == {device.device}
+        updates = grammar.collapsed_updates(words)
+        assert type(updates).__name__ == "CollapsedUpdates"  # no compiled code
+    np.testing.assert_allclose(cpu(log_z), expected, rtol=1e-12)
+    np.testing.assert_allclose(cpu(again), expected, rtol=1e-12)
+    for block, table in counts.items():
+        np.testing.assert_allclose(cpu(found[block]), table, atol=1e-12)
+
+
+def test_a_wrong_word_is_named_wherever_it_is() -> None:
+    grammar = pyrogram.DMV(3)
+    with OtherDevice() as device:
+        there = {block: device.put(w) for block, w in random_logs(grammar).items()}
+        for wrong in ([[0, 3]], [[-1, 0]], [[0, -1, 1]]):
+            with pytest.raises(ValueError, match="but sentence 0 is"):
+                grammar.log_partition(there, device.put(torch.tensor(wrong)))
+
+
+def maximum_likelihood(words: Tensor, grammar: Grammar) -> None:
+    weights = {
+        name: pyro.param(name, lambda b=block: b.uniform(torch.ones((), device=words.device)), dist.constraints.simplex)
+        for name, block in grammar.blocks.items()
+    }
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(grammar, weights), obs=words)
+
+
+def bayes(words: Tensor, grammar: Grammar) -> None:
+    weights = {
+        name: pyro.sample(name, dist.Dirichlet(torch.ones(b.shape, device=words.device)).to_event(len(b.shape) - 1))
+        for name, b in grammar.blocks.items()
+    }
+    with pyro.plate("sentences", len(words)):
+        pyro.sample("words", Sentence(grammar, weights), obs=words)
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM])
+def test_loops_stay_where_the_words_are(loop: Any) -> None:
+    """The objectives of the CPU; what the host reads in a step does not depend on the number of sentences."""
+    model = maximum_likelihood if loop is EM else bayes
+
+    def run(words: Tensor, steps: int) -> list[float]:
+        pyro.clear_param_store()
+        pyro.set_rng_seed(0)
+        return list(loop(model).run(words, pyrogram.DMV(3), num_steps=steps, progress=False, tolerance=0.0).history)
+
+    expected = run(WORDS, 3)
+    reads = []
+    with OtherDevice() as device:
+        for words, steps in ((WORDS, 1), (WORDS, 3), (WORDS.repeat(5, 1), 1), (WORDS.repeat(5, 1), 3)):
+            device.numbers, device.copies = 0, []
+            found = run(device.put(words), steps)
+            reads.append((device.numbers, len(device.copies)))
+            if len(words) == len(WORDS) and steps == 3:
+                np.testing.assert_allclose(found, expected, rtol=1e-10)
+    first, third, of_many, third_of_many = reads
+    assert third[0] - first[0] == third_of_many[0] - of_many[0] <= 2 * 16
+    assert third[1] == first[1] == of_many[1] == third_of_many[1]  # copies are of the start alone
