@@ -14,6 +14,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
+from pyrogram.data.batches import Batches, rows_by_length
 from pyrogram.data.brackets import read_brackets
 from pyrogram.data.columns import ALL, Columns, Sentences
 from pyrogram.data.conllu import Heads
@@ -22,6 +23,7 @@ from pyrogram.data.export import conllu_text, graph
 from pyrogram.data.files import StrPath, as_paths, read_lines, write
 from pyrogram.data.gathering import concatenate, in_columns
 from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
+from pyrogram.data.kept import kept
 from pyrogram.data.padding import pad, positions
 from pyrogram.data.records import Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.selection import (
@@ -29,12 +31,13 @@ from pyrogram.data.selection import (
     Options,
     Paths,
     Punctuation,
+    Selection,
     check_choice,
-    encode,
+    codes,
     in_memory,
     select,
 )
-from pyrogram.data.strings import Strings
+from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.tagged import read_tagged
 from pyrogram.data.vocabulary import Unknown, Vocabulary
 
@@ -59,6 +62,10 @@ class Corpus:
       vocabulary of the training data, and ids mean the same; symbols that it lacks are then replaced by its
       most frequent symbol with ``unknown="most_frequent"``, so that every sentence has a parse (they are
       counted in :attr:`num_unknown`), and raise with ``unknown="error"``.
+
+    * ``cache``, of those that read files: True keeps the corpus in a folder of the user's cache
+      (``PYROGRAM_CACHE_DIR``), a path in that folder. The next time it comes from there, unless a file or an option
+      has changed.
 
     Bad input, and a file of which nothing is left, raise :class:`~pyrogram.data.CorpusError` with the line.
 
@@ -93,6 +100,7 @@ class Corpus:
         unknown: Unknown = "most_frequent",
         heads: Heads = "optional",
         lowercase: bool = False,
+        cache: bool | StrPath = False,
     ) -> Corpus:
         """Read CoNLL-U: one file or several. Multiword ranges and empty nodes are left out.
 
@@ -105,12 +113,16 @@ class Corpus:
         check_choice("heads", heads, get_args(Heads))
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase, heads == "partial")
         paths = as_paths(path_or_paths)
-        try:
-            return cls._read(((path, read_columns(path, heads)) for path in paths), options)
-        except CorpusError as error:
-            if error.source in paths:
-                read_lines(error.source)  # that a file is no text is told before all else
-            raise
+
+        def read() -> Selection:
+            try:
+                return select(((path, read_columns(path, heads)) for path in paths), options)
+            except CorpusError as error:
+                if error.source in paths:
+                    read_lines(error.source)  # that a file is no text is told before all else
+                raise
+
+        return cls._of(kept(cache, f"conllu {heads}", paths, options, read))
 
     @classmethod
     def from_brackets(
@@ -123,6 +135,7 @@ class Corpus:
         max_length: int | None = None,
         unknown: Unknown = "most_frequent",
         lowercase: bool = False,
+        cache: bool | StrPath = False,
     ) -> Corpus:
         """Read bracketed trees of the Penn treebank; heads come from :mod:`pyrogram.data.head_rules`.
 
@@ -131,7 +144,11 @@ class Corpus:
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
         paths = as_paths(path_or_paths)
-        return cls._read(((p, in_columns(read_brackets(p, tags == "upos"))) for p in paths), options)
+
+        def read() -> Selection:
+            return select(((path, in_columns(read_brackets(path, tags == "upos"))) for path in paths), options)
+
+        return cls._of(kept(cache, "brackets", paths, options, read))
 
     @classmethod
     def from_tags(
@@ -144,6 +161,7 @@ class Corpus:
         max_length: int | None = None,
         unknown: Unknown = "most_frequent",
         lowercase: bool = False,
+        cache: bool | StrPath = False,
     ) -> Corpus:
         r"""Read plain text, a sentence to a line; it has no heads.
 
@@ -152,7 +170,12 @@ class Corpus:
         universal ones with ``tags="upos"``. The arguments are those of all corpora, see :class:`Corpus`.
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._read(((p, in_columns(read_tagged(p, tags))) for p in as_paths(path_or_paths)), options)
+        paths = as_paths(path_or_paths)
+
+        def read() -> Selection:
+            return select(((path, in_columns(read_tagged(path, tags))) for path in paths), options)
+
+        return cls._of(kept(cache, "tags", paths, options, read))
 
     @classmethod
     def from_sentences(
@@ -179,7 +202,7 @@ class Corpus:
         if tags == "form" and forms is not None:
             raise ValueError("expected no forms with tags='form', whose sentences are the forms, actual both.")
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._read([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options)
+        return cls._of(select([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options))
 
     @classmethod
     def builtin(
@@ -201,8 +224,7 @@ class Corpus:
         return cls.from_sentences(tags, forms=forms, heads=heads, max_length=max_length, vocab=vocab)
 
     @classmethod
-    def _read(cls, sources: Iterable[tuple[str, Iterable[Columns]]], options: Options) -> Corpus:
-        selection = select(sources, options)
+    def _of(cls, selection: Selection) -> Corpus:
         return cls(selection.columns, selection.vocab, selection.dropped)
 
     @staticmethod
@@ -243,7 +265,12 @@ class Corpus:
     @cached_property
     def words(self) -> Tensor:
         """Ids, shape ``(N, n)``, padded with -1 on the right."""
-        return pad(encode(self.columns, self.vocab, "most_frequent"), self.lengths)
+        return pad(self._codes[self.columns.symbols.ids], self.lengths)
+
+    @cached_property
+    def _codes(self) -> Ints:
+        """The ids of the table of symbols."""
+        return codes(self.columns.symbols.table, self.vocab, "most_frequent")
 
     @cached_property
     def heads(self) -> Tensor | None:
@@ -274,7 +301,9 @@ class Corpus:
         if isinstance(index, Integral) and not isinstance(index, bool):
             return self.sentences[int(index)]
         chosen = positions(index, len(self)).numpy()
-        return Corpus(self.columns.take(chosen % max(len(self), 1)), self.vocab, self.dropped)
+        part = Corpus(self.columns.take(chosen % max(len(self), 1)), self.vocab, self.dropped)
+        vars(part)["_codes"] = self._codes  # the same for all parts, of which there may be many
+        return part
 
     def __repr__(self) -> str:
         size = f"{len(self)} sentences, {self.num_words} words, {len(self.vocab)} symbols"
@@ -343,6 +372,24 @@ class Corpus:
         """The sentences of ``min_length`` to ``max_length`` words (None: any number); perhaps none at all."""
         keep = self.lengths >= min_length
         return self[keep if max_length is None else keep & (self.lengths <= max_length)]
+
+    def batches(
+        self, *, max_words: int | None = None, max_sentences: int | None = None, seed: int | None = None
+    ) -> Batches[Corpus]:
+        """All sentences once, those of like length together, each batch padded to its own longest sentence.
+
+        >>> corpus = Corpus.from_sentences([["NN", "VBZ"], ["DT", "NN", "VBZ", "RB"], ["VB", "NN"], ["UH"]])
+        >>> [batch.words.shape for batch in corpus.batches(max_words=4)]
+        [torch.Size([2, 2]), torch.Size([1, 2]), torch.Size([1, 4])]
+
+        The tensor ``batches.rows[k]`` has the numbers of the sentences of ``batches[k]`` in this corpus.
+
+        :param max_words: of a batch, padding counted, unless its only sentence is longer; None: any number.
+        :param max_sentences: of a batch; None: any number.
+        :param seed: of the order of batches, and of sentences of the same length; None: by length, as they come.
+        :raises ValueError: if a bound is less than one.
+        """
+        return Batches(rows_by_length(self.columns.lengths, max_words, max_sentences, seed), self.__getitem__)
 
     @cached_property
     def is_projective(self) -> Tensor:

@@ -89,7 +89,7 @@ def select(sources: Iterable[tuple[str, Iterable[Columns]]], options: Options) -
     vocab = options.vocab
     if vocab is None:
         vocab = Vocabulary.of_counts(columns.symbols.counts())
-    encode(columns, vocab, options.unknown)
+    _check_known(columns, vocab, options.unknown)
     return Selection(columns, vocab, dropped)
 
 
@@ -154,21 +154,20 @@ def _check_all_or_none(columns: Columns) -> None:
         raise columns.error(int(columns.offsets[int(without.argmax())]), problem, advice, "heads")
 
 
-def encode(columns: Columns, vocab: Vocabulary, unknown: Unknown) -> Ints:
-    """The ids of all symbols, shape ``(T,)``.
-
-    :param unknown: of symbols that the vocabulary lacks: an error, or the most frequent one in their place.
-    :raises CorpusError: with ``unknown="error"``, for the first symbol that the vocabulary lacks.
-    """
+def codes(symbols: Sequence[str], vocab: Vocabulary, unknown: Unknown) -> Ints:
+    """The ids of symbols; of those that the vocabulary lacks, the most frequent one's, or -1 with ``"error"``."""
     default = vocab.index(vocab.most_frequent) if unknown == "most_frequent" else -1
+    return np.array([vocab.index(symbol) if symbol in vocab else default for symbol in symbols], dtype=np.int64)
+
+
+def _check_known(columns: Columns, vocab: Vocabulary, unknown: Unknown) -> None:
     table = columns.symbols.table
-    ids = np.array([vocab.index(s) if s in vocab else default for s in table], dtype=np.int64)[columns.symbols.ids]
-    if default < 0 and (ids < 0).any():
-        i = int((ids < 0).argmax())
+    lacking = codes(table, vocab, unknown)[columns.symbols.ids] < 0
+    if lacking.any():
+        i = int(lacking.argmax())
         lacks = f"the symbol {quoted(table[columns.symbols.ids[i]])} is not in the vocabulary of {len(vocab)} symbols"
         advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
         raise columns.error(i, lacks, advice, "unknown")
-    return ids
 
 
 def in_memory(

@@ -16,7 +16,7 @@ from pyrogram.data.columns import Sentences
 from pyrogram.data.conllu import Heads, read_conllu
 from pyrogram.data.conllu_columns import read_columns
 from pyrogram.data.gathering import in_columns
-from pyrogram.data.selection import Options
+from pyrogram.data.selection import Options, select
 
 # Ranges, empty nodes, comments of all kinds, spaces inside of words, a cycle of comments that are no sentence.
 VALID = """# newdoc id = d
@@ -179,7 +179,7 @@ def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: 
         options = Options(tags, None, "remove", None, "most_frequent", False, heads == "partial")
 
         def at_once(heads: Heads = heads, options: Options = options) -> Any:
-            corpus = Corpus._read([(str(path), in_columns(read_conllu(str(path), heads)))], options)
+            corpus = Corpus._of(select([(str(path), in_columns(read_conllu(str(path), heads)))], options))
             return [*corpus, corpus.vocab, corpus.dropped, corpus.words.tolist()]
 
         def in_parts(heads: Heads = heads) -> Any:
