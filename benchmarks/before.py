@@ -23,7 +23,6 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 BEFORE = "d1cc89d"  # the last commit with kernels of trees that were written by hand
-FOLDER = ROOT / f".venv-bench/{BEFORE}"
 AVX2 = {  # both compilers make code for this processor
     "PYROGRAM_CPU": "haswell",
     "NUMBA_CPU_NAME": "haswell",
@@ -47,7 +46,7 @@ def rows(lengths: Sequence[int], only: str = "", avx2: bool = False) -> Iterator
     :param only: a part of the names of the programs that are wanted.
     :param avx2: whether code is made for a processor without AVX-512.
     """
-    with _worker(_earlier(), avx2) as before, _worker(ROOT, avx2) as now:
+    with _worker(earlier(), avx2) as before, _worker(ROOT, avx2) as now:
         for kind, dtype, tasks in (
             ("trees", "float64", TREES),
             ("trees", "float32", TREES[:3]),
@@ -79,18 +78,16 @@ def _batch(kind: str, task: str) -> int:
     return BATCH if "PCFG" not in kind else 8 if task in GRAMMARS[6:] else 32 if "30 + 30" in kind else BATCH
 
 
-def _earlier() -> Path:
-    """The earlier code in a folder of its own.
-
-    :raises SystemExit: where the history does not have it.
-    """
-    if not FOLDER.exists():
-        archive = subprocess.run(["git", "archive", BEFORE, "pyrogram"], cwd=ROOT, capture_output=True)
+def earlier(commit: str = BEFORE) -> Path:
+    """A folder with the package as it was at a commit."""
+    folder = ROOT / f".venv-bench/{commit}"
+    if not folder.exists():
+        archive = subprocess.run(["git", "archive", commit, "pyrogram"], cwd=ROOT, capture_output=True)
         if archive.returncode:
-            raise SystemExit(f"commit {BEFORE} is not in this repository's history: fetch it, or leave out this table")
-        FOLDER.mkdir(parents=True)
-        subprocess.run(["tar", "x"], cwd=FOLDER, input=archive.stdout, check=True)
-    return FOLDER
+            raise SystemExit(f"commit {commit} is not in this repository's history: fetch it, or leave out this table")
+        folder.mkdir(parents=True)
+        subprocess.run(["tar", "x"], cwd=folder, input=archive.stdout, check=True)
+    return folder
 
 
 @contextlib.contextmanager

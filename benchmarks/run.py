@@ -24,7 +24,7 @@ ENVIRONMENT = ROOT / ".venv-bench"
 README = ROOT / "benchmarks/README.md"
 BEGIN, END = "<!-- results of run.py --write: begin -->", "<!-- results: end -->"
 # The peers come without what they depend on: of supar we need the charts alone, and torch must stay as it is.
-PEERS = ["torch-struct==0.5", "supar==1.1.4"]
+PEERS = ["torch-struct==0.5", "supar==1.1.4", "pyarrow==26.0.1", "conllu==6.0.0"]
 
 
 def prepare() -> Path:
@@ -59,6 +59,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import memory
     import pcfg
     import pitman_yor
+    import reading
     import sibling
     import spanning_trees
     import structures
@@ -142,6 +143,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
             word_segmentation.HEADER, word_segmentation.generated(quick)
         ),
         "Cold start, seconds of processor time without imports": lambda: _table(cold_start.HEADER, cold_start.rows()),
+        "Reading CoNLL-U, processor time of all threads": lambda: _table(
+            reading.HEADER, reading.rows(*((10**5, 1) if quick else (reading.TOKENS, reading.ROUNDS)))
+        ),
         f"Growth of peak memory, marginals, batch of {trees.BATCH}, float64": lambda: _table(
             memory.HEADER, [memory.row()]
         ),

@@ -31,8 +31,9 @@ from pyrogram.data.conllu import (
     read_conllu,
     sentences_of,
 )
-from pyrogram.data.files import parts
-from pyrogram.data.gathering import in_columns
+from pyrogram.data.files import parts, read_lines
+from pyrogram.data.gathering import concatenate, in_columns
+from pyrogram.data.records import CorpusError
 from pyrogram.data.strings import Bools, Ints, Names, Strings, narrow, offsets_of, ranges
 
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ def read_columns(path: str, heads: Heads = "optional") -> Iterator[Columns]:
     if not found or last.rstrip().rpartition(b"\n")[2].startswith(b"#"):
         for _ in read_conllu(path, heads):
             pass
+
+
+def read_all(path: str, heads: Heads = "optional") -> Columns:
+    """All sentences of a file, with the first error of :func:`~pyrogram.data.conllu.read_conllu`."""
+    try:
+        return concatenate(read_columns(path, heads))
+    except CorpusError:
+        read_lines(path)  # that a file is no text is told before all else
+        raise
 
 
 def _part(path: str, number: int, text: bytes, heads: Heads) -> Iterator[Columns]:

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -113,7 +113,7 @@ def parts(path: str, size: int = 1 << 21) -> Iterator[tuple[int, bytes]]:
     :raises CorpusError: what :func:`read_lines` raises for the file.
     """
     number, rest = 1, bytearray()
-    with _as_lines_are_read(path), _opened(path) as file:
+    with _errors_as_of(read_lines, path), _opened(path) as file:
         decoder = codecs.getincrementaldecoder("utf-8")()
         at_start, after_return = True, False
         while data := file.read(_BLOCK):
@@ -136,14 +136,21 @@ def parts(path: str, size: int = 1 << 21) -> Iterator[tuple[int, bytes]]:
         yield number, bytes(rest) + b"\n" * after_return
 
 
+def blocks(path: str) -> Iterator[bytes]:
+    """What :func:`read_bytes` gives, a piece at a time."""
+    with _errors_as_of(read_bytes, path), _opened(path) as file:
+        while data := file.read(_BLOCK):
+            yield data
+
+
 @contextmanager
-def _as_lines_are_read(path: str) -> Iterator[None]:
+def _errors_as_of(read: Callable[[str], object], path: str) -> Iterator[None]:
     """Errors of a file that is read in parts, which may come late, as those of one that is read at once."""
     try:
         yield
     except (OSError, EOFError, ValueError, zlib.error) as error:
         if not isinstance(error, CorpusError):
-            read_lines(path)
+            read(path)
         raise
 
 

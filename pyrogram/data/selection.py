@@ -162,7 +162,7 @@ def codes(symbols: Sequence[str], vocab: Vocabulary, unknown: Unknown) -> Ints:
 
 def _check_known(columns: Columns, vocab: Vocabulary, unknown: Unknown) -> None:
     table = columns.symbols.table
-    lacking = codes(table, vocab, unknown)[columns.symbols.ids] < 0
+    lacking = (codes(table, vocab, unknown) < 0)[columns.symbols.ids]
     if lacking.any():
         i = int(lacking.argmax())
         lacks = f"the symbol {quoted(table[columns.symbols.ids[i]])} is not in the vocabulary of {len(vocab)} symbols"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
+_AT_A_TIME = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class Strings:
 
     def counts(self) -> dict[str, int]:
         """How often each string occurs, of those that do."""
-        counts = np.bincount(self.ids, minlength=len(self.table)).tolist()
-        return {string: count for string, count in zip(self.table, counts, strict=True) if count}
+        counts = np.zeros(len(self.table), np.int64)
+        for start in range(0, len(self.ids), _AT_A_TIME):  # bincount makes 64 bits of every id
+            counts += np.bincount(self.ids[start : start + _AT_A_TIME], minlength=len(counts))
+        return {string: count for string, count in zip(self.table, counts.tolist(), strict=True) if count}
 
 
 class Table:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.data import Corpus, CorpusError, read_trees
+from pyrogram.data import Corpus, CorpusError, files, read_trees
 from pyrogram.data.files import read_lines
 from pyrogram.data.formats import format_of_text
 
@@ -69,6 +69,20 @@ def test_a_pipe_may_be_read_twice(tmp_path: Path) -> None:
     writer.start()
     assert [read_lines(str(pipe)) for _ in range(2)] == [SENTENCE.split("\n")] * 2
     writer.join()
+
+
+def test_in_pieces_as_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_BLOCK", 5)
+    path = tmp_path / "a"
+    for data in (SENTENCE.encode(), gzip.compress(SENTENCE.encode()), b""):
+        path.write_bytes(data)
+        assert b"".join(files.blocks(str(path))) == files.read_bytes(str(path))
+    path.write_bytes(gzip.compress(SENTENCE.encode() * 100)[:-9])
+    with pytest.raises(CorpusError) as expected:
+        files.read_bytes(str(path))
+    with pytest.raises(CorpusError, match="cut off or damaged") as found:
+        list(files.blocks(str(path)))
+    assert str(found.value) == str(expected.value)
 
 
 @pytest.mark.parametrize(

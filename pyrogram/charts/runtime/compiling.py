@@ -23,8 +23,13 @@ from numba import njit
 _PACKAGE = Path(__file__).parents[2]
 
 
-def _imported(path: Path) -> Iterator[Path]:
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
     """The files of the package that a file imports."""
+    return tuple(_found(path))
+
+
+def _found(path: Path) -> Iterator[Path]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if not isinstance(node, ast.ImportFrom):
             continue

@@ -87,20 +87,23 @@ def read_corpus(
 
 def _note_conj(corpus: Corpus, path: Path) -> None:
     """Say that a tag of version 1 of Universal Dependencies was read as version 2 has it."""
-    renamed = sum(tag == "CCONJ" and record.upos[i] == "CONJ" for record in corpus for i, tag in enumerate(record.tags))
+    columns = corpus.columns
+    given, read = columns.upos.where({"CONJ": True}), columns.symbols.where({"CCONJ": True})
+    renamed = int((given & read).sum())
     if renamed:
         note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
 
 
-def read_records(path: Path, format: str, tags: str) -> list[SentenceRecord]:
+def read_records(path: Path, format: str, tags: str) -> Sequence[SentenceRecord]:
     """The sentences of a file of any format with all their words; heads are not read."""
     from pyrogram.data.brackets import read_brackets
-    from pyrogram.data.conllu import read_conllu
+    from pyrogram.data.columns import Sentences
+    from pyrogram.data.conllu_columns import read_all
     from pyrogram.data.tagged import read_tagged
 
     kind, name = format_of(path, format), str(path)
     if kind == "conllu":
-        return list(read_conllu(name, "ignore"))
+        return Sentences(read_all(name, "ignore"))
     return list(
         read_brackets(name, tags == "upos") if kind == "brackets" else read_tagged(name, cast("Alphabet", tags))
     )
@@ -151,7 +154,7 @@ def note_unknown(corpus: Corpus, path: Path) -> None:
     """Say on stderr which symbols the vocabulary lacks, and what they were taken for."""
     if not corpus.num_unknown:
         return
-    lacking = sorted({symbol for tags in corpus.tags for symbol in tags if symbol not in corpus.vocab})
+    lacking = sorted(symbol for symbol in corpus.columns.symbols.counts() if symbol not in corpus.vocab)
     named = ", ".join(shown(symbol) for symbol in lacking[:5]) + (", ..." if len(lacking) > 5 else "")
     told = f"{corpus.num_unknown} words have symbols unseen in training ({named})"
     note(f"note: {name_of(path)}: {told}; taken for {shown(corpus.vocab.most_frequent)}")
@@ -167,9 +170,12 @@ def digest(path: Path) -> str:
 
     :raises CorpusError: if it cannot be read.
     """
-    from pyrogram.data.files import read_bytes
+    from pyrogram.data.files import blocks
 
-    return hashlib.sha256(read_bytes(str(path))).hexdigest()
+    found = hashlib.sha256()
+    for block in blocks(str(path)):
+        found.update(block)
+    return found.hexdigest()
 
 
 def digests(**paths: Path | None) -> dict[str, str | int]:
