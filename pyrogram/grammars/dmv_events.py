@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pyrogram.charts.trees import over_valences
 from pyrogram.grammar import Weights
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> tuple
     :param words: shape ``(B, n)``, padded with -1.
     """
     numbers, nothing, S = grammar.arc_numbers(words), num_events(grammar), grammar.num_valences
-    of_arcs = arcs if grammar.valence_attach else arcs.sum(-1)
+    of_arcs = arcs if grammar.valence_attach else over_valences(arcs)
     real, place = words >= 0, torch.arange(words.shape[-1], device=words.device)
     within = arcs[:, 1:, 1:] * (real[:, :, None] & real[:, None, :])[..., None]
-    left, right = (within * side.to(within)[..., None] for side in (place < place[:, None], place > place[:, None]))
-    decisions = torch.stack([torch.stack([left.sum(2), right.sum(2)], 2), stops[:, 1:]], -1)
+    sides = torch.stack([place < place[:, None], place > place[:, None]], -1).to(within)  # [head, dependent, direction]
+    decisions = torch.stack([torch.einsum("bhds,hdk->bhks", within, sides), stops[:, 1:]], -1)
     first = nothing - grammar.blocks["stop"].shape.numel()
     of_stops = first + words[..., None] * 4 * S + torch.arange(4 * S, device=words.device)
     of_stops = of_stops.masked_fill(~real[..., None], nothing)

@@ -23,7 +23,7 @@ from .dmv_events import add_counts, by_block, num_events
 if TYPE_CHECKING:
     from .dmv import DMV
 
-CELLS = 2**24  # numbers that the arcs of sentences may take at a time
+CELLS = 2**21  # numbers that the arcs of sentences may take at a time
 
 
 def harmonic(
