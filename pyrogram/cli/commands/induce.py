@@ -22,6 +22,7 @@ from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
     from pyrogram.cli.runs.dmv_induction import Corpora, Outcome
+    from pyrogram.infer import Reduce
 
 _DATA, _START, _STOP = "Sentences", "Where it starts", "When it stops"
 DEMO_SENTENCES, DEMO_STARTS, DEMO_TEST_SEED = 1000, 5, 1
@@ -265,12 +266,16 @@ def _run_pcfg(
     from pyrogram.cli.io.grammars import read_grammar
     from pyrogram.cli.io.output import console
     from pyrogram.cli.runs import pcfg_induction as pcfg
+    from pyrogram.cli.runs.processes import processes
+    from pyrogram.infer.running.reduce import together
 
-    grammar = read_grammar(grammar_file)
-    texts = pcfg.read_texts(settings, grammar, *files, format)
-    with only_run(out), _interruptible(out):
-        _open(settings, out, resume)
-        outcome = pcfg.run_pcfg(settings, grammar, texts, out, jobs)
+    with processes(jobs, settings.method) as reduce:
+        grammar = together(reduce, lambda: read_grammar(grammar_file))
+        texts = together(reduce, lambda: pcfg.read_texts(settings, grammar, *files, format))
+        with _folder_of_run(settings, out, resume, reduce):
+            outcome = pcfg.run_pcfg(settings, grammar, texts, out, jobs, reduce)
+    if outcome is None:
+        return
     screen = console()
     for part in pcfg.report(settings, texts, outcome):
         screen.print(part)
@@ -291,14 +296,34 @@ def _run(
 ) -> None:
     from pyrogram.cli.runs.dmv_induction import run_induction
     from pyrogram.cli.runs.knowledge import decided
+    from pyrogram.cli.runs.processes import processes
+    from pyrogram.infer.running.reduce import together
 
     train, dev, test = files
-    corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
-    corpora, settings = replace(corpora, prior=prior), decided(settings, corpora.train)
+
+    def read() -> Corpora:
+        return _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+
+    with processes(jobs, settings.method) as reduce:
+        corpora = together(reduce, read)
+        corpora, settings = replace(corpora, prior=prior), decided(settings, corpora.train)
+        with _folder_of_run(settings, out, resume, reduce):
+            outcome = run_induction(settings, corpora, out, jobs, reduce)
+            if outcome is not None:
+                _show(outcome, corpora, out, draw=train is None)
+
+
+@contextmanager
+def _folder_of_run(settings: Settings, out: Path | None, resume: bool, reduce: Reduce | None) -> Iterator[None]:
+    """The folder, which this run alone writes to; of several processes, the first one alone."""
+    from pyrogram.infer.running.reduce import is_first
+
+    if not is_first(reduce):
+        yield
+        return
     with only_run(out), _interruptible(out):
         _open(settings, out, resume)
-        outcome = run_induction(settings, corpora, out, jobs)
-        _show(outcome, corpora, out, draw=train is None)
+        yield
 
 
 def _open(settings: Settings, out: Path | None, resume: bool) -> None:

@@ -38,8 +38,18 @@ def be_quiet(wanted: bool) -> bool:
 
 
 def is_quiet() -> bool:
-    """Whether --quiet was given."""
-    return _QUIET.get()
+    """Whether --quiet was given, or another process speaks for this one."""
+    return _QUIET.get() or not _speaks()
+
+
+def is_one_of_several() -> bool:
+    """Whether torchrun, or the like, has started this process."""
+    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
+
+def _speaks() -> bool:
+    """Of the processes of torchrun the first one does, for all."""
+    return not is_one_of_several() or os.environ["RANK"] == "0"
 
 
 def note(text: str) -> None:
@@ -83,6 +93,8 @@ def run_guarded(command: Callable[[], Any]) -> int:
 
 
 def _say(sentence: str, status: int) -> int:
+    if not _speaks():
+        return status
     line = " ".join(sentence.split())
     _write(f"pyrogram: {line}" + ("" if line.endswith((".", "?", "!")) else "."))
     return status

@@ -37,6 +37,8 @@ from pyrogram.cli.runs.workers import one_thread
 from pyrogram.data import Corpus, WordTags
 from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV, SparseDMV
+from pyrogram.infer import Reduce
+from pyrogram.infer.running.reduce import is_first
 from pyrogram.significance import rank_correlation
 
 MOST_SYMBOLS = 4000  # of which every pair has an attachment: in several copies, these must fit into memory
@@ -73,10 +75,14 @@ class Outcome:
     rows: tuple[EvaluatedSystem, ...]
 
 
-def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: int = 1) -> Outcome:
+def run_induction(
+    settings: Settings, corpora: Corpora, out: Path | None, jobs: int = 1, reduce: Reduce | None = None
+) -> Outcome | None:
     """Run all starts, evaluate them, and write the folder of the run unless ``out`` is None.
 
     :param jobs: number of processes that learn from starts side by side; it changes no number.
+    :param reduce: processes that learn from every start together; the first one evaluates and writes.
+    :returns: None in the others.
     """
     with double_precision(), one_thread():
         train = _short(corpora.train, settings.max_length, "training")
@@ -89,16 +95,16 @@ def run_induction(settings: Settings, corpora: Corpora, out: Path | None, jobs: 
         run = DMVRun(grammar, {}, vocab, cast("Alphabet", settings.alphabet), settings.smoothing, corpora.tagger)
         assumed = assumed_of(settings, corpora.train)
         run = replace(run, assumed=assumed)
-        if out is not None:
+        if out is not None and is_first(reduce):
             run_folder.write_config(out, settings, run, None)
         plain = None if settings.init == "random" else noiseless_start(settings, grammar, train.words, train.heads)
         judge = partial(evaluate, grammar, corpus=corpora.evaluation, assumed=assumed)
         learner = grammar if assumed is None else grammar.tilted(assumed.bias(train))
         held_out = None if dev is None else dev.words
-        done = run_starts(
-            StartWork(settings, learner, train.words, held_out, plain, judge, out, prior_of(settings, train, sources)),
-            jobs,
-        )
+        prior = prior_of(settings, train, sources)
+        done = run_starts(StartWork(settings, learner, train.words, held_out, plain, judge, out, prior, reduce), jobs)
+        if not is_first(reduce):
+            return None
         starts = [start for start, _ in done]
         rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
         best = best_start(starts)

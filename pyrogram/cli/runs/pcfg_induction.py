@@ -44,6 +44,8 @@ from pyrogram.data.records import Alphabet
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
+from pyrogram.infer import Reduce
+from pyrogram.infer.running.reduce import is_first
 from pyrogram.printable import quoted
 
 
@@ -131,18 +133,30 @@ def first_start(settings: Settings, grammar: CFG, words: Tensor) -> Weights | No
     return grammar.initial_weights(words, "uniform")
 
 
-def run_pcfg(settings: Settings, grammar: CFG, texts: EncodedCorpora, out: Path | None, jobs: int = 1) -> PcfgOutcome:
+def run_pcfg(
+    settings: Settings,
+    grammar: CFG,
+    texts: EncodedCorpora,
+    out: Path | None,
+    jobs: int = 1,
+    reduce: Reduce | None = None,
+) -> PcfgOutcome | None:
     """Run all starts, and write the folder of the run unless ``out`` is None.
 
     :param jobs: number of processes that learn from starts side by side; it changes no number.
+    :param reduce: processes that learn from every start together; the first one evaluates and writes.
+    :returns: None in the others.
     """
     run = PCFGRun(grammar, {}, cast("Alphabet", settings.tags), settings.smoothing)
     with double_precision(), one_thread():
-        if out is not None:
+        if out is not None and is_first(reduce):
             run_folder.write_config(out, settings, run, None)
         plain = first_start(settings, grammar, texts.train)
         judge = partial(score, grammar, words=texts.evaluation)
-        done = run_starts(StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out, settings.alpha), jobs)
+        work = StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out, settings.alpha, reduce)
+        done = run_starts(work, jobs)
+        if not is_first(reduce):
+            return None
         starts, scores = [start for start, _ in done], [found for _, found in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)

@@ -24,7 +24,8 @@ from pyrogram.cli.runs.settings import SAMPLERS, Settings
 from pyrogram.cli.runs.workers import one_thread, run_tasks
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, PackedBlock, Weights
-from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, GrammarLoop, Reduce, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer.running.reduce import is_first
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
 
@@ -76,6 +77,7 @@ class StartWork:
     :param evaluate: maps the smoothed weights to what the report needs; it must be picklable.
     :param prior: the concentrations of Dirichlets; None without them.
     :param out: the folder of the run, which keeps the checkpoint of every start; None saves nothing.
+    :param reduce: processes that learn from every start together, of which the first one evaluates.
     """
 
     settings: Settings
@@ -86,6 +88,7 @@ class StartWork:
     evaluate: Callable[[Weights], Any]
     out: Path | None
     prior: float | Weights | None = None
+    reduce: Reduce | None = None
 
     def __call__(self, key: int, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes:
         """One start, by number, from its checkpoint if there is one."""
@@ -94,7 +97,8 @@ class StartWork:
             with pyro.get_param_store().scope():
                 start = self._learn(key, say)
             say("parsing")
-            found = self.evaluate(smoothed(self.grammar, start.weights, self.settings.smoothing))
+            weights = smoothed(self.grammar, start.weights, self.settings.smoothing)
+            found = self.evaluate(weights) if is_first(self.reduce) else None
         return pickle.dumps((start, found))
 
     def _learn(self, number: int, say: Callable[[str], Any]) -> Start:
@@ -109,7 +113,7 @@ class StartWork:
         }
         if settings.method in SAMPLERS:
             return _sampled(settings, self.grammar, self.words, self.held_out, begin, number, shared)
-        loop = _loop(settings, self.grammar, begin, self.prior)
+        loop = _loop(settings, self.grammar, begin, self.prior, self.reduce)
         loop.run(
             self.words,
             tolerance=settings.tolerance,
@@ -214,9 +218,12 @@ def double_precision() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _loop(settings: Settings, grammar: Grammar, start: Weights, prior: float | Weights | None) -> GrammarLoop:
+def _loop(
+    settings: Settings, grammar: Grammar, start: Weights, prior: float | Weights | None, reduce: Reduce | None
+) -> GrammarLoop:
     if settings.method == "em":
-        return EM(partial(maximum_likelihood, grammar=grammar, initial_weights=start), initial_weights=start)
+        model = partial(maximum_likelihood, grammar=grammar, initial_weights=start)
+        return EM(model, initial_weights=start, reduce=reduce)
     assert prior is not None
     learn = settings.method == "vb-em"
     blocks = grammar.blocks.values()
@@ -225,5 +232,7 @@ def _loop(settings: Settings, grammar: Grammar, start: Weights, prior: float | W
         # Modes add α - 1 to the counts of each outcome; those of a sum of outcomes are to add their sum.
         prior = {name: 1 + (prior - 1) * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}
     model = partial(dirichlet, grammar=grammar, concentration=prior, learn=learn)
-    kinds: dict[str, type[EM | CollapsedVB]] = {"em-map": EM, "cvb": CollapsedVB}
-    return kinds.get(settings.method, VariationalEM)(model, initial_weights=start)
+    if settings.method == "cvb":
+        return CollapsedVB(model, initial_weights=start)
+    kind = EM if settings.method == "em-map" else VariationalEM
+    return kind(model, initial_weights=start, reduce=reduce)

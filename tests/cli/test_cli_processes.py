@@ -1,0 +1,148 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""``pyrogram induce`` in several processes: under torchrun, killed, and gone on with by another number of them."""
+
+import csv
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pyrogram.cli.runs.starts import StartWork
+
+
+def launched(arguments, size=2):
+    """Processes as torchrun starts them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    together = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, "-m", "pyrogram", *map(str, arguments)]
+    return [
+        subprocess.Popen(
+            command, env=os.environ | together | {"RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for rank in range(size)
+    ]
+
+
+def assert_same_run(found, expected):
+    """The same files, whose numbers agree to the rounding errors of sums."""
+    names = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
+    assert {p.relative_to(found).as_posix() for p in found.rglob("*") if p.is_file()} == names
+    for name in ("parses.conllu", "README.md", "results.md"):
+        assert (found / name).read_bytes() == (expected / name).read_bytes(), name
+    weights = load_file(expected / "weights.safetensors")
+    for name, w in load_file(found / "weights.safetensors").items():
+        torch.testing.assert_close(w, weights[name], rtol=1e-12, atol=1e-12)
+    for name in ("results.csv", "curve.csv"):
+        rows, others = (list(csv.reader((folder / name).open())) for folder in (found, expected))
+        assert len(rows) == len(others)
+        for row, other in zip(rows, others, strict=True):
+            assert [_number(x) for x in row] == [pytest.approx(_number(x), rel=1e-12, nan_ok=True) for x in other]
+
+
+def _number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@pytest.fixture
+def command(treebanks):
+    options = ["--test", treebanks.test, "--tags", "xpos", "--starts", 2, "--tolerance", 0, "--method", "vb-em"]
+    return ["induce", treebanks.train, *options]
+
+
+def test_torchrun_goes_on_where_one_process_was_interrupted(call, command, tmp_path, monkeypatch):
+    whole = call(*command, "--steps", 25, "--out", tmp_path / "whole")
+    assert whole.status == 0
+
+    def interrupt(self, number, say, loop):
+        if (number, len(loop.history)) == (2, 7):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StartWork, "_iteration", interrupt)
+        assert call(*command, "--steps", 25, "--out", tmp_path / "cut").status == 130
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "pyrogram"]
+    arguments = [*command, "--steps", 25, "--out", tmp_path / "cut"]
+    done = subprocess.run([*torchrun, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == whole.out.replace("/whole", "/cut")  # the first process alone speaks
+    assert done.stderr.count("going on in") == 1
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_one_process_goes_on_where_two_were_killed(call, command, tmp_path):
+    command = [*command, "--steps", 400]
+    assert call(*command, "--out", tmp_path / "whole").status == 0
+    killed = launched([*command, "--out", tmp_path / "cut"])
+    second = tmp_path / "cut" / "starts" / "002.safetensors"
+    deadline = time.monotonic() + 240
+    while not second.exists() and killed[0].poll() is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    for process in killed:
+        process.send_signal(signal.SIGKILL)
+    for process in killed:
+        process.communicate()
+    assert [process.returncode for process in killed] == [-signal.SIGKILL] * 2
+    assert second.exists() and not (tmp_path / "cut" / "weights.safetensors").exists()
+    assert call(*command, "--out", tmp_path / "cut").status == 0
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_process_that_loses_another_says_so_in_one_sentence(command, tmp_path):
+    both = launched([*command, "--steps", 2000, "--out", tmp_path / "cut"])
+    deadline = time.monotonic() + 240
+    while not (tmp_path / "cut" / "starts" / "001.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    both[1].kill()
+    both[1].communicate()
+    out, err = both[0].communicate(timeout=60)
+    assert (both[0].returncode, out) == (2, b"")
+    assert err.decode().startswith("pyrogram: process 0 of 2 has lost another one") and err.count(b"\n") == 1
+
+
+@pytest.mark.slow
+def test_an_error_is_told_once(tmp_path):
+    (tmp_path / "bad.conllu").write_text("1\tword\n\n")
+    both = launched(["induce", tmp_path / "bad.conllu"])
+    told = [(process.communicate(timeout=240), process.returncode) for process in both]
+    assert told[1] == ((b"", b""), 2)
+    assert told[0][0][0] == b"" and told[0][1] == 2
+    assert told[0][0][1].startswith(b"pyrogram: ") and told[0][0][1].count(b"\n") == 1
+
+
+@pytest.fixture
+def under_torchrun(monkeypatch):
+    """As far as the environment says."""
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("under_torchrun")
+def test_what_torchrun_cannot_share_out_is_refused(refused, treebanks, tmp_path):
+    assert "--jobs shares out starts" in refused("induce", treebanks.train, "--jobs", 2, "--starts", 2)
+    rules = tmp_path / "rules.cfg"
+    rules.write_text("S -> 'NN' S | 'NN'\n")
+    for method in ("cvb", "hastings", "gibbs"):
+        assert f"--method {method} takes one" in refused("induce", treebanks.train, "--method", method)
+        given = ["--model", "pcfg", "--grammar", rules, "--method", method]
+        assert f"--method {method} takes one" in refused("induce", treebanks.train, *given)
+
+
+@pytest.mark.usefixtures("under_torchrun")
+def test_other_processes_are_silent(call, refused, tmp_path, monkeypatch):
+    missing = tmp_path / "missing.conllu"
+    assert "missing.conllu" in refused("induce", missing)
+    monkeypatch.setenv("RANK", "1")
+    assert call("induce", missing) == (2, "", "")
