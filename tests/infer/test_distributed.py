@@ -8,14 +8,20 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from infer.process_checks import CHECKS, ERRORS, LEARNT, LIKELIHOOD, SAME, WORDS, Found, interrupted, ran
+from infer import process_checks, split_checks
+from infer.process_checks import ERRORS, LEARNT, LIKELIHOOD, WORDS, Found, interrupted, ran
 from infer.process_group import run_group
+from infer.split_checks import RESTARTS, experts, half_experts
 
 from pyrogram.infer import EM, AllReduce, Reduce, VariationalEM, all_reduce
 from pyrogram.infer.model.shares import in_order, own_rows
 
+SAME = process_checks.SAME | split_checks.SAME
+CHECKS = process_checks.CHECKS | split_checks.CHECKS
 #: Numbers of processes of each check.
-SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(("VB", "interrupted", "resumed"), (2, 3))
+SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(
+    ("VB", "interrupted", "resumed", "half_experts", "resumed_experts"), (2, 3)
+)
 #: What rounding grows into: a curvature from differences of gradients, and float32.
 TOLERANCES = {"constrained": 1e-9, "single": 1e-5}
 Groups = dict[tuple[str, int], list[Found]]
@@ -28,6 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_default_dtype(torch.float64)
     pyro.clear_param_store()
     interrupted(None, made / "left")
+    pyro.clear_param_store()
+    half_experts(None, made / "experts left")
     return made
 
 
@@ -89,6 +97,32 @@ def test_one_process_goes_on_where_several_were_stopped(
 def test_several_processes_go_on_where_one_was_stopped(groups: Groups, size: int, whole_run: Found) -> None:
     for found in groups["resumed", size]:
         assert_same(found, whole_run)
+
+
+@pytest.fixture(scope="module")
+def whole_run_of_experts() -> Found:
+    torch.set_default_dtype(torch.float64)
+    pyro.clear_param_store()
+    return ran(VariationalEM(experts, e_step=RESTARTS), WORDS)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_experts_of_sentences_go_to_other_processes(
+    groups: Groups, folder: Path, size: int, whole_run_of_experts: Found
+) -> None:
+    for found in groups["resumed_experts", size]:
+        assert_same(found, whole_run_of_experts)
+    path = folder / f"half_experts {size}"
+    assert_same(ran(VariationalEM(experts, e_step=RESTARTS), WORDS, checkpoint=path, num_steps=4), whole_run_of_experts)
+
+
+def test_what_processes_cannot_do_is_refused(groups: Groups) -> None:
+    for found in groups["split_bound", 3]:
+        assert "importance_weighted_bound needs the experts of all sentences" in found["error"]
+    for found in groups["svi_seeded_otherwise", 3]:
+        assert found["error"].startswith("ModelError: processes have different sentences")
+    for found in groups["svi_begun_otherwise", 3]:
+        assert found["error"].startswith("ModelError: processes have different weights")
 
 
 # ---------------------------------------------------------------------- one process

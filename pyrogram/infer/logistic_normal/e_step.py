@@ -178,7 +178,7 @@ class LogisticNormalPosterior:
         if site.name not in self.sentence_multinomials:
             return site_counts(site, log_weights)
         found = self._climb(site, log_weights, rounds)
-        posteriors = [self.posteriors[key] for key in self._keys_of(site)]
+        posteriors = [self.posteriors[key] for key in self.keys_of(site)]
         for start in starts:
             before = [(q.mean.copy(), q.variance.copy()) for q in posteriors]
             for q in posteriors:
@@ -190,7 +190,7 @@ class LogisticNormalPosterior:
             found = found.where(worse, other, self.sentence_multinomials[site.name])
         return found.log_z, self._shared_counts(site, log_weights, found.counts)
 
-    def _keys_of(self, site: SentenceSite) -> list[str]:
+    def keys_of(self, site: SentenceSite) -> list[str]:
         """The keys of the experts that each sentence of a site has of its own."""
         keys = (self._keys.get(name) for name in site.source_of_block.values())
         return [key for key in dict.fromkeys(keys) if key is not None and key not in self.corpus]
@@ -199,7 +199,7 @@ class LogisticNormalPosterior:
         """Trees and experts in turn, from where q is."""
         rows = self.sentence_multinomials[site.name]
         own = {block: name for block, name in site.source_of_block.items() if name not in tables}
-        keys = self._keys_of(site)
+        keys = self.keys_of(site)
         log_weights = self._shared_rows(site, tables)
         counts: Weights | None = None
         log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
@@ -261,7 +261,7 @@ class LogisticNormalPosterior:
         if site.name not in self.sentence_multinomials:
             return site_counts(site, tables)[0].to("cpu", torch.float64).expand(num_draws, -1)
         rows, log_weights = self.sentence_multinomials[site.name], self._shared_rows(site, tables)
-        draws = {key: self.posteriors[key].draws(of_q) for key in self._keys_of(site)}
+        draws = {key: self.posteriors[key].draws(of_q) for key in self.keys_of(site)}
         counts: Weights | None = None
         found = torch.zeros(num_draws, len(rows.words), dtype=torch.float64)
         for weights in found:
@@ -281,7 +281,7 @@ class LogisticNormalPosterior:
         if site.name not in self.sentence_multinomials:
             return site_counts(site, tables)[0].to("cpu", torch.float64)
         log_z, bounds = self._climb(site, tables, rounds=1).log_z, np.zeros(len(site.words))
-        for q in (self.posteriors[key] for key in self._keys_of(site)):
+        for q in (self.posteriors[key] for key in self.keys_of(site)):
             bounds += q.negative_kl() + q.absent_negative_kl_by_group()
         return log_z + torch.from_numpy(bounds)
 
@@ -292,10 +292,6 @@ class LogisticNormalPosterior:
                 self._blocks[n]: counts[n].reshape(-1, counts[n].shape[-1]) for n, k in self._keys.items() if k == key
             }
             self.posteriors[key].update(by_block, np.arange(1), steps=50)
-
-    def negative_kl(self) -> float:
-        """-KL(q || prior) of all experts, in nats."""
-        return sum(float(q.negative_kl().sum()) + q.absent_negative_kl() for q in self.posteriors.values())
 
     def moments(self, absent: bool) -> dict[str, Moments]:
         """By Gaussian site, those of experts that two plates share not yet added up."""

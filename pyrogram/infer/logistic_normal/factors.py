@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 import pyro.distributions as dist
+import torch
 from torch import Tensor
 
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import expected_counts
+from pyrogram.infer.model.expected_counts import expected_counts, summed_counts
 from pyrogram.infer.model.priors import Priors
+from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import TracedModel
+from pyrogram.infer.running.reduce import Reduce, summed
 
 from .e_step import LogisticNormalPosterior, Start
 from .empirical_bayes import current_priors, learn_priors, plan_m_step
-from .posterior import ExpertPosterior
+from .posterior import ExpertPosterior, Moments
+from .shares import ExpertShares
 
 
 class LogisticNormalFactors:
@@ -31,12 +35,23 @@ class LogisticNormalFactors:
 
     :param tolerance: nats per sentence at which an E-step ends.
     :param averaging: see :class:`.VariationalEM`.
+    :param reduce: processes, of which each has the experts of its own sentences.
     """
 
-    def __init__(self, traced: TracedModel, model: Callable[[], Any], tolerance: float, averaging: str):
-        self.traced, self.model, self.averaging = traced, model, averaging
+    def __init__(
+        self,
+        traced: TracedModel,
+        model: Callable[[], Any],
+        tolerance: float,
+        averaging: str,
+        reduce: Reduce | None = None,
+    ):
+        self.traced, self.model, self.averaging, self.reduce = traced, model, averaging, reduce
         self.roles = plan_m_step(traced)
-        self.q = LogisticNormalPosterior(traced, tolerance)
+        self.own = traced if reduce is None else share_of(traced, reduce.rank, reduce.size)
+        self.q = LogisticNormalPosterior(self.own, tolerance)
+        words = {key: traced.site(site.name).words for site in self.own.sentences for key in self.q.keys_of(site)}
+        self.shares = None if reduce is None or not words else ExpertShares(self.q, words, reduce)
         self._prior: Priors | None = None
         self._held: Weights | None = None
 
@@ -72,12 +87,15 @@ class LogisticNormalFactors:
             self._held = numbers
         return self.q
 
-    @staticmethod
-    def other_starts(number: int, iteration: int) -> list[Start]:
+    def other_starts(self, number: int, iteration: int) -> list[Start]:
         """Where E-steps begin besides at q: the priors' optimum, then draws that the iteration decides on."""
 
         def draw(place: int, q: ExpertPosterior) -> None:
-            q.start_at_draw(np.random.default_rng([iteration, place]))
+            generator = np.random.default_rng([iteration, place])
+            if self.shares is not None:
+                key = next(key for key, own in self.q.posteriors.items() if own is q)
+                generator = self.shares.noise(key, generator)
+            q.start_at_draw(generator)
 
         starts: list[Start] = [ExpertPosterior.start]
         starts += [partial(draw, place) for place in range(1, number)]
@@ -93,12 +111,33 @@ class LogisticNormalFactors:
         q = self.at(prior, numbers)
         self._held = None
         shared = {**log_weights, **q.log_weights()}
-        return expected_counts(self.traced, shared, partial(q.site_counts, rounds=rounds, starts=starts))
+        site_counts = partial(q.site_counts, rounds=rounds, starts=starts)
+        return summed_counts(self.reduce, partial(expected_counts, self.own, shared, site_counts))
+
+    def negative_kl(self) -> float:
+        """-KL(q || prior) of all experts, in nats."""
+        q = self.q
+        each = {key: float(own.negative_kl().sum()) + own.absent_negative_kl() for key, own in q.posteriors.items()}
+        own = torch.tensor(sum(kl for key, kl in each.items() if key not in q.corpus), dtype=torch.float64)
+        total = summed(self.reduce, lambda: {"kl": own})["kl"]
+        return float(total) + sum(kl for key, kl in each.items() if key in q.corpus)
 
     def learn(self, prior: Priors, expected_logs: Weights) -> None:
         """Empirical Bayes for all parameters that priors depend on, in place."""
-        moments = self.q.moments(absent=self.averaging == "all")
+        moments = self._moments()
         learn_priors(self.model, self.traced, self.roles, prior, expected_logs, moments)
+
+    def _moments(self) -> dict[str, Moments]:
+        """By Gaussian site, over all sentences."""
+        q = self.q
+        found = q.moments(absent=self.averaging == "all")
+        if self.shares is None:
+            return found
+        own = {site for key in self.shares.words for site in q.sites[key].values()}
+        parts = {f"{kind} {site}": getattr(found[site], kind) for site in own for kind in ("count", "first", "second")}
+        total = summed(self.reduce, lambda: dict(sorted(parts.items())))
+        whole = {s: Moments(*(total[f"{kind} {s}"] for kind in ("count", "first", "second"))) for s in own}
+        return found | whole
 
     def mean(self, name: str, prior: Priors, numbers: Weights) -> Tensor:
         """The mixed mean of a source: of μ, or of q where there is one draw."""

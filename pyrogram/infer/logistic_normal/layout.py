@@ -78,7 +78,7 @@ def arrange(
     keys, att_row, att_coord, att_scale = [], [], [], []
     for b, first in zip(blocks, offsets, strict=False):
         groups, multinomials = (np.asarray(a) for a in rows[b])
-        own = place[first : first + len(groups) * len(pieces[b])].reshape(len(groups), -1)
+        own = place[first : first + len(groups) * len(pieces[b])].reshape(len(groups), len(pieces[b]))
         index[b] = None if len(blocks) == 1 else row_start[own[:, 0]][:, None] + np.arange(sizes[b])
         scale = 1 / structure.sizes(b).reshape(-1).to(torch.float64).numpy()
         for link in structure.links[b]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol
@@ -232,10 +232,11 @@ class GrammarLoop(Resumable, Generic[P, S]):
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
-        _, state = self._present()
-        tensors = copied(flatten(state))
+        problem, state = self._present()
+        tensors = copied(self._of_all(problem, flatten(state)))
         if self._best is not None:
-            tensors |= {f"best.{name}": tensor for name, tensor in copied(flatten(self._best)).items()}
+            best = copied(self._of_all(problem, flatten(self._best)))
+            tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
         return with_history(tensors, history=self.history, held_out_history=self.held_out_history)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -281,14 +282,21 @@ class GrammarLoop(Resumable, Generic[P, S]):
         if self.reduce is None:
             return state, numbers
         tensors = flatten(state)
-        own = self._own_fields(problem)
-        common = {name: t for name, t in tensors.items() if name.partition(".")[0] not in own}
+        common = {name: t for name, t in tensors.items() if not self._is_own(problem, name)}
         found, numbers = of_first(self.reduce, (common, numbers))
         return unflatten(state, {**tensors, **found}, type(self).__name__), numbers
 
-    def _own_fields(self, problem: P) -> Collection[str]:
-        """The fields of a state that are about the sentences of this process alone, if there are several."""
-        return ()
+    def _is_own(self, problem: P, name: str) -> bool:
+        """Whether a tensor of a state is about the sentences of this process alone, of several."""
+        return False
+
+    def _of_all(self, problem: P, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a state with those of the sentences of all processes; to be called by all."""
+        return tensors
+
+    def _of_this(self, problem: P, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The inverse."""
+        return tensors
 
     def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The E-step over derivations of the present step.
@@ -391,7 +399,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         like = self._like(problem)
         states = []
         for given in (tensors, best):
-            state = unflatten(like, given, type(self).__name__) if given else None
+            state = unflatten(like, self._of_this(problem, given), type(self).__name__) if given else None
             if state is not None:
                 self._accept(problem, state)
             states.append(state)

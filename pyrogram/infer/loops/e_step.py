@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypedDict
 
 import torch
@@ -14,12 +15,18 @@ from torch import Tensor
 
 from pyrogram.bias import Bias
 from pyrogram.grammar import Grammar, Weights
-from pyrogram.infer.model.expected_counts import SiteCounts, check_derivable, expected_counts, site_counts
+from pyrogram.infer.model.expected_counts import (
+    SiteCounts,
+    check_derivable,
+    expected_counts,
+    site_counts,
+    summed_counts,
+)
 from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.model.tied import TiedGrammar
-from pyrogram.infer.running.reduce import Reduce, summed
+from pyrogram.infer.running.reduce import Reduce
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
 from .dual import WORTH_TELLING, minimise
@@ -149,18 +156,8 @@ class ScheduledEStep:
 
     def _counted(self, traced: TracedModel, log_weights: Mapping[str, Tensor], of: SiteCounts = site_counts) -> Counted:
         """:func:`.expected_counts`, of all processes together."""
-        if self.reduce is None:
-            return Counted(*expected_counts(traced, log_weights, of))
-        own = self._share(traced)
-
-        def work() -> Weights:
-            objective, counts = expected_counts(own, log_weights, of)
-            return {"objective": torch.tensor(objective, dtype=torch.float64)} | {
-                f"of {n}": c for n, c in counts.items()
-            }
-
-        found = summed(self.reduce, work)
-        return Counted(float(found.pop("objective")), {name.removeprefix("of "): c for name, c in found.items()})
+        own = traced if self.reduce is None else self._share(traced)
+        return Counted(*summed_counts(self.reduce, partial(expected_counts, own, log_weights, of)))
 
     def _share(self, traced: TracedModel) -> TracedModel:
         """The model of this process's own sentences."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Weights
+from pyrogram.infer.running.reduce import Reduce, summed
 from pyrogram.tilt import TiltedGrammar
 
 from .structure import SentenceSite, TracedModel
@@ -65,6 +66,19 @@ def expected_counts(
             if block in found:
                 counts[source] = counts[source] + found[block] if source in counts else found[block]
     return total, counts
+
+
+def summed_counts(reduce: Reduce | None, work: Callable[[], tuple[float, Weights]]) -> tuple[float, Weights]:
+    """:func:`expected_counts` of all processes, ``work`` being those of this one."""
+    if reduce is None:
+        return work()
+
+    def named() -> Weights:
+        objective, counts = work()
+        return {"": torch.tensor(objective, dtype=torch.float64), **{f".{name}": c for name, c in counts.items()}}
+
+    found = summed(reduce, named)
+    return float(found.pop("")), {name[1:]: c for name, c in found.items()}
 
 
 def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
