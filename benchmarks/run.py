@@ -59,6 +59,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     import memory
     import pcfg
     import pitman_yor
+    import processes
     import reading
     import sibling
     import spanning_trees
@@ -141,6 +142,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         "Word segmentation, a step over all utterances, one thread": lambda: _table(
             word_segmentation.HEADER, word_segmentation.generated(quick)
+        ),
+        "Processes and starts side by side, float64": lambda: _table(
+            processes.HEADER, processes.rows(*((10**5, 1) if quick else ()))
         ),
         "Cold start, seconds of processor time without imports": lambda: _table(cold_start.HEADER, cold_start.rows()),
         "Reading CoNLL-U, processor time of all threads": lambda: _table(
