@@ -11,14 +11,23 @@ import pyro
 import pyro.distributions as dist
 import torch
 from infer.computed_models import MODELS
-from infer.process_checks import DIRICHLET, GRAMMAR, STEPS, WORDS, Found, V, error_of, ran
+from infer.process_checks import DIRICHLET, GRAMMAR, LEARNT, STEPS, WORDS, Found, V, error_of, ran
 from pyro.infer import SVI
 from pyro.optim import Adam  # type: ignore[attr-defined]
 from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
 from torch import Tensor
 
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
-from pyrogram.infer import EStep, GrammarLoop, Reduce, TraceGrammar_ELBO, VariationalEM
+from pyrogram.infer import (
+    CollapsedVB,
+    EStep,
+    GrammarLoop,
+    Reduce,
+    TraceGrammar_ELBO,
+    TreeGibbs,
+    TreeHastings,
+    VariationalEM,
+)
 
 BLOCKS = GRAMMAR.blocks
 
@@ -105,10 +114,46 @@ def svi_begun_otherwise(reduce: Reduce, path: Path) -> Found:
     return error_of(lambda: stepped(DIRICHLET, MeanFieldDirichlet(DIRICHLET, initial_counts=counts), reduce))
 
 
+# ---------------------------------------------------------------------- sweeps in collapsed space
+
+
+def cvb(reduce: Reduce | None, path: Path) -> Found:
+    """Near its fixed point, by way of a checkpoint."""
+    options: Any = {} if reduce is None else {"reduce": reduce, "approximate": True}
+    shared = {"num_steps": 30, "tolerance": 0.0, "progress": False, "checkpoint": path, "checkpoint_every": 400}
+    ran(CollapsedVB(DIRICHLET, **options), WORDS, **shared)
+    loop = CollapsedVB(DIRICHLET, **options).run(WORDS, **{**shared, "num_steps": 60})
+    return {"objective": torch.tensor(loop.history[-1]), "length": len(loop.history), **loop.weights()}
+
+
+def other_cvb(reduce: Reduce, path: Path) -> Found:
+    """A checkpoint of one process, which is exact."""
+    shared = {"checkpoint": path.parent / "cvb left", "checkpoint_every": 99}
+    return error_of(lambda: ran(CollapsedVB(LEARNT, reduce=reduce, approximate=True), WORDS, **shared))
+
+
+def chains(reduce: Reduce | None, path: Path) -> Found:
+    """What must be alike in all processes, and fit together; numbers are their own."""
+    found: Found = {}
+    for kind, options in ((TreeHastings, {"reduce": reduce, "approximate": True}), (TreeGibbs, {"reduce": reduce})):
+        for words in (WORDS, WORDS[1:2]):
+            for more in (2, 4):  # on from a checkpoint
+                chain = kind(DIRICHLET, keep_statistics=True, **options)
+                chain.run(
+                    words, num_steps=more, burn_in=1, progress=False, checkpoint=f"{path}{kind.__name__}{len(words)}"
+                )
+            counts = chain._problem.counted(chain._state.derivations)
+            assert chain._problem.are_derivations(chain._state.derivations)
+            assert all(torch.equal(counts[n], f) for n, f in chain._state.counts.items())
+            assert len(chain.history) == 4
+            found |= {f"{kind.__name__} {len(words)} {n}": t for n, t in chain.state_dict().items()}
+    return found
+
+
 BLOCKS_OF_ONES = {name: torch.ones(block.shape) for name, block in BLOCKS.items()}
 SAME: dict[str, Callable[[Reduce | None, Path], Found]] = {
     **{name: partial(run_loop, name) for name in LOOPS},
     **{f.__name__: f for f in (corpus_experts, few_experts, svi, svi_of_each)},
 }
-OTHERS = (half_experts, resumed_experts, split_bound, svi_seeded_otherwise, svi_begun_otherwise)
+OTHERS = (cvb, other_cvb, chains, half_experts, resumed_experts, split_bound, svi_seeded_otherwise, svi_begun_otherwise)
 CHECKS = {**SAME, **{f.__name__: f for f in OTHERS}}

@@ -11,9 +11,9 @@ import torch
 from infer import process_checks, split_checks
 from infer.process_checks import ERRORS, LEARNT, LIKELIHOOD, WORDS, Found, interrupted, ran
 from infer.process_group import run_group
-from infer.split_checks import RESTARTS, experts, half_experts
+from infer.split_checks import RESTARTS, cvb, experts, half_experts
 
-from pyrogram.infer import EM, AllReduce, Reduce, VariationalEM, all_reduce
+from pyrogram.infer import EM, AllReduce, CollapsedVB, Reduce, VariationalEM, all_reduce
 from pyrogram.infer.model.shares import in_order, own_rows
 
 SAME = process_checks.SAME | split_checks.SAME
@@ -36,6 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     interrupted(None, made / "left")
     pyro.clear_param_store()
     half_experts(None, made / "experts left")
+    pyro.clear_param_store()
+    ran(CollapsedVB(LEARNT), WORDS, checkpoint=made / "cvb left")
     return made
 
 
@@ -123,6 +125,21 @@ def test_what_processes_cannot_do_is_refused(groups: Groups) -> None:
         assert found["error"].startswith("ModelError: processes have different sentences")
     for found in groups["svi_begun_otherwise", 3]:
         assert found["error"].startswith("ModelError: processes have different weights")
+
+
+def test_approximate_collapsed_vb_has_the_fixed_point_of_the_exact_one(groups: Groups, folder: Path) -> None:
+    exact = cvb(None, folder / "cvb")
+    for found in groups["cvb", 3]:
+        assert_same(found, exact, tolerance=1e-10)
+        assert_same(found, groups["cvb", 3][0], tolerance=0.0)
+    for found in groups["other_cvb", 3]:
+        assert "is the checkpoint of another run" in found["error"]
+
+
+def test_chains_are_the_same_in_all_processes(groups: Groups) -> None:
+    first, *others = groups["chains", 3]
+    for other in others:
+        assert_same(other, first, tolerance=0.0)
 
 
 # ---------------------------------------------------------------------- one process

@@ -39,14 +39,18 @@ def _counts_of_each(site: SentenceSite, by_block: Mapping[str, Tensor]) -> tuple
     """
     with torch.enable_grad():
         leaves = {block: w.detach().requires_grad_() for block, w in by_block.items()}
-        own = leaves
-        if site.rows is not None:
-            batched = {block for block, w in leaves.items() if w.dim() > len(site.grammar.blocks[block].shape)}
-            own = {block: w[site.rows] if block in batched else w for block, w in leaves.items()}
-        log_z = site.grammar.log_partition(own, site.words)
+        log_z = site.grammar.log_partition(of_rows(site, leaves), site.words)
         total = log_z.masked_fill(log_z == -torch.inf, 0.0).sum()
         counts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     return log_z.detach(), dict(zip(leaves, counts, strict=True))
+
+
+def of_rows(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> Weights:
+    """Log weights by block, of which those that sentences have of their own are cut to the site's share of these."""
+    if site.rows is None:
+        return dict(log_weights)
+    batched = {block for block, w in log_weights.items() if w.dim() > len(site.grammar.blocks[block].shape)}
+    return {block: w[site.rows] if block in batched else w for block, w in log_weights.items()}
 
 
 def expected_counts(

@@ -19,10 +19,12 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import SentenceOrder, log_collapsed_joint
 from pyrogram.infer.model.collapsed_points import CollapsedPoints
 from pyrogram.infer.model.computed import coordinates
+from pyrogram.infer.model.expected_counts import of_rows
 from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.structure import ModelError, SentenceSite
 
 from .problem import TreeProblem
+from .shares import Share
 
 
 @dataclass
@@ -76,10 +78,10 @@ class PointTreeProblem(TreeProblem):
                 self._at = point, self.points.terms({}, point)
         return self._at[1]
 
-    def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
-        updates = self.updates[site.name]
+    def draw(self, share: Share, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
+        updates = share.updates[site.name]
         if self.traced.of_each(site):  # compiled draws are from weights that all share
-            return CollapsedUpdates.draw(updates, log_weights, generator)
+            return CollapsedUpdates.draw(updates, of_rows(site, log_weights), generator)
         return updates.draw(log_weights, generator)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
