@@ -432,6 +432,7 @@ def test_errors_say_what_is_wrong() -> None:
         cfg.mbr(torch.zeros(38), rules, matches, criterion="trees")
 
 
+@pytest.mark.slow
 def test_batches_of_other_lengths_than_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long sentences first, then short ones: each batch has tables, and derivations, of its own width."""
     case = chains(0, (4,) * 8 + (1,) * 8 + (2,) * 8 + (3,) * 3 + (1,) * 8)

@@ -80,6 +80,7 @@ CASES: dict[str, Callable[[Tensor], tuple[Grammar, dict[str, Tensor]]]] = {
     "brackets, rules of any form": lambda words: (CFG(mixed_rules(KINDS)), brackets(words)),
 }
 TIED = {name: f"{name}, tied" for name in ("heads", "states of the library's HMM", "brackets")}
+LONG = {*TIED.values(), "DMV of three valences", "brackets, rules of any form"}
 cases = pytest.mark.parametrize("case", [*CASES, *TIED.values()])
 
 
@@ -99,7 +100,9 @@ def agree(a: Any, b: Any) -> None:
 
 
 @cases
-@pytest.mark.parametrize("fixed", [(), ("stop",), ("transition",)])
+@pytest.mark.parametrize(
+    "fixed", [(), *[pytest.param((name,), marks=pytest.mark.slow) for name in ("stop", "transition")]]
+)
 @pytest.mark.parametrize("longest", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longest: int) -> None:
     fast, plain, _ = sweeps(case, random_words(21, longest))
@@ -203,7 +206,14 @@ def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
     return own.expand(times, -1), row.expand(times)
 
 
-@pytest.mark.parametrize("case", [name for name in (*CASES, *TIED.values()) if name != "three valences"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in (*CASES, *TIED.values())
+        if name != "three valences"
+    ],
+)
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature: float) -> None:
     """From every pair of derivations of two sentences, as often as they are probable: the same after a batch of two."""

@@ -65,7 +65,7 @@ def test_the_chain_is_right(name, temperature):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("plain", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("batch_size", "temperature"),
     [(1, 1.0), *[pytest.param(size, 1.0, marks=pytest.mark.slow) for size in (2, 8)], (2, 2.0)],

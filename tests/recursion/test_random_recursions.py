@@ -176,7 +176,7 @@ def check_descents_in_tiles(page: Page) -> bool:
 
 
 def test_random_recursions_in_tiles() -> None:
-    assert sum(check_tiles(page) for page in random_recursions(range(39))) > 3
+    assert sum(check_tiles(page) for page in random_recursions([*range(15, 22), *range(34, 40), 49])) > 3
     assert sum(check_descents_in_tiles(page) for page in random_recursions(range(18))) > 1
 
 

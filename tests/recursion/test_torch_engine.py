@@ -145,7 +145,13 @@ def test_a_thousand_random_recursions(block: int, values: str) -> None:
 # ---------------------------------------------------------------------- derivatives and transforms
 
 
-@by_page
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, id=str(p), marks=[pytest.mark.slow] if p.name in ("siblings", "dmv_words_3") else [])
+        for p in PAGES
+    ],
+)
 def test_second_derivatives(page: Page, values: str) -> None:
     given, _ = drawn(page, [2, 3])
     weights = tensors(given, requires_grad=True)

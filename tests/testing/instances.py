@@ -132,6 +132,13 @@ STRUCTURES = {
 #: Variations of others, for the slow stage.
 SLOW = {
     "four words",
+    "siblings, forbidden",
+    "siblings of one word",
+    "grandparents and siblings, forbidden",
+    "grandparents of one word",
+    "segments of one word",
+    "CFG with long rules, padded",
+    "spans of one word",
     "multiroot with valence and stops",
     "one valence",
     "padded multiroot",
