@@ -56,7 +56,8 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
         ("",),
     ],
     "infer": [
-        ("model", "running"),
+        ("running",),
+        ("model",),
         ("logistic_normal", "trees"),
         ("loops",),
         ("samplers",),

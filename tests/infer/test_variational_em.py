@@ -315,7 +315,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
     for _ in range(12):
         vb.step(words, grammar)
         if concentrations is vectors:
-            for _ in range(25):
+            for _ in range(40):
                 problem, state = vb._present()
                 prior = problem.prior(state.parameters)
                 vb._set_state(replace(state, parameters=problem.learn(prior, state.posterior, state.parameters)))
