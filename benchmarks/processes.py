@@ -25,7 +25,7 @@ STARTS = 4
 def iteration(threads: int, num_words: int) -> float:
     """Median seconds of an iteration of variational Bayes, the first one left out."""
     import torch
-    from pyrogram.models import dirichlet
+    from pyrogram.models.dirichlet import dirichlet
 
     import pyrogram
     from pyrogram.infer import VariationalEM, all_reduce

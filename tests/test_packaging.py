@@ -73,6 +73,13 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("avoided", ["torch.broadcast_shapes(", ".is_cuda"])
+def test_is_not_called(avoided: str) -> None:
+    """The first imports sympy, which takes a second; the second says nothing of devices that are not of CUDA."""
+    files = [path for folder in ("pyrogram", "models", "guides") for path in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 300 and not [path for path in files if avoided in path.read_text(encoding="utf-8")]
+
+
 def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

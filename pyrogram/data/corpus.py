@@ -19,11 +19,11 @@ from pyrogram.data.brackets import read_brackets
 from pyrogram.data.columns import ALL, Columns, Sentences
 from pyrogram.data.conllu import Heads
 from pyrogram.data.conllu_columns import read_columns
+from pyrogram.data.disk_cache import cached
 from pyrogram.data.export import conllu_text, graph
 from pyrogram.data.files import StrPath, as_paths, read_lines, write
 from pyrogram.data.gathering import concatenate, in_columns
 from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
-from pyrogram.data.kept import kept
 from pyrogram.data.padding import pad, positions
 from pyrogram.data.records import Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.selection import (
@@ -122,7 +122,7 @@ class Corpus:
                     read_lines(error.source)  # that a file is no text is told before all else
                 raise
 
-        return cls._of(kept(cache, f"conllu {heads}", paths, options, read))
+        return cls._of(cached(cache, f"conllu {heads}", paths, options, read))
 
     @classmethod
     def from_brackets(
@@ -148,7 +148,7 @@ class Corpus:
         def read() -> Selection:
             return select(((path, in_columns(read_brackets(path, tags == "upos"))) for path in paths), options)
 
-        return cls._of(kept(cache, "brackets", paths, options, read))
+        return cls._of(cached(cache, "brackets", paths, options, read))
 
     @classmethod
     def from_tags(
@@ -175,7 +175,7 @@ class Corpus:
         def read() -> Selection:
             return select(((path, in_columns(read_tagged(path, tags))) for path in paths), options)
 
-        return cls._of(kept(cache, "tags", paths, options, read))
+        return cls._of(cached(cache, "tags", paths, options, read))
 
     @classmethod
     def from_sentences(

@@ -20,6 +20,7 @@ from pyrogram.grammar import (
     Block,
     Grammar,
     Known,
+    SentenceMultinomials,
     TooLong,
     Weights,
     checked_inputs,
@@ -155,16 +156,14 @@ class DMV(Grammar):
             gradients = torch.autograd.grad(log_z.sum(), leaves)
         return self._keep_nan(log_z.detach(), log_weights), dict(zip(self.blocks, gradients, strict=True))
 
-    def sentence_multinomials(self, words: Tensor) -> DMVSentenceMultinomials:
+    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         return DMVSentenceMultinomials(self, words)
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_tags)
-        return (
-            CollapsedUpdates(self, words)
-            if words.device.type != "cpu"
-            else DMVUpdates(self, words, DMVUpdates.plan(self, words))
-        )
+        if words.device.type != "cpu":
+            return CollapsedUpdates(self, words)
+        return DMVUpdates(self, words, DMVUpdates.plan(self, words))
 
     def derivation(
         self,

@@ -25,7 +25,7 @@ from .dmv import DMV
 from .dmv_draws import draw_trees
 from .dmv_events import by_block, events_of, num_events
 from .sparse_dmv_arcs import Arcs, SentenceArcs
-from .sparse_dmv_collapsed import SparseDMVUpdates
+from .sparse_dmv_collapsed import SparseDMVUpdates, plan
 from .sparse_dmv_evidence import SparseDMVEvidence
 
 
@@ -85,7 +85,9 @@ class SparseDMV(DMV):
         sizes = self.attachments.sizes.repeat(self.attachments.num_valences)
         R, lumped = int(sizes.sum()), torch.from_numpy(self.attachments.outcomes)
         if R >= 2**31 - 4 * V * S - V:
-            raise ValueError(f"a grammar of {R} attachments is too large: at most 2**31")
+            raise ValueError(
+                f"a grammar of {R} attachments is too large, at most 2**31; give fewer or shorter sentences"
+            )
         self._blocks = {
             "root": Block(torch.Size([V])),
             "attach": PackedBlock(torch.Size([R]), tuple(sizes.tolist()), lumped),
@@ -173,7 +175,7 @@ class SparseDMV(DMV):
         rows[of_pairs] = V + event
         return rows
 
-    def _given(self, flat: Tensor, stop: Tensor, arcs: Arcs, bonus: Tensor | None) -> Given:  # type: ignore[override]
+    def _given_arcs(self, flat: Tensor, stop: Tensor, arcs: Arcs, bonus: Tensor | None) -> Given:
         """
         :param flat: log weights of the root, of attachments, and of nothing.
         :param bonus: log factors of the arcs of all sentences.
@@ -202,7 +204,7 @@ class SparseDMV(DMV):
         if shared and fits_compiled(*tables) and not is_traced(words):
             flat, stop = self._doubles(log_weights)
             parts = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
-            found = [self.program().log_partition(self._given(flat, stop, arcs, bonus)) for arcs in parts]
+            found = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in parts]
             order = torch.cat([arcs.sentences for arcs in parts]).argsort() if parts else None
             log_z = tables[0].new_zeros(0) if order is None else torch.cat(found)[order].to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
@@ -229,7 +231,7 @@ class SparseDMV(DMV):
         flat, stop = self._doubles(tables)
         log_z, total, stops = flat.new_zeros(len(words)), torch.zeros_like(flat), torch.zeros_like(stop)
         for arcs in self._arcs.of(words):
-            log_z[arcs.sentences], counts = self.program().log_counts(self._given(flat, stop, arcs, bonus))
+            log_z[arcs.sentences], counts = self.program().log_counts(self._given_arcs(flat, stop, arcs, bonus))
             total.index_add_(0, arcs.index.reshape(-1), counts["arc"].reshape(-1))
             stops += counts["stop"]
         found = [*total.split([len(tables["root"]), len(tables["attach"]), 1])[:2], stops[0]]
@@ -266,14 +268,18 @@ class SparseDMV(DMV):
 
     # ------------------------------------------------------------------ the rest
 
-    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:  # type: ignore[override]
+    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         return SentenceMultinomials(self, words)
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_tags)
-        if words.is_cuda or words.dim() != 2 or any(arcs.parts is not None for arcs in self._arcs.of(words)):
+        if (
+            words.device.type != "cpu"
+            or words.dim() != 2
+            or any(arcs.parts is not None for arcs in self._arcs.of(words))
+        ):
             return CollapsedUpdates(self, words)  # unseen pairs have factors besides their weights
-        return SparseDMVUpdates(self, words, SparseDMVUpdates.plan(self, words))
+        return SparseDMVUpdates(self, words, plan(self, words))
 
     def given(self, known: Known) -> SparseDMVEvidence:
         return SparseDMVEvidence(self, known)

@@ -31,21 +31,6 @@ class SparseDMVUpdates(DMVUpdates):
 
     _base: SparseDMV
 
-    @staticmethod
-    def plan(grammar: SparseDMV, words: Tensor, arcs: Any = None) -> Plan:  # type: ignore[override]
-        given = {} if arcs is None else {"arc": arcs}
-        program = dmv.program(grammar.valence_attach, evidence=bool(given), valences=grammar.num_valences).program
-        V, found = grammar.num_tags, grammar.attachments
-        valences = (grammar.num_valences,) if grammar.valence_attach else ()
-        stop = tuple(grammar.blocks["stop"].shape)
-        few = FewEvents(found.numbers, found.owners)
-        return Plan(
-            *(grammar, words, program, {"V": V}),
-            given=given,
-            shapes={"root": (V,), "attach": (V, 2, *valences, V), "stop": stop},
-            few={"attach": few},
-        )
-
     def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
         """As :meth:`.CollapsedUpdates.draw`, a few sentences at a time: scores of all arcs would take much memory."""
         size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
@@ -55,3 +40,17 @@ class SparseDMVUpdates(DMVUpdates):
 
     def _rows(self, trees: Tensor) -> Any:
         return self._base.rows_of(self._plan.words.numpy(), np.ascontiguousarray(trees.numpy()))
+
+
+def plan(grammar: SparseDMV, words: Tensor, arcs: Any = None) -> Plan:
+    """See :meth:`.DMVUpdates.plan`."""
+    given = {} if arcs is None else {"arc": arcs}
+    program = dmv.program(grammar.valence_attach, evidence=bool(given), valences=grammar.num_valences).program
+    V, found = grammar.num_tags, grammar.attachments
+    valences = (grammar.num_valences,) if grammar.valence_attach else ()
+    return Plan(
+        *(grammar, words, program, {"V": V}),
+        given=given,
+        shapes={"root": (V,), "attach": (V, 2, *valences, V), "stop": tuple(grammar.blocks["stop"].shape)},
+        few={"attach": FewEvents(found.numbers, found.owners)},
+    )

@@ -16,7 +16,7 @@ from pyrogram.grammar import Weights
 from pyrogram.recursion.running.on_tensors import factors_of
 
 from .dmv_evidence import DMVEvidence
-from .sparse_dmv_collapsed import SparseDMVUpdates
+from .sparse_dmv_collapsed import SparseDMVUpdates, plan
 
 if TYPE_CHECKING:
     from .sparse_dmv import SparseDMV
@@ -49,7 +49,8 @@ class SparseDMVEvidence(DMVEvidence):
 
     def partly_updates(self, words: Tensor) -> CollapsedUpdates:
         own, rows = self.split(words)
-        factors = None if words.is_cuda or self.base.log_parts(own) is not None else factors_of(self._bonus(rows))
+        on_cpu = words.device.type == "cpu"
+        factors = factors_of(self._bonus(rows)) if on_cpu and self.base.log_parts(own) is None else None
         if factors is None:
             return EvidenceGrammar.partly_updates(self, words)
-        return SparseDMVUpdates(self, words, SparseDMVUpdates.plan(self.base, own, factors.numbers))
+        return SparseDMVUpdates(self, words, plan(self.base, own, factors.numbers))

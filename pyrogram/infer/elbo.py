@@ -16,6 +16,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import kl_divergence
 
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Gaussian, LogisticNormalWeights, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
@@ -156,7 +157,7 @@ class TraceGrammar_ELBO(ELBO):
                 f"{name!r}; leave out reduce="
             )
         blocks, words = function.grammar.blocks, site["value"]
-        shape = torch.broadcast_shapes(function.batch_shape, words.shape[:-1])
+        shape = broadcast_shapes(function.batch_shape, words.shape[:-1])
         words = words.expand(*shape, words.shape[-1]).reshape(-1, words.shape[-1])
         scale = torch.as_tensor(site["scale"]).expand(shape).reshape(-1)
         own = own_rows(words, self.reduce.rank, self.reduce.size)

@@ -155,7 +155,7 @@ def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conllu_columns, "_SMALL", 100)
 
 
-@pytest.mark.filterwarnings("ignore:.*is no hint")
+@pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
 @pytest.mark.parametrize("heads", ["optional", "required", "partial", "ignore"])
 def test_as_one_by_one(heads: Heads, tmp_path: Path) -> None:
     path, rng = tmp_path / "c.conllu", random.Random(f"parts {heads}")
@@ -168,7 +168,7 @@ def test_as_one_by_one(heads: Heads, tmp_path: Path) -> None:
     assert 50 < refused < 225
 
 
-@pytest.mark.filterwarnings("ignore:.*is no hint")
+@pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with its bytes, and with the tags of an earlier one."""

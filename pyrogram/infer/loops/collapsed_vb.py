@@ -129,10 +129,10 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     then the log density of latent values, too, in unconstrained coordinates, where it is finite for any
     concentration: an estimate of the mode (Liang et al. 2007 have such a one at the top of their hierarchy), where
     :class:`.VariationalEM` has a guide. Weights that are ``pyro.param``s become normalised expected counts.
+    ``weights()`` is the posterior mean (E[f] + α) / sum. All is computed in float64.
 
     Compiled sweeps are of the CPU. Words on another device are swept by torch, and the host waits for every sentence:
     move them to the CPU.
-    ``weights()`` is the posterior mean (E[f] + α) / sum. All is computed in float64.
 
     >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
     >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])

@@ -218,11 +218,12 @@ def _firsts(shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> 
 
     :param sizes: how many events each table has.
     """
-    events, sums, found = 0, sum(sizes.values()), ({}, {})  # type: ignore[var-annotated]
+    first_event, first_sum = {}, {}
+    events, sums = 0, sum(sizes.values())
     for name, shape in shapes.items():
-        found[0][name], found[1][name] = events, sums
+        first_event[name], first_sum[name] = events, sums
         events, sums = events + sizes[name], sums + math.prod(shape[:-1])
-    return found
+    return first_event, first_sum
 
 
 def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) -> Numbers:

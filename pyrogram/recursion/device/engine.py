@@ -67,6 +67,7 @@ class DeviceEngine:
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
         self.most = most(recursion, dtype)
+        self._kernels: dict[str, Loaded] = {}
 
     def log_counts(
         self,
@@ -203,16 +204,17 @@ class DeviceEngine:
             values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
         self.launcher.launch(kernel, number, values)
 
-    @functools.cache  # noqa: B019  (engines are kept as long as programs)
     def _kernel(self, name: str) -> Loaded:
-        module, parameters = compiled_kernels(
-            self.recursion,
-            name,
-            lambda: ([_MAKERS[name](self.recursion, self.dtype)], [threads.log()]),
-            (self.dtype, self.dtype),
-            self.launcher.device.architecture,
-        )
-        return self.launcher.load(module, parameters)[name]
+        if name not in self._kernels:
+            module, parameters = compiled_kernels(
+                self.recursion,
+                name,
+                lambda: ([_MAKERS[name](self.recursion, self.dtype)], [threads.log()]),
+                (self.dtype, self.dtype),
+                self.launcher.device.architecture,
+            )
+            self._kernels |= self.launcher.load(module, parameters)
+        return self._kernels[name]
 
     def _size(self, batch: Batch) -> int:
         """Cells of a chart."""

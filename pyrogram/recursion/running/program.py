@@ -28,7 +28,7 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 Numbers = Any  # a numpy array
 
-FEW_WORDS = 24
+FEW_WORDS = 24  # up to which the bound of log Z alone is tried in float32
 # How far log weights of derivations may be above zero for log Z alone to be tried, for then it is rarely in vain.
 _GROWN = {"float64": 500.0, "float32": 30.0}
 

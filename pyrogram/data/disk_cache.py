@@ -3,7 +3,7 @@
 """Corpora that were read before, as files: columns as safetensors, beside a digest of all that they came from.
 
 A file is named by the paths and options that were asked for, and holds a digest of what is in those paths, so that it
-is made anew when one of them changes. It is written whole under another name and then renamed. What is damaged, or of
+is made anew when one of them changes. What is damaged, or of
 another version, is read from its source once more; where nothing can be written, nothing is kept.
 """
 
@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +21,9 @@ from typing import Any, cast
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
+from pyrogram.atomic import write_atomically
 from pyrogram.data.columns import Columns
 from pyrogram.data.files import StrPath
 from pyrogram.data.records import STANDARD_INPUT
@@ -38,7 +38,7 @@ _STRINGS = ("forms", "upos", "xpos", "sources", "tags")
 _ARRAYS = ("offsets", "heads", "annotated", "first_lines", "lines", "trimmed", "after_mark")
 
 
-def kept(
+def cached(
     cache: bool | StrPath, kind: str, paths: Sequence[str], options: Options, read: Callable[[], Selection]
 ) -> Selection:
     """What ``read`` gives, from a file if it was kept there before.
@@ -102,14 +102,7 @@ def _save(path: Path, digest: str, selection: Selection) -> None:
     about |= {"hints": json.dumps(hints), "tags": shared[0] if shared else "tags"}
     with contextlib.suppress(OSError, SafetensorError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        os.close(handle)
-        try:
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, metadata=about)
-            os.replace(draft, path)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
+        write_atomically(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
 
 
 def _load(path: Path, digest: str) -> Selection | None:
