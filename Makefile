@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint slow docs bench clean
+.PHONY: demo test lint slow docs slides bench clean
 .NOTPARALLEL:
 
 demo: $(READY)
@@ -29,12 +29,16 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	@# side by side: the package, and its tests
 	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests \
-	    $$(find tests benchmarks -name '*.py' ! -name conftest.py) & tests=$$!; $(BIN)/mypy && wait $$tests
+	    $$(find tests benchmarks -name '*.py' ! -name conftest.py ! -path '*/wrong/*') & tests=$$!; $(BIN)/mypy && wait $$tests
 
 # The pages of public names, from the docstrings, and of priors and inferences, from the models of a test.
 docs: $(READY)
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/make_matrix.py
+
+# A deck of slides for each tutorial, build/slides/*.slides.html. They fetch reveal.js and MathJax when they are shown.
+slides: $(READY)
+	$(BIN)/python -m nbconvert --to slides --SlidesExporter.reveal_scroll=True --output-dir build/slides tutorials/*.ipynb
 
 bench:
 	$(PYTHON) benchmarks/run.py
