@@ -11,8 +11,9 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist 
 
 BIN := .venv/bin
 READY := .venv/.ready
+SITE_READY := .venv/.site-ready
 
-.PHONY: demo test lint slow docs slides bench clean
+.PHONY: demo test lint slow docs site slides links bench clean
 .NOTPARALLEL:
 
 demo: $(READY)
@@ -40,6 +41,16 @@ docs: $(READY)
 slides: $(READY)
 	$(BIN)/python -m nbconvert --to slides --SlidesExporter.reveal_scroll=True --output-dir build/slides tutorials/*.ipynb
 
+# The documentation as a site, in build/site: every warning is an error, a link to nothing among them. Notebooks are not run.
+SPHINX = $(BIN)/python -m sphinx --conf-dir docs --doctree-dir build/doctrees --fail-on-warning --keep-going --quiet
+
+site: $(SITE_READY)
+	$(SPHINX) --builder html . build/site
+
+# Whether the addresses on the network that the documentation links to are there.
+links: $(SITE_READY)
+	$(SPHINX) --builder linkcheck . build/links
+
 bench:
 	$(PYTHON) benchmarks/run.py
 
@@ -52,4 +63,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install $(TORCH_INSTALL)
 	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(SITE_READY): $(READY)
+	$(BIN)/pip install -c constraints.txt -e '.[dev,site]'
 	touch $@
