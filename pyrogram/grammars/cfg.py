@@ -182,7 +182,12 @@ class CFG(Grammar):
         own = [str(s) for r in ids for s in self.rules[r][1] if isinstance(s, Word)]
         leaves: Sequence[str] | None = None
         if isinstance(words, Tensor):
-            given = [self.words[w] for w in words.tolist() if w >= 0]
+            numbers = [w for w in words.tolist() if w >= 0]
+            if numbers and max(numbers) >= len(self.words):
+                raise ValueError(
+                    f"words has {max(numbers)}, not 0..{len(self.words) - 1}; tree takes words, then a derivation"
+                )
+            given = [self.words[w] for w in numbers]
         else:
             given = own if words is None else list(words)
             leaves = given

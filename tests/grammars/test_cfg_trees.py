@@ -155,6 +155,8 @@ def test_errors_of_derivations() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             plain.tree(None, torch.tensor(ids))
+    with pytest.raises(ValueError, match=r"words has 3, not 0\.\.1; tree takes words, then a derivation"):
+        plain.tree(torch.tensor([0, 2, 1, 3]), torch.tensor([0, 1]))
 
 
 def test_deep_trees() -> None:

@@ -248,3 +248,6 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(InvalidRecursion, match=r"^weights\['b'\] has no element \[0, 2\], which a rule needs$"):
         grounded.goal(Reals(), {"a": np.ones(2), "b": np.ones((2, 2))})
     assert grounded.goal(Reals(), {"a": np.ones(2), "b": np.ones((2, 3))}) == 2
+    assert grounded.goal(Reals(), {"a": [1, 1], "b": [[1, 1, 1], [1, 1, 1]]}) == 2
+    with pytest.raises(InvalidRecursion, match=r"^weights\['b'\] has no element \[0, 2\], which a rule needs$"):
+        grounded.goal(Reals(), {"a": [1, 1], "b": [[1, 1], [1, 1]]})

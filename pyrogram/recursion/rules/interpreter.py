@@ -8,8 +8,10 @@ range or order of the compiler is asked. So it is what compiled code is tested a
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -145,7 +147,7 @@ class Grounded:
     def values(self, semiring: Semiring[Any], weights: Mapping[str, Any]) -> dict[Key, Any]:
         """The values of all items that have a proof.
 
-        :param weights: by table, a function of the indices or an array over them.
+        :param weights: by table, a function of the indices, or an array or nested lists over them.
         :raises InvalidRecursion: if a table or an element of one is missing.
         """
         return self._values(semiring, weights, self.order)
@@ -243,6 +245,9 @@ def _element(weights: Mapping[str, Any], name: str, indices: tuple[int, ...]) ->
         raise InvalidRecursion(f"weights lacks the table {name!r}; it has {sorted(weights)}")
     table = weights[name]
     try:
+        if isinstance(table, (list, tuple)):
+            element: Any = functools.reduce(operator.getitem, indices, table)
+            return float(element)
         return float(table(*indices) if callable(table) else table[indices])
     except IndexError:
         written = ", ".join(map(str, indices))
