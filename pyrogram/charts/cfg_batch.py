@@ -6,7 +6,7 @@ The rules of a kind are the same for all sentences; matches are put into tables 
 of one symbol several times is there in several *layers*.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -142,6 +142,33 @@ class Batch:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
         lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
+
+    def names(self, nonterminals: Sequence[str], texts: Mapping[int, str]) -> dict[str, list[str]]:
+        """Names of symbols, by the sizes of the recursion; of the rows of a list, its rules.
+
+        :param texts: of symbols that stand for words, by number. Others without a name are a part of a right side.
+        """
+        kind, number, start = self.kinds.kind, self.kinds.number, nonterminals[self.rules.start]
+        parts = {left: right for left, *right, event in self.rules.binary.tolist() if event < 0}
+
+        def name(s: int) -> str:
+            if s < len(nonterminals):
+                return nonterminals[s]
+            return texts[s] if s in texts else " ".join(map(name, parts[s])) if s in parts else f"({s})"
+
+        found = {size: [""] * self.sizes.get(size, 0) for size in SIZES.values()}
+        for s in range(self.rules.num_symbols):
+            if kind[s] in SIZES:
+                found[SIZES[kind[s]]][number[s]] = name(s)
+        for form in (form for form, is_table in self.kinds.rules if not is_table):
+            size = f"R{form}"
+            columns = [found[SIZES[x]] if x in SIZES else [start] for x in form]
+            rows = [self.lists.get(f"{form}{axis}", np.zeros(self.sizes[size], int)) for axis in range(len(form))]
+            texts_of = [[c[i] for i in row] for c, row in zip(columns, rows, strict=True)]
+            found[size] = [f"{left} → {' '.join(right)}" for left, *right in zip(*texts_of, strict=True)]
+        if "matched" in self.lists:
+            found["M"] = [found["N"][i] for i in self.lists["matched"]]
+        return found
 
     def _of_kind(self, numbers: Numbers, kind: str) -> Numbers:
         """A table of rules by sentence, of numbers by event; the same memory where :attr:`_steps` says how."""

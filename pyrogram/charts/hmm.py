@@ -74,7 +74,7 @@ def log_partition(
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    given = _given(*tables, words, bonus)
+    given = prepare(*tables, words, bonus)
     log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
     return _keep_nan(log_z, tables)
 
@@ -92,7 +92,7 @@ def posteriors(
     tables = initial, transition, emission
     words = _checked(tables, words)
     emitted = _by_position(emission, words)
-    given = _given(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
+    given = prepare(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
     moves = torch.cat([found["transition"], found["end"]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
@@ -123,7 +123,7 @@ def expected_counts(
         if sentence_weights is not None:
             moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
         return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
-    given = _given(*tables, words, bonus if factors is None else None)
+    given = prepare(*tables, words, bonus if factors is None else None)
     constants = {} if factors is None else {"bonus": factors}
     log_z, found = program(evidence=bonus is not None).log_counts(given, sentence_weights, constants=constants)
     moves = torch.cat([found["transition"][0], found["end"][0]], -1)
@@ -152,7 +152,7 @@ def sample(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     num_samples = check_size("num_samples", num_samples, 0)
-    given = _given(*tables, words, bonus)
+    given = prepare(*tables, words, bonus)
     rows = program(evidence=bonus is not None).draw(given, num_samples, _STATES, words.shape[1], generator)
     return _forwards(rows, words)
 
@@ -173,7 +173,7 @@ def top_k(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     k = check_size("k", k)
-    scores, rows = program(evidence=bonus is not None).best(_given(*tables, words, bonus), k, _STATES, words.shape[1])
+    scores, rows = program(evidence=bonus is not None).best(prepare(*tables, words, bonus), k, _STATES, words.shape[1])
     return _forwards(rows, words), scores.to(initial)
 
 
@@ -184,7 +184,7 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     return real.new_zeros(*real.shape[:2], num_words).scatter_add_(-1, index, real)
 
 
-def _given(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
+def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
     """Tables and sentences as the recursion takes them."""
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}

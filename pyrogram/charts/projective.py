@@ -110,7 +110,7 @@ def log_partition(
     engine: Engine | None = None,
 ) -> Float[Tensor, "*batch"]:
     """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
-    trees, given, batch = _given(arcs, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
     log_z = trees.log_partition(given, by_torch=by_torch(arcs, engine))
     return shaped(log_z, batch)
 
@@ -124,7 +124,7 @@ def marginals(
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 U"] | None]:
     """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
-    trees, given, batch = _given(arcs, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
     log_z, found = trees.marginals(given, by_torch=by_torch(arcs, engine))
     by_arcs = found["arc"] if arcs.shape[-1] > 1 else found["arc"][..., None]
     by_stops = None if stops is None else shaped(found["stop"], batch)
@@ -145,7 +145,7 @@ def sample(
     :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
-    trees, given, batch = _given(arcs, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
     N = arcs.shape[-2]
     rows = trees.draw(given, num_samples, arc_numbers(N, given), N - 1, generator)
     return heads_of(rows, N).to(arcs.device).reshape(num_samples, *batch, N - 1)
@@ -164,7 +164,7 @@ def top_k(
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
     k = check_size("k", k)
-    trees, given, batch = _given(arcs, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
     N = arcs.shape[-2]
     scores, rows = trees.best(given, k, arc_numbers(N, given), N - 1)
     heads = heads_of(rows, N).to(arcs.device)
@@ -198,7 +198,7 @@ def entropy(
     return torch.where(impossible, 0.0, log_z)
 
 
-def _given(
+def prepare(
     arcs: Tensor, stops: Tensor | None, lengths: Tensor | None, multiroot: bool
 ) -> tuple[TensorProgram, Given, torch.Size]:
     """The trees, their scores, and the batch shape."""

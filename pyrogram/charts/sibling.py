@@ -83,7 +83,7 @@ def log_partition(
     engine: Engine | None = None,
 ) -> Float[Tensor, "*batch"]:
     """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
-    trees, given, batch = _given(arcs, siblings, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     return trees.log_partition(given, by_torch=_by_torch(given, engine)).reshape(batch)
 
 
@@ -102,7 +102,7 @@ def marginals(
     Float[Tensor, "*batch N 2 N"] | None,
 ]:
     """log Z and its gradient: the posterior probabilities of arcs, siblings and stops. Differentiable."""
-    trees, given, batch = _given(arcs, siblings, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     log_z, found = trees.marginals(given, by_torch=_by_torch(given, engine))
     by_stops = None if stops is None else shaped(found["stop"].transpose(-1, -2), batch)
     return log_z.reshape(batch), shaped(found["arc"], batch), shaped(found["sibling"], batch), by_stops
@@ -123,7 +123,7 @@ def sample(
     :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
-    trees, given, batch = _given(arcs, siblings, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     N = arcs.shape[-1]
     rows = trees.draw(given, num_samples, arc_numbers(N, given), N - 1, generator)
     return heads_of(rows, N).to(arcs.device).reshape(num_samples, *batch, N - 1)
@@ -143,7 +143,7 @@ def top_k(
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
     k = check_size("k", k)
-    trees, given, batch = _given(arcs, siblings, stops, lengths, multiroot)
+    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     N = arcs.shape[-1]
     values, rows = trees.best(given, k, arc_numbers(N, given), N - 1)
     heads = heads_of(rows, N).to(arcs.device)
@@ -160,7 +160,7 @@ def mbr(
     return projective.mbr(arc_marginals[..., None], lengths, multiroot=multiroot)
 
 
-def _given(
+def prepare(
     arcs: Tensor, siblings: Tensor, stops: Tensor | None, lengths: Tensor | None, multiroot: bool
 ) -> tuple[TensorProgram, Given, torch.Size]:
     """The trees, their scores, and the batch shape."""

@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from pyrogram.charts.checks import is_traced
 from pyrogram.charts.projective import choose_engine
+from pyrogram.recursion.rules.charts import Chart
+from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.running.given import Given
 
 Self = TypeVar("Self", bound="ChartDistribution")
 
@@ -30,6 +34,44 @@ class ChartDistribution(TorchDistribution):
     @abstractmethod
     def _inputs(self) -> tuple[Tensor | None, ...]:
         """The tensors that charts are computed from."""
+
+    def _summed(self) -> Summed:
+        """The recursion that sums over the values, and what it is run on.
+
+        :raises TypeError: if there is none.
+        """
+        raise TypeError(f"{type(self).__name__} is not computed by a recursion over spans, so it has no chart to show")
+
+    def chart(self, sentence: int | Sequence[int] | None = None) -> Chart:
+        """The chart of one sentence, item by item, in plain numbers: to be looked at, see :func:`pyrogram.viz.chart`.
+
+        :param sentence: its index in the batch; None if there is only one.
+        :raises TypeError: if no recursion over spans computes the distribution.
+        :raises ValueError: if there are several sentences and none is chosen, or the chart is too large.
+        :raises IndexError: if there is no such sentence.
+        """
+        summed = self._summed()
+        numbers = np.arange(summed.batch.numel()).reshape(summed.batch)
+        numbers = np.broadcast_to(numbers, self.batch_shape)
+        if sentence is None and numbers.size != 1:
+            raise ValueError(
+                f"a chart is of one sentence, and the batch has shape {tuple(self.batch_shape)}; say which one, as in "
+                f"chart({'0' if numbers.ndim == 1 else (0,) * numbers.ndim})"
+            )
+        chosen = numbers.reshape(-1)[0] if sentence is None else numbers[sentence]
+        if np.ndim(chosen):
+            raise ValueError(f"a chart is of one sentence, and {sentence} are {np.size(chosen)}")
+        b, given = int(chosen), summed.given
+        tables = {name: w[min(b, len(w) - 1)].detach().exp() for name, w in given.weights.items()}
+        return Chart(
+            summed.recursion,
+            {name: w.to("cpu", torch.float64).numpy() for name, w in tables.items()},
+            int(given.lengths[b]),
+            sizes=given.sizes,
+            lists=given.lists,
+            words={name: rows[b].tolist() for name, rows in given.words.items()},
+            symbols=summed.symbols,
+        )
 
     def expand(self: Self, batch_shape: Any, _instance: Any = None) -> Self:
         """The same distribution in a larger batch; nothing is copied, and what is computed stays computed."""
@@ -59,6 +101,20 @@ class ChartDistribution(TorchDistribution):
         if inputs is not None:
             self._cache[name] = _Kept(torch.is_grad_enabled(), inputs, value)
         return value
+
+
+class Summed(NamedTuple):
+    """What a distribution sums with.
+
+    :param given: of B sentences.
+    :param batch: their batch shape.
+    :param symbols: names of symbols, by the name of their size.
+    """
+
+    recursion: Recursion
+    given: Given
+    batch: torch.Size
+    symbols: Mapping[str, Sequence[str]]
 
 
 class _Kept(NamedTuple):

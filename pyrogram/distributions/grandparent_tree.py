@@ -12,6 +12,7 @@ from pyrogram.charts.projective import broadcast, heads_of
 from pyrogram.charts.sibling_trees import siblings_of
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
+from .charted import Summed
 from .higher_order_tree import HigherOrderTreeDistribution
 
 
@@ -111,6 +112,9 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
 
     def _log_partition(self) -> Tensor:
         return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)
+
+    def _summed(self) -> Summed:
+        return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
 
     def _marginals(self) -> tuple[Tensor, ...]:
         log_z, found = self._program.marginals(self._given(self._own_batch))

@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import cfg as chart
+from pyrogram.charts.cfg_batch import Batch
 from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.leftmost import FlatRules
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
 
-from .charted import ChartDistribution, conditional, copied
+from .charted import ChartDistribution, Summed, conditional, copied
 from .constraints import LeftmostDerivations, Scores
 from .sentence import safe_log
 
@@ -32,6 +33,7 @@ class Rules(Protocol):
     """What a derivation needs of a grammar; :class:`pyrogram.CFG` has it."""
 
     nonterminals: tuple[str, ...]
+    words: tuple[str, ...]
     table: RuleTable
 
     @property
@@ -130,6 +132,16 @@ class PCFGDerivation(ChartDistribution):
             forbidden = self.forbidden.expand(*batch, *shape).reshape(-1, *shape)
             matches = replace(matches, forbidden=forbidden.cpu().numpy())
         return w, self.grammar.table, matches
+
+    def _summed(self) -> Summed:
+        w, rules, matches = self._flat()
+        batch = Batch(rules, matches)
+        rows = self.words.expand(*self._own_batch, self.words.shape[-1]).reshape(len(matches), -1).tolist()
+        texts = {}
+        for b, (i, k, symbol, _) in zip(matches.sentence, matches.table, strict=True):
+            texts[int(symbol)] = repr(" ".join(self.grammar.words[x] for x in rows[b][i:k]))
+        given = batch.given(w.reshape(-1, w.shape[-1]))
+        return Summed(batch.program.recursion, given, self._own_batch, batch.names(self.grammar.nonterminals, texts))
 
     def _posterior(self) -> tuple[Tensor, Tensor]:
         """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""

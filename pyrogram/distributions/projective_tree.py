@@ -11,7 +11,7 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import projective
 from pyrogram.charts.trees import arc_valences, over_valences, stop_valences, tree_scores
 
-from .charted import copied
+from .charted import Summed, copied
 from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 
 
@@ -93,6 +93,10 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
 
     def _log_partition(self) -> Tensor:
         return projective.log_partition(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
+
+    def _summed(self) -> Summed:
+        trees, given, batch = projective.prepare(self._arcs, self.stop_scores, self._lengths, self.multiroot)
+        return Summed(trees.recursion, given, batch, {})
 
     def _marginals(self) -> tuple[Tensor, Tensor, Tensor | None]:
         return projective.marginals(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)

@@ -15,7 +15,7 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.grammar import Weights, checked_inputs
 
-from .charted import ChartDistribution, conditional, copied
+from .charted import ChartDistribution, Summed, conditional, copied
 from .constraints import RecursiveDerivations, Scores
 from .sentence import safe_log
 
@@ -103,6 +103,11 @@ class RecursiveDerivation(ChartDistribution):
             own = t.shape[t.dim() - self.grammar.num_axes(name) :]
             found[name] = t.expand(*batch, *own).reshape(batch.numel(), *own)
         return found
+
+    def _summed(self) -> Summed:
+        words = self.words.expand(*self._own_batch, self.words.shape[-1])
+        program, given = self.grammar.summed(self.log_weights, words, self.evidence)
+        return Summed(program.recursion, given, self._own_batch, {})
 
     def _posterior(self) -> tuple[Tensor, Weights]:
         """log Z and expected counts ``(*own batch, *shape)``, with a graph where gradients are wanted."""

@@ -20,7 +20,7 @@ from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 from pyrogram.recursion.tensors.semirings import Logarithms
 
-from .charted import ChartDistribution, conditional, copied
+from .charted import ChartDistribution, Summed, conditional, copied
 from .constraints import Scores
 from .labellings import best_labellings
 
@@ -157,6 +157,10 @@ class ScoredStructure(ChartDistribution):
     def _sum(self, scores: Mapping[str, Tensor]) -> Tensor:
         """log Z, shape ``own batch``."""
         return self._program.log_partition(self._given(scores)).reshape(self._own_batch)
+
+    def _summed(self) -> Summed:
+        given = self._given(self._wide(self._own_batch))
+        return Summed(self._program.recursion, given, self._own_batch, {})
 
     def _posterior(self) -> tuple[Tensor, dict[str, Tensor]]:
         """log Z and its gradient by the scores of every sentence, with a graph where gradients are wanted."""

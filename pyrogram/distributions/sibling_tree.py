@@ -10,6 +10,7 @@ from torch import Tensor
 from pyrogram.charts import sibling
 from pyrogram.charts.sibling_trees import last_children, siblings_of
 
+from .charted import Summed
 from .higher_order_tree import HigherOrderTreeDistribution
 
 
@@ -92,6 +93,10 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
 
     def _log_partition(self) -> Tensor:
         return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
+
+    def _summed(self) -> Summed:
+        trees, given, batch = sibling.prepare(*self._arguments(), self._lengths, self.multiroot)
+        return Summed(trees.recursion, given, batch, {})
 
     def _marginals(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         return sibling.marginals(*self._arguments(), self._lengths, multiroot=self.multiroot)

@@ -15,7 +15,7 @@ from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
 
-from .charted import ChartDistribution, conditional, copied
+from .charted import ChartDistribution, Summed, conditional, copied
 from .constraints import _Named
 
 MOST_ENUMERATED = 10_000
@@ -126,6 +126,10 @@ class StateSequence(ChartDistribution):
             return None
         shape = self.bonus.shape[-2:]
         return self.bonus.expand(*batch, *shape).reshape(-1, *shape)
+
+    def _summed(self) -> Summed:
+        given = chart.prepare(*self._flat(self._own_batch), self._flat_bonus(self._own_batch))
+        return Summed(chart.program(evidence=self.bonus is not None).recursion, given, self._own_batch, {})
 
     def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""

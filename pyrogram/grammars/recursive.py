@@ -23,7 +23,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.running.on_tensors import Given, factors_of, tensor_program
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of, tensor_program
 
 from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
@@ -137,6 +137,13 @@ class RecursiveGrammar(Grammar):
         given, batch = self._on(log_weights, words)
         program, given = with_evidence(self._sums, given, evidence or {}, batch)
         return self._keep_nan(program.log_partition(given).reshape(batch), log_weights)
+
+    def summed(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
+    ) -> tuple[TensorProgram, Given]:
+        """The program that sums over derivations, and what it is run on; see :meth:`log_partition`."""
+        given, batch = self._on(log_weights, words)
+        return with_evidence(self._sums, given, evidence, batch)
 
     def item_counts(
         self,

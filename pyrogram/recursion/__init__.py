@@ -3,6 +3,7 @@
 """Recursions: dynamic programs over sentences, written as in a paper."""
 
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
 from pyrogram.recursion.rules.language import InvalidRecursion
 from pyrogram.recursion.rules.pages import recursion
@@ -12,6 +13,7 @@ from pyrogram.recursion.tensors.engine import TorchEngine
 
 __all__ = [
     "Best",
+    "Chart",
     "Derivations",
     "Entropy",
     "Grounded",

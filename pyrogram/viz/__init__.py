@@ -3,6 +3,7 @@
 """Pictures: dependency and phrase structure trees as SVG; inferences, logistic normals, shares as plots."""
 
 from pyrogram.viz.bounds import plot_bound
+from pyrogram.viz.charts import ChartDrawing, chart
 from pyrogram.viz.derivations import draw_derivation
 from pyrogram.viz.gaussians import plot_covariance, plot_experts
 from pyrogram.viz.ranks import plot_ranks
@@ -12,8 +13,10 @@ from pyrogram.viz.topics import TopicDrawing, draw_topics
 from pyrogram.viz.trees import TreeDrawing, draw_tree
 
 __all__ = [
+    "ChartDrawing",
     "TopicDrawing",
     "TreeDrawing",
+    "chart",
     "draw_derivation",
     "draw_topics",
     "draw_tree",
