@@ -35,8 +35,7 @@ BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "significance", "tree_statistics"}
 BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"charts"}
-BELOW["viz"] = {"charts", "atomic", "folding", "printable"}
-BELOW["data"] = BELOW["viz"] | {"recursion"}
+BELOW["viz"] = BELOW["data"] = {"charts", "recursion", "atomic", "folding", "printable"}
 BELOW["knowledge"] = BELOW["models"] | {"models", "data", "charts"}
 BELOW["testing"] = BELOW["models"] | {"charts"}
 BELOW["cli"] = set(BELOW) | {"pyrogram"}

@@ -11,14 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pyrogram.atomic import write_atomically
-from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.viz.direction import is_right_to_left
 from pyrogram.viz.svg import text_width
+
+
+@runtime_checkable
+class HasChart(Protocol):
+    """A distribution over the derivations of sentences that a recursion sums over."""
+
+    def chart(self, sentence: int | Sequence[int] | None = None) -> Chart: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +57,7 @@ class ChartDrawing:
 
 
 def chart(
-    of: ChartDistribution | Chart | Recursion,
+    of: HasChart | Chart | Recursion,
     weights: Mapping[str, Any] | None = None,
     n: int | None = None,
     *,
@@ -90,7 +96,7 @@ def chart(
         raise TypeError(f"a {type(of).__name__} has its weights and its sentence, so it takes no {extra}")
     elif isinstance(of, Chart):
         found = of
-    elif isinstance(of, ChartDistribution):
+    elif isinstance(of, HasChart):
         found = of.chart(sentence)
     else:
         raise TypeError(f"chart draws a derivation, a Chart or a Recursion, not {type(of).__name__}")
