@@ -73,9 +73,9 @@ class Block:
         return self.broadcast(self.sums(values))
 
     def normalize(self, values: Tensor) -> Tensor:
-        """Divide by the totals; a multinomial whose events are all zero becomes uniform."""
-        totals = self.totals(values)
-        return torch.where(totals > 0, values / totals.clamp_min(torch.finfo(values.dtype).tiny), self.uniform(values))
+        """Divide by the totals; a multinomial with a total of zero, or too small to divide by, becomes uniform."""
+        totals, tiny = self.totals(values), torch.finfo(values.dtype).tiny
+        return torch.where(totals >= tiny, values / totals.clamp_min(tiny), self.uniform(values))
 
     def uniform(self, like: Tensor) -> Tensor:
         """The multinomials of equal outcomes, in the dtype and on the device of ``like``."""

@@ -29,6 +29,16 @@ def test_ragged_multinomials_each_sum_to_one():
     assert pickle.loads(pickle.dumps(block)) == block
 
 
+@pytest.mark.parametrize("block", [Block(torch.Size([2, 3])), PackedBlock(torch.Size([6]), (3, 3))], ids=type)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_counts_too_small_to_divide_by_are_no_counts(block, dtype):
+    """EM lets counts die out, by way of subnormal numbers; weights still sum to one."""
+    tiny = torch.finfo(dtype).tiny
+    for factor in (0, 1e-3, 0.5, 1, 2):
+        values = torch.tensor([[1.0, 2, 1], [0.25, 0.5, 0]], dtype=dtype).mul(tiny * factor).reshape(block.shape)
+        assert torch.allclose(block.sums(block.normalize(values)), torch.ones((), dtype=dtype))
+
+
 @pytest.mark.parametrize("sizes", [(2, 3), (6, 0), ()])
 def test_sizes_must_fit(sizes):
     with pytest.raises(ValueError, match="sizes must be positive and sum to shape"):

@@ -95,8 +95,8 @@ def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[
         if traced.weight_sources[name].is_constant:
             weights[name] = w
             continue
-        block = traced.weight_sources[name].block
-        weights[name] = torch.where(block.totals(counts[name]) > 0, block.normalize(counts[name]).to(w), w)
+        block, f = traced.weight_sources[name].block, counts[name]
+        weights[name] = torch.where(block.totals(f) >= torch.finfo(f.dtype).tiny, block.normalize(f).to(w), w)
     return weights
 
 
