@@ -314,6 +314,7 @@ def test_weights_of_zero(case: Case, engine: str) -> None:
             e.number_of(ids[b].tolist())  # of positive weight
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("size", [30.0, 460.0])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_extreme_weights(case: Case, engine: str, size: float) -> None:

@@ -74,6 +74,7 @@ def test_sums_equal_enumeration(lengths, engine, dtype, multiroot):
     check(*problem(lengths, 2.0, dtype), multiroot, engine)
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_dtypes
 @both_engines
@@ -268,6 +269,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.one_in(2)
 @roots
 @pytest.mark.parametrize("of", DRAWN)
 @pytest.mark.parametrize("steps", [None, 3, 0])

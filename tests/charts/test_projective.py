@@ -241,6 +241,7 @@ def impossible_cases(multiroot):
 impossible = pytest.mark.parametrize("case", list(impossible_cases(False)))
 
 
+@pytest.mark.one_in(2)
 @roots
 @impossible
 @both_dtypes
@@ -494,6 +495,7 @@ def test_some_case_is_hopeless_and_some_is_not(engine):
 # Precision
 
 
+@pytest.mark.one_in(3)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])

@@ -104,6 +104,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot, dtype):
     check(engine, arcs, siblings, stops, torch.tensor([2, 3]), multiroot)
 
 
+@pytest.mark.one_in(3)
 @roots
 @stopping
 @both_dtypes
@@ -156,6 +157,7 @@ def impossible_cases(multiroot):
 impossible = pytest.mark.parametrize("case", list(impossible_cases(False)))
 
 
+@pytest.mark.one_in(3)
 @roots
 @impossible
 @both_dtypes

@@ -29,6 +29,7 @@ def logs(case: EvidenceCase) -> dict[str, torch.Tensor]:
     return {n: w.log() for n, w in case.weights().items()}
 
 
+@pytest.mark.one_in(2)
 @every_case
 def test_log_prob_sums_over_what_agrees(name: str) -> None:
     case, sentence = both(name)
@@ -42,6 +43,7 @@ def test_log_prob_sums_over_what_agrees(name: str) -> None:
         torch.testing.assert_close(other.log_prob(case.words), expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.one_in(2)
 @every_case
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_expected_counts_are_those_of_what_agrees(name: str, dtype: torch.dtype) -> None:
@@ -86,6 +88,7 @@ def test_gradients_of_each_sentence(name: str) -> None:
         assert all(bool(g.isfinite().all()) for g in second) and any(bool((g != 0).any()) for g in second)
 
 
+@pytest.mark.one_in(2)
 @every_case
 def test_derivations_are_the_posterior_given_the_evidence(name: str) -> None:
     """Draws, probabilities, the most probable one, entropy."""

@@ -99,6 +99,7 @@ def agree(a: Any, b: Any) -> None:
     torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.one_in(2)
 @cases
 @pytest.mark.parametrize(
     "fixed", [(), *[pytest.param((name,), marks=pytest.mark.slow) for name in ("stop", "transition")]]
@@ -206,6 +207,7 @@ def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
     return own.expand(times, -1), row.expand(times)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case",
     [

@@ -46,6 +46,7 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
 # ---------------------------------------------------------------------- the battery
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
 @pytest.mark.parametrize(
     "name",

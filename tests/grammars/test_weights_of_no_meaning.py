@@ -102,6 +102,7 @@ TREES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("multiroot", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", TREES)

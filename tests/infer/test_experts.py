@@ -194,6 +194,7 @@ LAYOUTS: dict[str, tuple[list[int], list[Any]]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_optimum_is_scipys(layout: str, full: bool) -> None:
@@ -214,6 +215,7 @@ def test_full_and_diagonal_priors_side_by_side(layout: str) -> None:
     np.testing.assert_allclose(problem.gradient(), 0, atol=1e-5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(

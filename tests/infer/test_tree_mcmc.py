@@ -124,7 +124,7 @@ def exact_alpha():
     return grid, weights / weights.sum()
 
 
-@pytest.mark.parametrize(("kernel", "draws"), [("slice", 400), ("nuts", 400)])
+@pytest.mark.parametrize(("kernel", "draws"), [("slice", 400), pytest.param("nuts", 400, marks=pytest.mark.slow)])
 def test_posterior_of_a_concentration(kernel, draws):
     grid, weights = exact_alpha()
     kernel = TreeHastings(learnt_alpha, kernel=kernel)

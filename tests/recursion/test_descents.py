@@ -69,6 +69,7 @@ def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
         np.testing.assert_allclose(sum(own), score, rtol=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("below", [True, False])
 @pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("page", AT_ONCE, ids=str)

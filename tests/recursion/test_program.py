@@ -108,6 +108,7 @@ def test_programs_give_the_numbers_of_all_derivations(page: Page, shared: bool |
     compare(Program(made).log_counts(given), (log_z, expected_counts(given, truth, None)), 1e-11)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", TREES)
 def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
@@ -293,6 +294,7 @@ def as_constant(given: Sentences, name: str) -> Sentences:
     return given.with_constants({name: Constant(numbers, float(numbers.max()))})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_constants_are_not_counted(page: Page) -> None:
     """Each table in turn; all else is as it is in logarithms, and where lanes cannot be trusted."""

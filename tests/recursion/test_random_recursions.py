@@ -180,6 +180,7 @@ def test_random_recursions_in_tiles() -> None:
     assert sum(check_descents_in_tiles(page) for page in random_recursions(range(18))) > 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
     check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))

@@ -57,6 +57,7 @@ def test_the_pages_with_symbols_fit() -> None:
     assert names == {"hmm", "semi_markov", "pcfg", "pcfg_rules"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_sums_over_all_derivations(page: Page, dtype: str) -> None:

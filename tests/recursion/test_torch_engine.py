@@ -130,6 +130,7 @@ def check_random(page: Page) -> None:
     check(made(page)[1], given, log_z, counts, atol=1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", list(random_recursions(range(40))), ids=str)
 def test_a_random_recursion(page: Page, values: str) -> None:
     check_random(page)
@@ -145,6 +146,7 @@ def test_a_thousand_random_recursions(block: int, values: str) -> None:
 # ---------------------------------------------------------------------- derivatives and transforms
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "page",
     [
@@ -273,6 +275,7 @@ def in_both(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tupl
         return usual, engine.marginals(weights, *rest)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shift", [-30.0, -8.0, 0.0, 8.0])
 @pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
 def test_long_sentences_stay_in_range(make: Callable[[], Recursion], shift: float, trusted: list[bool]) -> None:

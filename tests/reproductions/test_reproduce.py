@@ -172,6 +172,7 @@ def joint_vocabulary(languages):
     return wholes[0].vocab.from_list(pairs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("language, prefix", [(0, ""), (1, "2.")])
 @pytest.mark.parametrize("row, ties", [("tie-v", "V"), ("tie-n", "N"), ("tie-vn", "V&N"), ("tie-a", "A")])
 def test_tied_rows_go_on_from_the_untied_one(row, ties, language, prefix, shared, languages):
