@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 project = "pyrogram"
 author = "Contributors to the pyrogram project"
 copyright = author
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "references"]
 
 # The sources are the repository, so that a link between pages is right there as well as on the site.
 root_doc = "docs/index"
@@ -20,7 +20,17 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"
 highlight_language = "default"
-nitpicky = True
+nitpicky = True  # a reference to nothing is an error
+
+# Types stand at the parameters that a docstring describes.
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+python_display_short_literal_types = True
+viewcode_line_numbers = True
 
 html_theme = "furo"
 html_title = "pyrogram"

@@ -4,6 +4,8 @@
 
     python docs/make_api.py            # or: make docs
 
+Beside it, docs/api/ has a page for each public package, from which Sphinx makes the whole docstrings of the site.
+
 A name is public if the ``__all__`` of a public package has it. Types are left out of signatures; the docstrings say
 them in words.
 """
@@ -12,17 +14,26 @@ import importlib
 import inspect
 import re
 import sys
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
 PAGE = Path(__file__).with_name("api.md")
+PAGES = Path(__file__).with_name("api")
 HEAD = """# Public names
 
-Every public name of every public package, with its signature and the first sentence of its docstring; `help(name)` has
-the rest: shapes, units, errors, references. A name that is not on this page may change without notice. `make docs`
-writes the page from the docstrings.
+Every public name of every public package, with its signature and the first sentence of its docstring. The rest is what
+`help(name)` says and what the site has on the page of the package: shapes, units, errors, references. A name that is
+not on this page may change without notice. `make docs` writes the page from the docstrings.
 
+"""
+MENU = """```{toctree}
+:hidden:
+:glob:
+
+api/*
+```
 """
 MATHS = re.compile(r":math:`([^`]+)`")
 ROLE = re.compile(r":(?:class|func|meth|data|mod|attr):`[~.]*([^`]+)`")
@@ -127,10 +138,10 @@ def page() -> str:
     parts = [HEAD]
     for package in public_packages():
         module = importlib.import_module(package)
-        parts.append(f"## {package}\n\n{first_sentence(module.__doc__)}\n\n")
+        parts.append(f"## {package}\n\n{first_sentence(module.__doc__)} [All of it](api/{package}.rst).\n\n")
         parts += [entry(module, name) for name in module.__all__ if package != "pyrogram" or _has_no_section(name)]
         parts.append("\n")
-    return "".join(parts).rstrip() + "\n"
+    return "".join(parts) + MENU
 
 
 def _has_no_section(name: str) -> bool:
@@ -140,5 +151,68 @@ def _has_no_section(name: str) -> bool:
     return not isinstance(getattr(pyrogram, name), ModuleType)
 
 
+@cache
+def homes() -> dict[tuple[str, int], str]:
+    """The package that has the whole docstring of each public name and value: the one that defines it, or the first."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for package in public_packages()[1:] + ["pyrogram"]:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            found.setdefault((name, id(getattr(module, name))), []).append(package)
+    return {key: next(filter(partial(_defines, key[0]), packages), packages[0]) for key, packages in found.items()}
+
+
+def _defines(name: str, package: str) -> bool:
+    pattern = rf"^(def {name}\(|class {name}\b|{name}\b[^=\n]* = )"
+    return bool(re.search(pattern, inspect.getsource(importlib.import_module(package)), re.MULTILINE))
+
+
+def own_methods(value: type) -> tuple[list[str], dict[type, list[str]]]:
+    """Methods and properties that a page shows at a class, and by public base class those that it shows there."""
+    public = [kind for kind in value.__mro__[1:] if (kind.__name__, id(kind)) in homes()]
+    own: list[str] = []
+    inherited: dict[type, list[str]] = {}
+    for name in methods(value):
+        member = inspect.getattr_static(value, name)
+        above = [kind for kind in public if inspect.getattr_static(kind, name, None) is member]
+        inherited.setdefault(above[-1], []).append(name) if above else own.append(name)
+    return own, inherited
+
+
+def reference(package: str) -> str:
+    """The page of a package in reStructuredText: directives by which Sphinx takes the docstrings from the code."""
+    module = importlib.import_module(package)
+    parts = [f"{package}\n{'=' * len(package)}\n\n.. automodule:: {package}\n"]
+    for name in module.__all__:
+        value = getattr(module, name)
+        home = homes()[name, id(value)]
+        if isinstance(value, ModuleType):
+            parts.append(f"* :mod:`{value.__name__}`\n")
+        elif home != package:
+            kind, role = ("class", "class") if inspect.isclass(value) else ("function", "func")
+            if not callable(value) or not hasattr(value, "__name__"):
+                kind, role = "data", "data"
+            entry = f".. index:: single: {name} (in {package})\n\n.. py:{kind}:: {name}\n   :module: {package}\n"
+            parts.append(f"{entry}   :no-index:\n\n   The same as :{role}:`{home}.{name}`.\n")
+        elif inspect.isclass(value):
+            own, inherited = own_methods(value)
+            parts.append(f".. autoclass:: {package}.{name}\n")
+            parts[-1] += f"   :members: {', '.join(own)}\n" if own else ""
+            for above, names in inherited.items():
+                place = f"{homes()[above.__name__, id(above)]}.{above.__name__}"
+                links = ", ".join(f":py:obj:`{one} <{place}.{one}>`" for one in names)
+                parts[-1] += f"\n   Inherited from :class:`~{place}`: {links}.\n"
+        elif callable(value) and hasattr(value, "__code__"):
+            parts.append(f".. autofunction:: {package}.{name}\n")
+        else:
+            parts.append(f".. py:data:: {name}\n   :module: {package}\n\n   {constant(module, name, value)}\n")
+    return "\n".join(parts)
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    PAGES.mkdir(exist_ok=True)
+    for old in PAGES.glob("*.rst"):
+        old.unlink()
+    for name in public_packages():
+        (PAGES / f"{name}.rst").write_text(reference(name), encoding="utf-8")

@@ -16,9 +16,9 @@ The corpus is used to learn mu and Sigma (empirical Bayes), and softmax(mu) is t
 :func:`corpus_logistic_normal` draws one theta for the whole corpus in place of one for each sentence. mu and Sigma
 start as :mod:`.normal_experts` says.
 
-The bound is below the evidence by some nats a sentence, and with full covariances by (log |Sigma| + sum_i log
-(Sigma^-1)_ii) / 2 more for each Gaussian that a sentence does not use: compare bounds of one kind of covariance alone,
-or ``loop.importance_weighted_bound()``. See docs/logistic-normals.md.
+The bound is below the evidence by some nats a sentence, and with full covariances by ``(log |Sigma| + sum_i log
+(Sigma^-1)_ii) / 2`` more for each Gaussian that a sentence does not use: compare bounds of one kind of covariance
+alone, or ``loop.importance_weighted_bound()``. See docs/logistic-normals.md.
 
 **Reference:** Cohen, Gimpel and Smith (2008), "Logistic normal priors for unsupervised probabilistic grammar
 induction", Advances in Neural Information Processing Systems 21.
@@ -48,9 +48,10 @@ def logistic_normal(
 ) -> None:
     """Every sentence has weights of its own: sites ``"<block>.eta"`` and ``"<block>"`` in the plate ``"sentences"``.
 
-    Means and covariances are ``pyro.param``s ``"loc.<block>"`` and ``"covariance.<block>"``, or ``"variance.<block>"``
-    if they start at a Gaussian with variances. The multinomials of a packed block, as the R rules of a context-free
-    grammar are, have one Gaussian: a covariance, of shape ``(R, R)``, also ties multinomials, variances do not.
+    Means and covariances are ``pyro.param`` sites ``"loc.<block>"`` and ``"covariance.<block>"``, or
+    ``"variance.<block>"`` if they start at a Gaussian with variances. The multinomials of a packed block, as the R
+    rules of a context-free grammar are, have one Gaussian: a covariance, of shape ``(R, R)``, also ties multinomials,
+    variances do not.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
     :param start: where N(mu, Sigma) of each block starts; :func:`.initial_experts` by default.

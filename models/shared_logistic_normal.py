@@ -47,9 +47,9 @@ def shared_logistic_normal(
 ) -> None:
     """Every sentence has experts of its own: sites ``"weights.<family>.eta"``, and ``"weights.<block>"`` of weights.
 
-    Means and covariances are ``pyro.param``s ``"loc.experts.<family>"`` and ``"covariance.experts.<family>"``, or
+    Means and covariances are ``pyro.param`` sites ``"loc.experts.<family>"`` and ``"covariance.experts.<family>"``, or
     ``"variance.experts.<family>"`` if they start at a Gaussian with variances. The names are not those of
-    :func:`.logistic_normal`, so that one can be run after the other.
+    :func:`pyrogram.models.logistic_normal.logistic_normal`, so that one can be run after the other.
 
     :param words: sentences, shape ``(N, n)``, padded with -1.
     :param structure: the partition structure of the grammar's blocks.

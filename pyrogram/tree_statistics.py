@@ -36,7 +36,7 @@ def tree_statistics(
     **dependency trees** (:class:`.DMV`)
     ------------------------------------------------------------------------------------------------------------
     depth              arcs from ROOT to the word that is farthest from it
-    dependency_length  mean of |head - dependent| over the arcs between words
+    dependency_length  mean of ``|head - dependent|`` over the arcs between words
     left_heads         the share of these arcs whose head is left of its dependent
     mean_children      mean number of children of the words that have any
     most_children      the greatest number of children of a word

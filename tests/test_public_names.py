@@ -4,7 +4,9 @@
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +113,34 @@ def test_the_page_has_every_public_name() -> None:
         missing = [n for n in names if f"- **`{n}`**" not in section and f"- **`{n}(" not in section]
         assert not missing, f"{package} in docs/api.md lacks {missing}"
         assert ")`**\n  \n" not in section, f"a name of {package} has no docstring"
+
+
+def test_the_pages_of_the_packages_are_current() -> None:
+    """From them Sphinx makes the whole docstrings: each name has a directive, or says what it is the same as."""
+    maker = make_api()
+    found = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.rst")}
+    assert found == {package: maker.reference(package) for package in maker.public_packages()}, "run make docs"
+    for package, text in found.items():
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            if isinstance(getattr(module, name), ModuleType):
+                assert f"* :mod:`{package}.{name}`" in text
+                continue
+            whole = re.search(rf"^\.\. auto(class|function):: {package}\.{name}$", text, re.MULTILINE)
+            entry = re.search(rf"^\.\. py:\w+:: {name}\n( +:.*\n)+\n +\S", text, re.MULTILINE)
+            assert (whole is None) != (entry is None), f"{package}.{name} needs one entry"
+
+
+def test_every_public_method_has_a_docstring() -> None:
+    maker = make_api()
+    missing = [
+        f"{package}.{name}.{method}"
+        for (name, _), package in maker.homes().items()
+        if isinstance(value := getattr(importlib.import_module(package), name), type)
+        for method in maker.own_methods(value)[0]
+        if not any(inspect.getdoc(vars(kind)[method]) for kind in value.__mro__ if method in vars(kind))
+    ]
+    assert not missing
 
 
 def test_make_docs_writes_the_page() -> None:

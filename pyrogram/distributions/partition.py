@@ -101,7 +101,7 @@ class PartitionStructure:
         return cls(blocks, families, links)
 
     def sizes(self, block: str) -> Tensor:
-        """|J_k| of each multinomial of a block, whole numbers, shape ``block.shape[:-1]``."""
+        """``|J_k|`` of each multinomial of a block, whole numbers, shape ``block.shape[:-1]``."""
         return self._sizes[block].clone()
 
     def average(self, block: str, values: Mapping[str, Tensor], *, variances: bool = False) -> Tensor:
@@ -111,7 +111,7 @@ class PartitionStructure:
 
         :param values: by family, shape ``(*batch, *experts.shape)``.
         :param variances: the values are variances of independent coordinates, and so is the result: the sum is
-            divided by |J_k| squared (2009, Eq. 7).
+            divided by ``|J_k|`` squared (2009, Eq. 7).
         """
         links, shape = self.links[block], self.blocks[block].shape
         batch = broadcast_shapes(*(self._batch(link.experts, values) for link in links))

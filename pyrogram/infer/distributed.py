@@ -81,7 +81,7 @@ def all_reduce(backend: str | None = None) -> AllReduce:
     """All processes that ``torchrun`` has started, for the ``reduce=`` of loops; without torchrun this process alone.
 
     Every process runs the same program on the same sentences, takes its share of them in each E-step, and has the
-    results of all.
+    results of all::
 
         reduce = pyrogram.infer.distributed.all_reduce()
         loop = VariationalEM(model, reduce=reduce).run(corpus.words, checkpoint="vb.safetensors")

@@ -66,7 +66,7 @@ def chi_square(observed: Tensor, probabilities: Tensor) -> float:
 
 
 def frequencies(draws: Tensor, support: Tensor) -> tuple[Tensor, int]:
-    """How often each row of ``support`` (T, *event) is among ``draws`` (S, *event), and how many draws are none."""
+    """How often each row of ``support`` ``(T, *event)`` is among ``draws`` ``(S, *event)``; how many draws are none."""
     rows, where = torch.cat([support.long().flatten(1), draws.long().flatten(1)]).unique(dim=0, return_inverse=True)
     counts = torch.bincount(where[len(support) :], minlength=len(rows))
     own = counts[where[: len(support)]]
@@ -74,7 +74,7 @@ def frequencies(draws: Tensor, support: Tensor) -> tuple[Tensor, int]:
 
 
 def follows(draws: Tensor, support: Tensor, probabilities: Tensor, what: str) -> None:
-    """Draws (S, *event) are all in the support, and as frequent as they should be."""
+    """Draws ``(S, *event)`` are all in the support, and as frequent as they should be."""
     observed, strange = frequencies(draws, support)
     require(strange == 0, f"{what}: {strange} of {len(draws)} draws are not in the support")
     p = chi_square(observed, probabilities)

@@ -102,7 +102,7 @@ def plot_experts(
 ) -> tuple[Axes, Axes]:
     """What each expert contributes to one multinomial of a shared logistic normal, and the probabilities it comes to.
 
-    Above, for each event, one bar for each expert, its mean divided by |J|, and a dot for their sum, the mixed mean
+    Above, for each event, one bar for each expert, its mean divided by ``|J|``, and a dot for their sum, the mixed mean
     (Cohen and Smith 2009, Definition 1); below, softmax of the mixed mean. Events are in the order of their
     probabilities.
 

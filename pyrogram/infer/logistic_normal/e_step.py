@@ -126,7 +126,7 @@ class LogisticNormalPosterior:
             q.start(_start_means(q.structure, self._gaussians(key, priors), given) if given else None)
 
     def write_start(self, traced: TracedModel, plan: MStepPlan, priors: Priors, weights: Mapping[str, Tensor]) -> None:
-        """Let means that are ``pyro.param``s start at the same weights as q."""
+        """Let means that are ``pyro.param`` sites start at the same weights as q."""
         for key, q in self.posteriors.items():
             given = self._given(
                 key, {n: w for n, w in weights.items() if traced.weight_sources[n].logistic_normal is not None}

@@ -3,7 +3,7 @@
 """Learning what priors depend on, by raising the bound with q held fixed: the M-step of variational EM.
 
 A mean or a covariance that *is* a ``pyro.param`` has a closed form (Cohen, Gimpel and Smith 2008, appendix A). For
-all else (concentrations, low-rank covariances, whatever code computes from ``pyro.param``s) there is L-BFGS.
+all else (concentrations, low-rank covariances, whatever code computes from ``pyro.param`` sites) there is L-BFGS.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class LogisticNormalFactors:
     def start(self, weights: Mapping[str, Tensor]) -> Weights:
         """The first numbers: at the priors' optimum, or around given weights by source.
 
-        Means of priors that are ``pyro.param``s are set to start at these weights, too.
+        Means of priors that are ``pyro.param`` sites are set to start at these weights, too.
         """
         given = {n: w for n, w in weights.items() if self.traced.weight_sources[n].logistic_normal is not None}
         if given:

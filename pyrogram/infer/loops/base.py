@@ -34,7 +34,7 @@ P = TypeVar("P", bound=Problem, default=Any)
 
 
 class LoopState(Protocol):
-    """What every state has: the weights of sources that are ``pyro.param``s."""
+    """What every state has: the weights of sources that are ``pyro.param`` sites."""
 
     @property
     def weights(self) -> Weights: ...
@@ -50,8 +50,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
     makes the first state S, a frozen dataclass of tensors that holds all that they change. ``_update`` maps a state to
     the next one, and leaves the old one as it is. ``_estimate`` reads weights off a state. All else is here.
 
-    :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param``s, Dirichlet sites or
-        logistic normals.
+    :param model: a Pyro model with observed ``Sentence`` sites whose weights are ``pyro.param`` sites, Dirichlet sites
+        or logistic normals.
     :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean

@@ -52,7 +52,7 @@ _OWN = "sentence_counts."
 class CollapsedState:
     """Expected counts, and what goes with them.
 
-    :param weights: of sources that are ``pyro.param``s, and constants.
+    :param weights: of sources that are ``pyro.param`` sites, and constants.
     :param counts: E[f] by source.
     :param sentence_counts: the same of each sentence by itself, by site; see :class:`.CollapsedUpdates`.
     :param parameters: unconstrained parameters and latent values that concentrations, or computed weights, depend on.
@@ -123,12 +123,12 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     the collapsed joint at the expected counts in place of its expectation. It is no bound on the evidence and may
     fall by a little from one iteration to the next.
 
-    Concentrations may depend on ``pyro.param``s and on latent sites: a Gamma, a hierarchical Dirichlet, the sticks of a
-    hierarchical Dirichlet process. These are moved up the objective after every sweep, by a few steps of L-BFGS, and
-    so are parameters and latent sites from which the weights of other blocks are computed. The objective has
-    then the log density of latent values, too, in unconstrained coordinates, where it is finite for any
-    concentration: an estimate of the mode (Liang et al. 2007 have such a one at the top of their hierarchy), where
-    :class:`.VariationalEM` has a guide. Weights that are ``pyro.param``s become normalised expected counts.
+    Concentrations may depend on ``pyro.param`` sites and on latent sites: a Gamma, a hierarchical Dirichlet, the sticks
+    of a hierarchical Dirichlet process. These are moved up the objective after every sweep, by a few steps of L-BFGS,
+    and so are parameters and latent sites from which the weights of other blocks are computed. The objective has then
+    the log density of latent values, too, in unconstrained coordinates, where it is finite for any concentration: an
+    estimate of the mode (Liang et al. 2007 have such a one at the top of their hierarchy), where
+    :class:`.VariationalEM` has a guide. Weights that are ``pyro.param`` sites become normalised expected counts.
     ``weights()`` is the posterior mean (E[f] + α) / sum. All is computed in float64.
 
     Compiled sweeps are of the CPU. Words on another device are swept by torch, and the host waits for every sentence:

@@ -84,7 +84,7 @@ class LogisticNormalOptions:
 class VariationalState:
     """q, and what is estimated.
 
-    :param weights: of sources that have no prior: ``pyro.param``s and constants.
+    :param weights: of sources that have no prior: ``pyro.param`` sites and constants.
     :param posterior: q's concentrations by Dirichlet site.
     :param experts: q's means and variances of logistic normals, by name.
     :param parameters: unconstrained, those that priors depend on.

@@ -42,14 +42,14 @@ class EMState:
 
 
 class EM(GrammarLoop[Problem, EMState]):
-    """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param``s, MAP of latent sites.
+    """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param`` sites, MAP of latent sites.
 
     The objective is log p(sentences | weights) plus the log density of latent sites, and of other observed ones. No
     iteration lowers it.
 
-    **Closed form.** Weights that are ``pyro.param``s, Dirichlet or Beta sites, or entries of these, become normalised
-    expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and Smith 2008, section 5). A multinomial without
-    any count keeps its weights.
+    **Closed form.** Weights that are ``pyro.param`` sites, Dirichlet or Beta sites, or entries of these, become
+    normalised expected counts f, or f + α - 1 under a Dirichlet (Cohen, Gimpel and Smith 2008, section 5). A
+    multinomial without any count keeps its weights.
 
     **Gradient.** Weights may be computed from parameters and continuous latent sites by any code that autograd can
     follow: a network, a softmax of features or of normals. Then parameters and latent values are moved by a few steps

@@ -69,7 +69,7 @@ class GuideOptions:
 class GuidedState:
     """q, and what is estimated.
 
-    :param weights: of sources that have no prior: ``pyro.param``s and constants.
+    :param weights: of sources that have no prior: ``pyro.param`` sites and constants.
     :param posterior: q's concentrations by Dirichlet site.
     :param parameters: unconstrained, of the model and of the guide.
     :param iteration: how many there were before, on which the random numbers depend.

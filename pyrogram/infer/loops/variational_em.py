@@ -54,7 +54,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         sum over sentences of log Z(exp E_q[log w])  -  sum over Dirichlet sites of KL(q || prior);
 
     an iteration sets q's concentrations to α + f, f the expected counts under weights exp(ψ(q) - ψ(sum q)), and weights
-    that are ``pyro.param``s to normalised counts.
+    that are ``pyro.param`` sites to normalised counts.
 
     **Logistic normals** (:func:`~pyrogram.distributions.logistic_normal`, and shared ones), drawn for each sentence
     (the papers' model) or once for the corpus. q is a Gaussian for every coordinate of every expert (2008, appendix A;
@@ -63,16 +63,16 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     E-step the bound is below that of a local optimum by about that much, and it never falls. Other optima of a sentence
     may be better: see ``e_step.restarts``, and docs/logistic-normals.md for how often they are.
 
-    With full covariances the bound is lower by a constant for what does not occur: (log |Σ| + Σ_i log (Σ⁻¹)_ii) / 2
+    With full covariances the bound is lower by a constant for what does not occur: ``(log |Σ| + Σ_i log (Σ⁻¹)_ii) / 2``
     nats for each sentence and each Gaussian that it does not use, for the best independent coordinates are not the
     prior. The evidence has no such term. :meth:`importance_weighted_bound` estimates how far below it the bound is.
 
-    If a prior depends on ``pyro.param``s, they are re-estimated in every iteration to maximise the bound (empirical
-    Bayes): means and covariances in closed form where they *are* ``pyro.param``s, all else by a few steps of L-BFGS on
-    the unconstrained values, kept only if the bound rises. Whatever code computes a prior from them will do. A
-    Dirichlet's concentration *vector* of its own for every multinomial has no finite optimum (each iteration adds the
-    counts once more and q closes in on maximum likelihood); share it, as in ``α * torch.ones(...)``. The same holds for
-    the covariance of a logistic normal that is drawn once for the corpus.
+    If a prior depends on ``pyro.param`` sites, they are re-estimated in every iteration to maximise the bound
+    (empirical Bayes): means and covariances in closed form where they *are* ``pyro.param`` sites, all else by a few
+    steps of L-BFGS on the unconstrained values, kept only if the bound rises. Whatever code computes a prior from them
+    will do. A Dirichlet's concentration *vector* of its own for every multinomial has no finite optimum (each iteration
+    adds the counts once more and q closes in on maximum likelihood); share it, as in ``α * torch.ones(...)``. The same
+    holds for the covariance of a logistic normal that is drawn once for the corpus.
 
     **Any other prior.** Weights may be computed, by code that autograd can follow, from latent values z of any kind,
     and Dirichlets' concentrations may be latent. q(z) is a Pyro guide; Dirichlets that are weights and nothing else,

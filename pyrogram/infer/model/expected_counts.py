@@ -86,7 +86,7 @@ def summed_counts(reduce: Reduce | None, work: Callable[[], tuple[float, Weights
 
 
 def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
-    """The M-step of weights that are ``pyro.param``s: normalised counts, or as before where there are none.
+    """The M-step of weights that are ``pyro.param`` sites: normalised counts, or as before where there are none.
 
     :param old: the weights by source, of those alone that have no prior; constants stay.
     """

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The priors of a model as functions of its parameters, at the cost of the prior alone; and learning them.
 
-Empirical Bayes: whatever code computes a concentration, a mean or a covariance from ``pyro.param``s, these are moved
-to raise the bound.
+Empirical Bayes: whatever code computes a concentration, a mean or a covariance from ``pyro.param`` sites, these are
+moved to raise the bound.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     Dirichlets that are weights and nothing else are integrated out. All other latent values are sampled, too, given the
     derivations: those that concentrations depend on (α ~ Gamma, say), and those that weights are computed from, by a
-    network or a softmax. Their density needs no chart, see :func:`.tangent`. ``pyro.param``s are left as they are.
+    network or a softmax. Their density needs no chart, see :func:`.tangent`. ``pyro.param`` sites are left as they are.
 
     :param batch_size: sentences that are proposed together.
     :param order: of the sentences: ``"fixed"``, or ``"shuffled"`` anew for every sweep.

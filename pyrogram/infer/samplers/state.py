@@ -21,8 +21,8 @@ from .problem import TreeProblem
 class TreeState:
     """The derivations of all sentences, and what goes with them.
 
-    :param weights: of sources that are not integrated out: ``pyro.param``s, which stay as they are, and those that are
-        computed from the point.
+    :param weights: of sources that are not integrated out: ``pyro.param`` sites, which stay as they are, and those that
+        are computed from the point.
     :param counts: f by source.
     :param point: latent values that are not integrated out, in unconstrained coordinates, by site.
     :param log_joint: log P(x, t | α), plus the log density of these latent values, in nats.

@@ -67,6 +67,7 @@ class SyntacticTopics:
 
     @property
     def num_states(self) -> int:
+        """The number of states, K."""
         return self.by_word.shape[1]
 
     @property

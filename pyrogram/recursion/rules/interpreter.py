@@ -35,18 +35,25 @@ class Instance:
 
 
 class Semiring(Generic[Value]):
-    """Numbers by default: sums, products, and weights as they are."""
+    """How values of items are added and multiplied. Numbers by default: sums, products, and weights as they are.
+
+    :cvar zero: the value of an empty sum.
+    :cvar one: the value of an empty product.
+    """
 
     zero: Any = 0.0
     one: Any = 1.0
 
     def plus(self, a: Any, b: Any) -> Any:
+        """The sum of two values: of two ways to make one item."""
         return a + b
 
     def times(self, a: Any, b: Any) -> Any:
+        """The product of two values: of two factors of one rule."""
         return a * b
 
     def weight(self, key: Key, value: float) -> Any:
+        """The value of a weight: its name and indices, and the number that was given for it."""
         return value
 
 
