@@ -10,7 +10,8 @@ from pyrogram.viz.ranks import plot_ranks
 from pyrogram.viz.restaurants import expected_draws, plot_contexts, plot_draws, plot_trace
 from pyrogram.viz.shares import plot_shares
 from pyrogram.viz.topics import TopicDrawing, draw_topics
-from pyrogram.viz.trees import TreeDrawing, draw_tree
+from pyrogram.viz.trees import TreeDrawing, draw_posterior, draw_tree
+from pyrogram.viz.weights import plot_weights
 
 __all__ = [
     "ChartDrawing",
@@ -18,6 +19,7 @@ __all__ = [
     "TreeDrawing",
     "chart",
     "draw_derivation",
+    "draw_posterior",
     "draw_topics",
     "draw_tree",
     "expected_draws",
@@ -29,6 +31,7 @@ __all__ = [
     "plot_ranks",
     "plot_shares",
     "plot_trace",
+    "plot_weights",
 ]
 
 

@@ -22,6 +22,7 @@ class Style(NamedTuple):
     colour: str
     dash: str
     width: float
+    opacity: float = 1.0
 
 
 PLAIN = Style("plain", INK, "", 1.5)
@@ -31,7 +32,7 @@ MISSED = Style("missed", "#2f6f9f", "1.5 3", 1.8)
 
 
 class Arc(NamedTuple):
-    """An arc from a head (0: ROOT) to a word."""
+    """An arc from a head (0: ROOT, the wall) to a word."""
 
     head: int
     word: int
@@ -47,13 +48,13 @@ class Arc(NamedTuple):
 
 
 class Side:
-    """The arcs on one side of a row of n words."""
+    """The arcs on one side of a row: the wall and n words."""
 
     def __init__(self, arcs: Sequence[Arc], n: int) -> None:
         self.arcs = arcs
         self.level: dict[Arc, int] = {}
         # Two arcs over the same stretch of the sentence need different levels; the shorter one runs below.
-        for arc in sorted((a for a in arcs if a.head), key=lambda a: (a.high - a.low, a.low)):
+        for arc in sorted(arcs, key=lambda a: (a.high - a.low, a.low)):
             under = [level for a, level in self.level.items() if a.low < arc.high and arc.low < a.high]
             self.level[arc] = 1 + max(under, default=0)
         levels = max(self.level.values(), default=0)
@@ -87,7 +88,6 @@ def _spacing(ends: list[Arc]) -> float:
 def _turn(word: int, arc: Arc) -> float:
     """Orders the ends on a word so that arcs that nest do not cross.
 
-    From left to right: arcs to the left, the shortest first; ROOT's; arcs to the right, the longest
-    first.
+    From left to right: arcs to the left, the shortest first; arcs to the right, the longest first.
     """
-    return 1.0 / (arc.head + arc.word - 2 * word) if arc.head and word else 0.0
+    return 1.0 / (arc.head + arc.word - 2 * word)

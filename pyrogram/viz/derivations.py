@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyrogram.folding import fold, leaves, text_of
 from pyrogram.viz.arcs import CORRECT, WRONG, Style
-from pyrogram.viz.svg import FONT, INK, element, label, number, printable, text_width
+from pyrogram.viz.svg import INK, element, label, number, picture, printable, text_width
 from pyrogram.viz.trees import TreeDrawing
 
 if TYPE_CHECKING:
@@ -136,10 +136,7 @@ def _svg(
     _place(root, (width - root.width) / 2)
     top = MARGIN + (28.0 if title else 0.0) + LABEL
     floor = top + LEVEL * root.level
-    parts = [
-        element("title", printable(title or " ".join(words))),
-        element("rect", width="100%", height="100%", fill="#ffffff", rx=4),
-    ]
+    parts = []
     if title:
         parts.append(label(title, width / 2, MARGIN + 12.0, WORD, "title", font_weight="600"))
     unseen = None if right is None else Counter(right)
@@ -149,15 +146,7 @@ def _svg(
             style = CORRECT if unseen[node.span] > 0 else WRONG
             unseen[node.span] -= 1
         parts.append(element("g", *_parts(node, floor, probabilities.get(node.span), style), class_="node"))
-    attributes: dict[str, str | float] = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "width": width,
-        "height": floor + MARGIN,
-        "viewBox": f"0 0 {number(width)} {number(floor + MARGIN)}",
-        "role": "img",
-        "font_family": FONT,
-    }
-    return element("svg", *parts, **attributes)
+    return picture(title or " ".join(words), width, floor + MARGIN, *parts)
 
 
 def _parts(node: _Node, floor: float, probability: float | None, style: Style) -> Iterator[str]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The little of SVG that trees need: elements and paths as strings, and how wide a text will be.
 
-Everything is an attribute of its element. A style sheet or a marker with an id would leak from one drawing
-into the next in a notebook, where all drawings share one page.
+Everything is an attribute of its element. A marker with an id would leak from one drawing into the next in a notebook,
+where all drawings share one page. One style sheet is in all of them: it changes the colours on a dark screen.
 """
 
 import re
@@ -12,6 +12,17 @@ from xml.sax.saxutils import escape, quoteattr
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 INK = "#24292f"
+
+PAPER = "#ffffff"
+
+# Each colour and its counterpart on a dark screen, of the same contrast.
+_DARK = {
+    INK: "#e6edf3", PAPER: "#0d1117", "#656d76": "#9198a1", "#8c959f": "#7d8590", "#c4261d": "#ff7b72",
+    "#2f6f9f": "#79c0ff", "#d0d7de": "#3d444d",
+}  # fmt: skip
+_RULES = (f'.pyrogram [{x}="{day}"] {{{x}: {night}}}' for day, night in _DARK.items() for x in ("fill", "stroke"))
+_NIGHT = f"@media (prefers-color-scheme: dark) {{{''.join(_RULES)}}}"
+_SMALLEST = 0.65  # to which a picture shrinks on a narrow screen; below that, it is scrolled
 
 # What XML 1.0 cannot hold, not even escaped.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -29,6 +40,25 @@ def element(tag: str, *content: str, **attributes: str | float) -> str:
         text = value if isinstance(value, str) else number(value)
         head += f" {key.strip('_').replace('_', '-')}={quoteattr(text)}"
     return f"<{head}>{''.join(content)}</{tag}>" if content else f"<{head}/>"
+
+
+def picture(title: str, width: float, height: float, *content: str) -> str:
+    """A complete drawing on paper of its own; a little smaller on a narrow screen.
+
+    :param title: its name for readers of screens.
+    """
+    attributes: dict[str, str | float] = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "class_": "pyrogram",
+        "width": width,
+        "height": height,
+        "viewBox": f"0 0 {number(width)} {number(height)}",
+        "role": "img",
+        "font_family": FONT,
+        "style": f"max-width: max(100%, {number(_SMALLEST * width)}px); height: auto",
+    }
+    paper = element("rect", width="100%", height="100%", fill=PAPER, rx=4)
+    return element("svg", element("title", printable(title)), element("style", _NIGHT), paper, *content, **attributes)
 
 
 def printable(text: str) -> str:

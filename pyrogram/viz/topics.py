@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pyrogram.viz.svg import FONT, element, label, number, printable, text_width
+from pyrogram.viz.svg import element, label, number, picture, text_width
 from pyrogram.viz.trees import TreeDrawing
 
 # Pixels.
@@ -51,23 +51,14 @@ def draw_topics(
         max(w, *(text_width(heads[i], HEAD) for i in range(j, len(words), per_row))) for j, w in enumerate(widths)
     ]
     width = max(sum(widths) + GAP * (len(widths) - 1), text_width(title or "", TITLE)) + 2 * MARGIN
-    parts = [element("title", printable(title or "topics"))]
+    parts: list[str] = []
     y = MARGIN + (TITLE + 8.0 if title else 0.0)
     for row in rows:
         parts += _row([words[i] for i in row], [heads[i] for i in row], widths, width, y, headings is not None)
         y += _height([words[i] for i in row], headings is not None)
     if title:
         parts.append(label(title, width / 2, MARGIN + TITLE - 4.0, TITLE, "title", font_weight="600"))
-    attributes: dict[str, str | float] = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "width": width,
-        "height": y + MARGIN,
-        "viewBox": f"0 0 {number(width)} {number(y + MARGIN)}",
-        "role": "img",
-        "font_family": FONT,
-    }
-    background = element("rect", width="100%", height="100%", fill="#ffffff", rx=4)
-    svg = element("svg", parts[0], background, *parts[1:], **attributes)
+    svg = picture(title or "topics", width, y + MARGIN, *parts)
     return TopicDrawing(svg, f"{len(words)} column{'s' * (len(words) > 1)} of words")
 
 

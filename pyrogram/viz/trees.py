@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from pyrogram.atomic import write_atomically
-from pyrogram.viz.arcs import CORRECT, MISSED, PLAIN, WRONG, Arc
+from pyrogram.viz.arcs import CORRECT, MISSED, PLAIN, WRONG, Arc, Style
 from pyrogram.viz.picture import Picture
+from pyrogram.viz.svg import INK
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +47,7 @@ def draw_tree(
     gold: Sequence[int] | Tensor | None = None,
     title: str | None = None,
 ) -> TreeDrawing:
-    """Draws a dependency tree; every arc points at the dependent, the root's comes from ROOT.
+    """Draws a dependency tree; every arc points at the dependent, the root's comes from ROOT, left of the words.
 
     With ``gold``, arcs that agree with it are solid, wrong ones red and dashed, and the gold arcs that
     are missing are blue and dotted, below the words.
@@ -66,15 +68,62 @@ def draw_tree(
     summary = f"{n} word{'s' * (n > 1)}"
     if gold is None:
         arcs = [Arc(h, c, PLAIN) for c, h in enumerate(ours, 1)]
-        return TreeDrawing(Picture(forms, tags, arcs, [], title, legend=False).svg(), summary)
+        return TreeDrawing(Picture(forms, tags, arcs, [], title).svg(), summary)
     theirs = _checked_heads("gold", gold)
     if len(theirs) != n:
         raise ValueError(f"gold must be {n} heads, one for each word of heads, got {len(theirs)}.")
     pairs = list(enumerate(zip(ours, theirs, strict=True), 1))
     arcs = [Arc(h, c, CORRECT if h == g else WRONG) for c, (h, g) in pairs]
     missed = [Arc(g, c, MISSED) for c, (h, g) in pairs if h != g]
-    svg = Picture(forms, tags, arcs, missed, title, legend=True).svg()
-    return TreeDrawing(svg, f"{summary}, {n - len(missed)} with the right head")
+    right = n - len(missed)
+    legend = [(CORRECT, f"correct ({right})"), (WRONG, f"wrong ({n - right})"), (MISSED, f"gold, missed ({n - right})")]
+    svg = Picture(forms, tags, arcs, missed, title, legend).svg()
+    return TreeDrawing(svg, f"{summary}, {right} with the right head")
+
+
+def draw_posterior(
+    marginals: Tensor,
+    forms: Sequence[str],
+    tags: Sequence[str] | None = None,
+    *,
+    least: float = 0.05,
+    title: str | None = None,
+) -> TreeDrawing:
+    """Draws all arcs at once, the bolder and the darker the more probable they are; pointing at one shows its number.
+
+    :param marginals: p(arc is in the tree), shape ``(n+1, n+1)`` [head, dependent], 0 for ROOT, as
+        ``derivation.marginals()`` has it for each sentence.
+    :param forms: the n words.
+    :param tags: printed under the words.
+    :param least: less probable arcs are left out.
+    :param title: printed above.
+    :raises ValueError: if the shapes do not fit, or a probability is none.
+    """
+    n = len(forms)
+    table = torch.as_tensor(marginals).detach().to("cpu", torch.float64)
+    if isinstance(forms, str) or not n or tuple(table.shape) != (n + 1, n + 1):
+        raise ValueError(
+            f"marginals must have shape (n+1, n+1) for the n words of forms, got {tuple(table.shape)} and {n} words"
+        )
+    if tags is not None and (isinstance(tags, str) or len(tags) != n):
+        raise ValueError(f"tags must be {n} strings, one for each word, got {len(tags)}.")
+    rows = table[:, 1:].tolist()
+    if not all(-1e-6 <= p <= 1 + 1e-6 for row in rows for p in row):
+        raise ValueError("marginals must be probabilities, from 0 to 1")
+    arcs = [
+        Arc(head, word, _sure(p))
+        for head, row in enumerate(rows)
+        for word, p in enumerate(row, 1)
+        if p >= least and head != word
+    ]
+    legend = [(_sure(p), f"{p:g}") for p in (1.0, 0.5, 0.1)]
+    svg = Picture(forms, tags, arcs, [], title, legend).svg()
+    return TreeDrawing(svg, f"{n} word{'s' * (n > 1)}, {len(arcs)} arcs of probability {least:g} and more")
+
+
+def _sure(p: float) -> Style:
+    """Of an arc with a probability: told by width as well as by shade."""
+    return Style(f"{p:.3f}", INK, "", 0.6 + 2.2 * p, min(1.0, 0.15 + 0.85 * p))
 
 
 def _checked_heads(name: str, heads: Sequence[int] | Tensor) -> list[int]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pyrogram.charts.trees import projective_trees
-from pyrogram.viz import draw_tree
+from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.viz import draw_posterior, draw_tree
 from pyrogram.viz.arcs import PLAIN, Arc, Side
 from pyrogram.viz.direction import is_right_to_left
 from pyrogram.viz.svg import text_width
@@ -59,7 +60,9 @@ def test_arrows_are_at_the_dependents():
         x = float(elements_of(arc, "arrow").get("d")[1:].split()[0])
         assert min(middle, key=lambda form: abs(middle[form] - x)) == word
         start = float(line_of(arc).get("d")[1:].split()[0])
-        if head != "ROOT":
+        if head == "ROOT":
+            assert start == float(elements(drawing, "root")[0].get("x")) < min(middle.values())
+        else:
             assert min(middle, key=lambda form: abs(middle[form] - start)) == head
 
 
@@ -121,16 +124,18 @@ def test_one_word_and_a_long_title():
     drawing = draw_tree([0], ["Yes"], title="A title that is wider than the tree")
     assert len(elements(drawing, "arc")) == 1
     root = ElementTree.fromstring(drawing.svg)
-    assert float(elements(drawing, "form")[0].get("x")) == pytest.approx(float(root.get("width")) / 2, abs=0.2)
+    wall, word = float(elements(drawing, "root")[0].get("x")), float(elements(drawing, "form")[0].get("x"))
+    left, right = wall - text_width("ROOT", 11) / 2, word + text_width("Yes", 16) / 2
+    assert wall < word
+    assert (left + right) / 2 == pytest.approx(float(root.get("width")) / 2, abs=0.2)
 
 
 def test_arcs_that_overlap_have_different_levels():
     for heads in projective_trees(5).tolist():
         arcs = [Arc(h, c, PLAIN) for c, h in enumerate(heads, 1)]
         side = Side(arcs, 5)
-        inner = [arc for arc in arcs if arc.head]
-        for a in inner:
-            for b in inner:
+        for a in arcs:
+            for b in arcs:
                 if a != b and a.low <= b.low and b.high <= a.high:
                     assert side.level[a] > side.level[b]
                     # nor do they cross on the way down
@@ -145,6 +150,54 @@ def test_crossing_arcs_are_drawn():
     assert len(elements(drawing, "arc")) == 4
     side = Side([Arc(h, c, PLAIN) for c, h in enumerate([3, 4, 0, 3], 1)], 4)
     assert side.level[Arc(3, 1, PLAIN)] != side.level[Arc(4, 2, PLAIN)]
+
+
+def test_a_dark_screen_has_other_colours():
+    drawing = draw_tree([2, 0, 2, 3, 4], FORMS, gold=HEADS)
+    root = ElementTree.fromstring(drawing.svg)
+    (sheet,) = (e.text for e in root.iter() if e.tag.endswith("style"))
+    assert sheet.startswith("@media (prefers-color-scheme: dark)")
+    used = {(x, e.get(x)) for e in root.iter() for x in ("fill", "stroke") if e.get(x, "none") != "none"}
+    for kind, colour in used:  # none is left as it is, for it would be dark on dark
+        assert f'.pyrogram [{kind}="{colour}"]' in sheet
+
+
+def test_posterior():
+    torch.manual_seed(0)
+    trees = ProjectiveDependencyTree(torch.randn(6, 6))
+    support = trees.enumerate_support()
+    p = trees.log_prob(support).exp()
+    drawing = draw_posterior(trees.marginals(), FORMS, TAGS, least=0.1)
+    drawn = {}
+    for arc in elements(drawing, "arc"):
+        head, word, number = re.fullmatch("(.*) → (.*), (.*)", arc[0].text).groups()
+        drawn[head, word] = float(number)
+    expected = {}
+    for c, word in enumerate(FORMS, 1):
+        for h, head in enumerate(["ROOT", *FORMS]):
+            expected[head, word] = float(p[support[:, c - 1] == h].sum())
+    assert drawn.keys() == {arc for arc, x in expected.items() if x >= 0.1}
+    assert all(abs(expected[arc] - x) <= 5.1e-4 for arc, x in drawn.items())
+    opacity = {arc[0].text: float(arc.get("opacity", 1)) for arc in elements(drawing, "arc")}
+    assert sorted(opacity, key=opacity.get) == sorted(opacity, key=lambda x: float(x.split(", ")[1]))
+    assert str(drawing) == f"<TreeDrawing: 5 words, {len(drawn)} arcs of probability 0.1 and more>"
+
+
+@pytest.mark.parametrize(
+    ("marginals", "tags", "message"),
+    [
+        (
+            torch.zeros(3, 3),
+            None,
+            "marginals must have shape (n+1, n+1) for the n words of forms, got (3, 3) and 5 words",
+        ),
+        (torch.full((6, 6), 1.5), None, "marginals must be probabilities, from 0 to 1"),
+        (torch.zeros(6, 6), ["A"], "tags must be 5 strings, one for each word, got 1."),
+    ],
+)
+def test_posterior_errors(marginals, tags, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        draw_posterior(marginals, FORMS, tags)
 
 
 def test_save(tmp_path):
