@@ -32,8 +32,8 @@ BLOCK = "rules"
 class CFGEvidence(EvidenceGrammar):
     """Sentences of a :class:`.CFG` of whose derivations something is known.
 
-    :param known: ``brackets``, or by kind ``brackets`` ``(*batch, n+1, n+1)`` [i, k], true where words i .. k - 1 are
-        known for a constituent, and ``derivations`` ``(*batch, L)``, rows of -1 where unknown.
+    :param known: ``brackets``, or by kind ``brackets`` ``(*batch, n+1, n+1)`` [i, k], true where no constituent may
+        cross the words i .. k - 1, and ``derivations`` ``(*batch, L)``, rows of -1 where unknown.
     """
 
     base: CFG

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of a language before its trees are learnt: biases, and priors that languages share."""
 
-from .discovered import closed_classes, count_once_roots, reducibility
+from .discovered import closed_classes, closed_tags, count_once_roots, reducibility
 from .languages import UNIVERSAL_TAGS, Shares, Sources, read_treebanks
 from .punctuation import segments
 from .recipe import Assumed, Induced, assumptions, induce
@@ -23,6 +23,7 @@ __all__ = [
     "ZeroShot",
     "assumptions",
     "closed_classes",
+    "closed_tags",
     "count_once_roots",
     "examples_of",
     "function_words_are_leaves",

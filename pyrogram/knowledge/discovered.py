@@ -53,7 +53,12 @@ def closed_classes(
 
 
 def closed_tags(corpus: Corpus, perplexity: float | None = None) -> list[str]:
-    """The tags that are closed classes, see :func:`closed_classes`, in the order of the vocabulary."""
+    """The tags that are closed classes, see :func:`closed_classes`, in the order of the vocabulary.
+
+    :param corpus: tags with their words.
+    :param perplexity: as in :func:`closed_classes`.
+    :raises ValueError: if the words are the tags.
+    """
     most = FEW_TYPES / max(16, len(corpus.vocab)) if perplexity is None else perplexity
     words: dict[str, Counter[str]] = {}
     for record in corpus:
