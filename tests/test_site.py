@@ -70,6 +70,16 @@ def test_the_menu_has_every_page() -> None:
     assert sorted(listed) == sorted(wanted)
 
 
+def test_every_program_is_listed() -> None:
+    page = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
+    programs = [path.name for path in (ROOT / "examples").glob("*.py")]
+    assert programs and all(f"| [`examples/{name}`](../examples/{name}) | " in page for name in programs)
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
+
+
 def blocks(path: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 

@@ -13,7 +13,8 @@ from pyrogram import CFG, Corpus
 from pyrogram.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = re.findall(r"^    (pyrogram .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"^    (pyrogram .*)$", PAGE.partition("## `induce`")[0], re.MULTILINE)
 # In this order, each as it is printed; then what else the same files are for.
 LINES = [line.split("#")[0] for line in SHOWN]
 LINES += """\
