@@ -18,6 +18,7 @@ from pyrogram.cli.commands.choices import Format, Heads, Init, Knowledge, Method
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
+from pyrogram.cli.runs.forks import prepare_workers
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ def induce(
         raise CommandError("--demo brings its own sentences; leave out TRAIN, --dev and --test")
     if not demo and train is None:
         raise CommandError("give a file of sentences to learn from, or --demo; see pyrogram induce --help")
+    if jobs > 1 and (demo or (starts or 1) > 1):
+        prepare_workers()
     from pyrogram.cli.io.corpora import default_tags
 
     informed = knowledge is not Knowledge.none

@@ -3,7 +3,7 @@
 """Tasks that depend on one another, done in this process or in several; who does them changes no number.
 
 A process that dies takes one task with it and ends the run with a sentence; when this process dies, its workers notice
-at their next word. Torch and the rest are imported in the workers only when their work arrives.
+at their next word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from typing import Any, Protocol
 import torch
 
 from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.runs.forks import interrupts_held, worker_context
 
 QUIET = 0.1  # seconds between two words of a worker
 PATIENCE = 5.0  # seconds in which a worker must end
@@ -90,12 +90,11 @@ class _Pool:
     """Processes that are ended, busy or not, when the pool is left."""
 
     def __init__(self, work: Work, size: int) -> None:
-        # Started afresh rather than forked: a fork of a process with threads may hang.
-        context = get_context("spawn")
+        context = worker_context()
         packed = pickle.dumps(work)
         self.workers: list[_Worker] = []
         try:
-            with _interrupts_held():
+            with interrupts_held():
                 for _ in range(size):
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_serve, args=(theirs, packed), daemon=True)
@@ -142,20 +141,6 @@ class _Pool:
             if kind != "say":
                 worker.key = None
         return heard
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits, and processes that are started meanwhile never see it: not even while they import."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # it would let signals pass when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, packed: bytes) -> None:

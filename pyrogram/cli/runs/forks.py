@@ -1,0 +1,49 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""How workers come into being: as copies of one process that imports what they need while this one still reads.
+
+A fork of this process could hang, for it may have threads; that process has none. Imports take seconds, a copy none.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from typing import Any
+
+_IMPORTED = ["pyrogram.cli.runs.workers", "pyrogram.cli.runs.dmv_induction", "pyrogram.cli.runs.pcfg_induction"]
+
+
+def worker_context() -> Any:
+    """What starts workers: copies where the system has them, else processes that begin anew."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED)
+    return context
+
+
+def prepare_workers() -> None:
+    """Let the imports begin, long before there is work; the earlier, the less anybody waits for them."""
+    if worker_context().get_start_method() == "forkserver":
+        from multiprocessing import forkserver
+
+        with interrupts_held():
+            forkserver.ensure_running()
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits, and processes that are started meanwhile never see it: not even while they import."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would let signals pass when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
