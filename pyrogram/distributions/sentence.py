@@ -57,7 +57,7 @@ class Sentence(TorchDistribution):
       words. So the distribution of draws is p(x) only for sentences that are not cut; use it for prior predictive
       checks;
     * ``"raise"``: it is an error, a ``TooLongError``, for callers that throw away more than one sentence: the weights
-      that it came from, say. A grammar of one's own does what its ``sample`` does.
+      that it came from, say.
 
     **Evidence.** What is known of the derivations of some sentences, or of some words, goes into ``known``. Then
     ``log_prob(words)`` is the joint with it, log p(x, known | w): derivations that agree with the evidence are summed

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of, tensor_program
 
 from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
+from .recursive_draws import Sampler, drawn
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
 from .recursive_known import RecursiveEvidence
 from .recursive_sizes import fit
@@ -72,7 +73,9 @@ class RecursiveGrammar(Grammar):
     :param lists: columns of lists of rules: symbols, by name.
     :param sample: how sentences are drawn: a function of weights, shape ``(*batch, *block.shape)`` by block, of a
         sample shape whose last dimensions are that batch, and of max_length, to words
-        ``(*sample_shape, max_length)``, padded with -1, as :meth:`.Grammar.sample`; None: they cannot be drawn.
+        ``(*sample_shape, max_length)``, padded with -1; None: they cannot be drawn. A row of -1 alone says that this
+        sentence was too long: it is drawn again, or an error, as ``too_long`` of :class:`.Sentence` says. A function
+        that draws again by itself never lets ``too_long="raise"`` be one, on which :func:`.calibrate` relies.
     :raises ValueError: in one sentence, if blocks, sizes, lists and recursion do not fit.
     """
 
@@ -84,7 +87,7 @@ class RecursiveGrammar(Grammar):
         *,
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Sequence[int]] | None = None,
-        sample: Callable[[Weights, torch.Size, int], Tensor] | None = None,
+        sample: Sampler | None = None,
     ):
         self._num_words = check_size("num_words", num_words)
         fitted = fit(recursion, blocks, num_words, sizes or {}, lists or {})
@@ -401,7 +404,4 @@ class RecursiveGrammar(Grammar):
         if is_cut(too_long):
             raise NotImplementedError(f"{self!r} draws a sentence again that is too long; it cannot truncate it")
         shape, longest = check_shape("sample_shape", sample_shape), check_size("max_length", max_length)
-        words = checked_words(self._sample(dict(weights), shape, longest), self.num_words)
-        if words.shape != (*shape, longest):
-            raise ValueError(f"sample must return words of shape {(*shape, longest)}, not {tuple(words.shape)}")
-        return words
+        return drawn(self._sample, dict(weights), shape, longest, too_long, self.num_words)

@@ -141,6 +141,24 @@ def test_sentences_that_cannot_be_drawn() -> None:
         Sentence(wrong, weights, max_length=5).sample()
 
 
+def test_sentences_that_are_too_long_are_drawn_again_or_an_error() -> None:
+    words = torch.tensor([[1, 0, -1], [0, -1, -1]])
+    calls = []
+
+    def sample(weights: Any, shape: torch.Size, longest: int) -> torch.Tensor:
+        calls.append(shape)
+        return torch.where(torch.tensor([[len(calls) > 2], [len(calls) > 1]]), words, -1)
+
+    grammar = dmv(2, 2, sample=sample)
+    weights = grammar.initial_weights(WORDS, "uniform")
+    assert torch.equal(Sentence(grammar, weights, max_length=3).expand([2]).sample(), words)
+    assert calls == [(2,)] * 3
+    calls.clear()
+    with pytest.raises(ValueError, match="a sentence had more than 3 words, 1 time in a row"):
+        Sentence(grammar, weights, max_length=3, too_long="raise").expand([2]).sample()
+    assert len(calls) == 1
+
+
 def test_a_page_is_called_and_blocks_are_blocks() -> None:
     @recursion
     def page(p: Any) -> None:

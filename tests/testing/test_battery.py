@@ -3,13 +3,14 @@
 """The public checks, crossed with every grammar and its derivations: one test for each pair."""
 
 import unittest
+from typing import Any
 
 import instances
 import pytest
 import torch
 import toy
 
-from pyrogram import Grammar
+from pyrogram import DMV, Grammar
 from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar
 
 CHAIN = GrammarCase(
@@ -72,3 +73,20 @@ def test_what_draws_nothing_is_still_checked():
 
     with pytest.raises(AssertionError, match="check 'log_prob' failed"):
         check_grammar(GrammarCase(Wrong(2, 2), CHAIN.words, parts=CHAIN.parts))
+
+
+class Mirrored(DMV):
+    """Draws sentences with the attachments of the other direction."""
+
+    def sample(self, weights: Any, sample_shape: Any, max_length: int, **options: Any) -> Any:
+        exchanged = {**weights, "attach": weights["attach"].flip(-2)}
+        return super().sample(exchanged, sample_shape, max_length, **options)
+
+
+def test_sharp_weights_are_powers_and_show_exchanged_directions() -> None:
+    plain, sharp = (GrammarCase(Mirrored(2), instances.WORDS, sharpness=power) for power in (1.0, 4.0))
+    for name, block in plain.grammar.blocks.items():
+        assert torch.allclose(sharp.weights((2,))[name], block.normalize(plain.weights((2,))[name] ** 4))
+    GRAMMAR_CHECKS["draws"](GrammarCase(DMV(2), instances.WORDS, sharpness=4.0))
+    with pytest.raises(AssertionError, match="frequencies of 20000 draws"):
+        GRAMMAR_CHECKS["draws"](sharp)
