@@ -13,8 +13,10 @@ from infer.process_checks import ERRORS, LEARNT, LIKELIHOOD, WORDS, Found, inter
 from infer.process_group import run_group
 from infer.split_checks import RESTARTS, cvb, experts, half_experts
 
+from pyrogram.data import CorpusError
 from pyrogram.infer import EM, AllReduce, CollapsedVB, Reduce, VariationalEM, all_reduce
 from pyrogram.infer.model.shares import in_order, own_rows
+from pyrogram.infer.running.reduce import together
 
 SAME = process_checks.SAME | split_checks.SAME
 CHECKS = process_checks.CHECKS | split_checks.CHECKS
@@ -178,3 +180,41 @@ def test_what_is_no_reduce_is_refused() -> None:
     wrong: Any = sum
     with pytest.raises(TypeError, match="reduce must be a Reduce, such as all_reduce"):
         EM(LIKELIHOOD, reduce=wrong)
+
+
+class Elsewhere:
+    """Process 1 of two, of which the other one has failed."""
+
+    rank, size = 1, 2
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def sum(self, tensors: Any) -> Any:
+        return {name: x + 1 for name, x in tensors.items()}
+
+    def gather(self, value: Any) -> list[Any]:
+        return [(type(self.error), str(self.error)), value]
+
+    def broadcast(self, value: Any) -> Any:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (CorpusError("train.conllu", 3, "a line is cut off"), ValueError),  # which is made of more than a message
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), ValueError),
+        (KeyError("site"), LookupError),  # whose text is not its message
+        (ZeroDivisionError("division by zero"), ZeroDivisionError),
+    ],
+)
+@pytest.mark.parametrize("both", [False, True])
+def test_an_error_elsewhere_is_raised_here(error: Exception, kind: type[Exception], both: bool) -> None:
+    def work() -> None:
+        if both:
+            raise error
+
+    with pytest.raises(kind) as caught:
+        together(Elsewhere(error), work)
+    assert str(caught.value) == str(error)

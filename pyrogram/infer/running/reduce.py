@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -79,7 +80,10 @@ def summed(reduce: Reduce | None, work: Callable[[], dict[str, Tensor]]) -> dict
 
 
 def _made(kind: type[Exception], message: str) -> Exception:
-    try:
-        return kind(message)
-    except TypeError:  # of errors that are made otherwise
-        return RuntimeError(f"{kind.__name__}: {message}")
+    """An error of a kind, or of the nearest kind above it that a message is enough for."""
+    for base in kind.__mro__:
+        with suppress(TypeError):
+            made = base(message)
+            if isinstance(made, Exception) and str(made) == message:
+                return made
+    return RuntimeError(message)
