@@ -10,7 +10,7 @@ import pytest
 import torch
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = ["mathematics"]
+PAGES = ["mathematics", "new-prior", "new-grammar", "many-starts", "resuming"]
 
 
 @pytest.mark.parametrize("name", PAGES)
