@@ -36,6 +36,7 @@ def plot_ranks(ranks: Mapping[str, Tensor], num_draws: int, *, num_bins: int = 8
         if not len(x) or int(x.min()) < 0 or int(x.max()) > num_draws:
             raise ValueError(f"ranks of {name!r} must be at least one, from 0 to num_draws={num_draws}.")
     num_bins = min(num_bins, num_draws + 1)
+    columns = min(columns, max(len(ranks), 1))
     rows = math.ceil(len(ranks) / columns)
     figure, axes = pyplot.subplots(
         rows, columns, figsize=(2.6 * columns, 2.0 * rows), squeeze=False, sharex=True, layout="constrained"
