@@ -121,8 +121,8 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
 
     in nats, B(a) = prod Γ(a_r) / Γ(sum a_r): entropies of the Q(t_i), each at the moment when it was made, and
     the collapsed joint at the expected counts in place of its expectation. It is the bound of :class:`.VariationalEM`
-    for these Q(t_i), below the evidence, for log B is convex, but no update maximises it: it may fall by a little from one
-    iteration to the next.
+    for these Q(t_i), below the evidence, for log B is convex, but no update maximises it: it may fall by a little from
+    one iteration to the next.
 
     Concentrations may depend on ``pyro.param`` sites and on latent sites: a Gamma, a hierarchical Dirichlet, the sticks
     of a hierarchical Dirichlet process. These are moved up the objective after every sweep, by a few steps of L-BFGS,
