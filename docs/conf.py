@@ -35,3 +35,5 @@ viewcode_line_numbers = True
 html_theme = "furo"
 html_title = "pyrogram"
 html_extra_path = ["site/index.html"]
+html_static_path = ["site/static"]
+html_css_files = ["pyrogram.css"]
