@@ -76,6 +76,11 @@ def test_every_program_is_listed() -> None:
     assert programs and all(f"| [`examples/{name}`](../examples/{name}) | " in page for name in programs)
 
 
+def test_every_notebook_is_listed() -> None:
+    linked = {name for name, _ in links(ROOT / "docs" / "course.md")}
+    assert linked == {f"../tutorials/{path.name}" for path in PAGES if path.suffix == ".ipynb"}
+
+
 def test_the_readme_is_one_screen() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
 
