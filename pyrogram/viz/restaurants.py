@@ -53,7 +53,7 @@ def plot_draws(
     for level in range(L):
         seen, draws = _totals(restaurants, level)
         name = f"level {level}" if level_names is None else level_names[level]
-        ax.plot(seen, draws, ".", color=f"C{level}", markersize=4, alpha=0.5, label=name)
+        ax.plot(seen, draws, ".x+1234"[level % 7], color=f"C{level}", markersize=4, alpha=0.5, label=name)
         if concentration is not None and discount is not None and len(seen):
             grid = torch.logspace(0, float(seen.max().log10()), 60, dtype=torch.float64)
             expected = expected_draws(grid, float(concentration[level]), float(discount[level]))
@@ -138,7 +138,7 @@ def plot_contexts(
         ax.set_ylim(max(len(order), 1) - 0.5, -0.5)
         ax.set_title(f"level {level}" if titles is None else titles[level], fontsize=9)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))  # beside the bars
     return list(axes)
 
 
@@ -148,7 +148,7 @@ def plot_trace(
     level_names: Sequence[str] | None = None,
     axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
-    """Hyperparameters step by step, a panel for each site and a colour for each of its numbers.
+    """Hyperparameters step by step, a panel for each site and a line's style for each of its numbers.
 
     :param trace: what a sampler's ``trace()`` returns: by site, shape ``(steps, L)`` or ``(steps,)``; or those of
         several chains, all drawn.
@@ -181,7 +181,8 @@ def plot_trace(
             for level in range(values.shape[1]):
                 name = f"level {level}" if level_names is None else level_names[level]
                 label = name if number == 0 and values.shape[1] > 1 else None
-                ax.plot(range(1, len(values) + 1), values[:, level], color=f"C{level}", linewidth=1, label=label)
+                style = ("-", "--", ":", "-.")[level % 4]
+                ax.plot(range(1, len(values) + 1), values[:, level], style, color=f"C{level}", linewidth=1, label=label)
         ax.set_title(site, fontsize=9)
         ax.set_xlabel("step")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
