@@ -46,7 +46,7 @@ def plot_ranks(ranks: Mapping[str, Tensor], num_draws: int, *, num_bins: int = 8
     edges = [0.0, *widths.cumsum(0).tolist()]
     for ax in axes.flat[len(ranks) :]:
         ax.set_visible(False)
-    for ax, (name, x) in zip(axes.flat, ranks.items(), strict=False):
+    for number, (ax, (name, x)) in enumerate(zip(axes.flat, ranks.items(), strict=False)):
         heights = torch.nn.functional.one_hot(bin_of[x.reshape(len(x), -1).cpu()], num_bins).sum(0)
         band = [_interval(len(x), float(width) / (num_draws + 1)) for width in widths]
         ax.stairs([high for _, high in band], edges, baseline=[low for low, _ in band], fill=True, color="0.88")
@@ -56,7 +56,7 @@ def plot_ranks(ranks: Mapping[str, Tensor], num_draws: int, *, num_bins: int = 8
         ax.set_title(name, fontsize=9)
         ax.set_ylim(bottom=0)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8)
+        ax.tick_params(labelsize=8, labelbottom=number + columns >= len(ranks))  # where no panel is below
     figure.supxlabel(f"rank among {num_draws} draws", fontsize=9)
     return figure
 
