@@ -106,6 +106,7 @@ def test_log_z_and_counts_are_those_of_all_derivations(case: Case, engine: str) 
     torch.testing.assert_close(found[1], counts.sum(0), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_sentence_may_have_weights_of_its_own(case: Case, engine: str) -> None:
     rules, matches = arrays(case)
@@ -173,6 +174,7 @@ def test_equally_good_derivations_all_come_once() -> None:
     assert torch.equal(ids, again)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("criterion", ["spans", "rules"])
 def test_minimum_bayes_risk(case: Case, criterion: str) -> None:
     rules, matches = arrays(case)

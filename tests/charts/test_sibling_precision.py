@@ -117,6 +117,7 @@ def leaves(*tensors):
     return [x.clone().requires_grad_() for x in tensors]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("of, multiroot", [("torch", True), (None, False)])
 def test_derivatives_are_right(of, multiroot):
     """Of log Z, and of the marginals, whichever engine has which."""

@@ -15,7 +15,7 @@ from pyrogram import models
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
-#: By example: what it is run with, again for other options, and what it must print.
+#: By example: what it is run with, in the slow stage again for other options, and what it must print.
 EXAMPLES: dict[str, tuple[list[str], str]] = {
     "bilingual": (["--num-sentences 40 --max-length 5 --num-steps 2"], r"second: \d+ sentences, \d+.\d% of heads"),
     "compound_pcfg": (
@@ -211,7 +211,11 @@ def test_examples_say_what_they_are(name: str) -> None:
     assert f"python examples/{name}.py" in text and re.search(r"^References?: .*\(\d{4}\)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name, options", RUNS, ids=[f"{name} {options}".strip() for name, options in RUNS])
+@pytest.mark.parametrize(
+    "name, options",
+    [pytest.param(*run, marks=() if run[1] == EXAMPLES[run[0]][0][0] else pytest.mark.slow) for run in RUNS],
+    ids=[f"{name} {options}".strip() for name, options in RUNS],
+)
 def test_runs(name: str, options: str, capsys: pytest.CaptureFixture[str]) -> None:
     load(name).main(options.split())
     out, err = capsys.readouterr()

@@ -59,6 +59,7 @@ def test_objective(name: str) -> None:
     assert all(b >= a - 1e-9 * abs(a) for a, b in zip(loop.history, loop.history[1:], strict=False))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", ["softmax_of_normals", "with_other_sites", "smoothed", "a_root_for_each_sentence", "tempered", "network"]
 )

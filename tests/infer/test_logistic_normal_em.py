@@ -319,7 +319,8 @@ def test_priors_computed_from_parameters() -> None:
     assert float(pyro.param("loc.stop").detach().abs().max()) > 0.05
 
 
-@pytest.mark.parametrize("per_sentence", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("per_sentence", [True, False])
 def test_svi_reaches_the_bound(per_sentence: bool) -> None:
     """The exact bound by gradient steps: no higher than coordinate ascent, and as high in the end."""
     grammar, words = DMV(2), padded(TWO)

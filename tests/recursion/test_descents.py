@@ -54,6 +54,7 @@ def test_the_best_derivation(page: Page, shared: bool | None) -> None:
     check_rows(given, truth, *Program(made).best(given, 1, Trace(given).numbers(), WIDTH))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", TREES)
 def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:

@@ -176,8 +176,8 @@ def check_descents_in_tiles(page: Page) -> bool:
 
 
 def test_random_recursions_in_tiles() -> None:
-    assert sum(check_tiles(page) for page in random_recursions([*range(15, 22), *range(34, 40), 49])) > 3
-    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(18))) > 1
+    assert sum(check_tiles(page) for page in random_recursions([*range(15, 19), *range(34, 38)])) > 1
+    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(9))) > 0
 
 
 @pytest.mark.one_in(2)

@@ -22,13 +22,13 @@ CHAIN_DERIVATIONS = {f"chain {words}": case for words, case in CHAIN.derivations
 GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("case", "check"), instances.crossed(instances.DERIVATIONS | CHAIN_DERIVATIONS))
 def test_distribution(case, check):
     check(case)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "of", [pytest.param(of, marks=[pytest.mark.slow] if of in instances.SLOW else []) for of in GRAMMARS]
 )
@@ -52,6 +52,7 @@ MUTE = GrammarCase(Mute(2, 2), CHAIN.words, parts=CHAIN.parts)
 OF_DRAWS = {"draws", "draws_of_any_length", "draws_follow_the_seed"}
 
 
+@pytest.mark.slow
 def test_a_grammar_that_draws_nothing_passes_the_other_checks():
     with pytest.warns(UserWarning, match=r"Mute cannot draw sentences.* checks draws, .* were skipped") as caught:
         check_grammar(MUTE)
