@@ -209,6 +209,7 @@ def test_a_sentence_that_nothing_emits():
     torch.testing.assert_close(grammar.collapsed_updates(words).total(own), {n: c[0] for n, c in posterior.items()})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.0)]
 )

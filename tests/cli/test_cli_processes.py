@@ -85,6 +85,7 @@ def test_torchrun_goes_on_where_one_process_was_interrupted(call, command, tmp_p
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_where_two_were_killed(call, command, tmp_path):
     command = [*command, "--steps", 400]
     assert call(*command, "--out", tmp_path / "whole").status == 0

@@ -72,6 +72,7 @@ def mixture(words: Tensor) -> None:
         pyro.sample("words", Sentence(GRAMMAR, weights, max_length=8, too_long="truncate"), obs=words)
 
 
+@pytest.mark.slow
 def test_of_a_mixture_of_grammars() -> None:
     """Trees of two words, by the component that these have; sentences of one word, by that which is drawn."""
     words = torch.tensor([[0, 1], [1, -1]])
