@@ -144,7 +144,12 @@ class RecursiveGrammar(Grammar):
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
     ) -> tuple[TensorProgram, Given]:
-        """The program that sums over derivations, and what it is run on; see :meth:`log_partition`."""
+        """The program that sums over derivations, and what it is run on.
+
+        :param log_weights: shape ``(*batch, *block.shape)`` by block.
+        :param words: shape ``(*batch, n)``, padded with -1.
+        :param evidence: see :meth:`log_partition`.
+        """
         given, batch = self._on(log_weights, words)
         return with_evidence(self._sums, given, evidence, batch)
 

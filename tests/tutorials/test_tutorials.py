@@ -4,7 +4,7 @@
 
 In its small form (CI=true), where some claims about corpora are not checked; in its whole form in the slow stage.
 
-A notebook of the course has five exercises: a code cell tagged ``exercise-k``, shipped unanswered, and one tagged
+A notebook has five exercises: a code cell tagged ``exercise-k``, shipped unanswered, and one tagged
 ``check-k``. In one run of the notebook every check sees the cell as shipped, then a wrong answer (``wrong/``), which it
 must refuse, then the solution (``tutorials/solutions/``), which it must accept.
 """
@@ -50,13 +50,11 @@ def percent_cells(path: Path) -> dict[int, str]:
     return {int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-COURSE = [path for path in TUTORIALS if tagged(cells_of(path), "exercise")]
 all_notebooks = pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-of_the_course = pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
 
 
-def test_there_are_tutorials() -> None:
-    assert TUTORIALS
+def test_there_are_nine() -> None:
+    assert [path.name[:2] for path in TUTORIALS] == [f"0{number}" for number in range(1, 10)]
 
 
 def execute(path: Path, wrong: dict[int, str], right: dict[int, str]) -> tuple[Any, dict[int, tuple[Any, Any, Any]]]:
@@ -86,11 +84,9 @@ def printed(cell: Any) -> str:
 @all_notebooks
 @pytest.mark.parametrize("form", ["small", pytest.param("whole", marks=pytest.mark.slow)])
 def test_runs(form: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = right = {}
-    if path in COURSE:
-        right = percent_cells(path.parent / "solutions" / f"{path.stem}.py")
-        wrong = percent_cells(Path(__file__).parent / "wrong" / f"{path.stem}.py")
-        assert sorted(right) == sorted(wrong) == EXERCISES
+    right = percent_cells(path.parent / "solutions" / f"{path.stem}.py")
+    wrong = percent_cells(Path(__file__).parent / "wrong" / f"{path.stem}.py")
+    assert sorted(right) == sorted(wrong) == EXERCISES
     monkeypatch.delenv("CI", raising=False)
     if form == "small":
         monkeypatch.setenv("CI", "true")
@@ -118,7 +114,7 @@ def test_shipped_outputs_are_clean(path: Path) -> None:
     assert path.stat().st_size < 500_000
 
 
-@of_the_course
+@all_notebooks
 def test_five_exercises(path: Path) -> None:
     cells = cells_of(path)
     exercises, checks = tagged(cells, "exercise"), tagged(cells, "check")
@@ -131,7 +127,7 @@ def test_five_exercises(path: Path) -> None:
         assert shown == f"Exercise {number}: not answered yet.\n", "the notebook is shipped unanswered"
 
 
-@of_the_course
+@all_notebooks
 def test_no_cell_needs_an_answer(path: Path) -> None:
     cells = cells_of(path)
     own = [*tagged(cells, "exercise").values(), *tagged(cells, "check").values()]
@@ -146,7 +142,7 @@ def test_no_cell_needs_an_answer(path: Path) -> None:
             assert not used & answers, source(cell)
 
 
-@of_the_course
+@all_notebooks
 def test_headings_and_slides(path: Path) -> None:
     cells = cells_of(path)
     text = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "markdown")
@@ -162,12 +158,10 @@ def test_headings_and_slides(path: Path) -> None:
 
 
 def test_a_deck_is_made() -> None:
-    if not COURSE:
-        pytest.skip("no notebook of the course yet")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the notebook machinery
         from nbconvert import SlidesExporter
 
-        deck, _ = SlidesExporter().from_filename(str(COURSE[0]))
-    kinds = [cell["metadata"].get("slideshow", {}).get("slide_type") for cell in cells_of(COURSE[0])]
+        deck, _ = SlidesExporter().from_filename(str(TUTORIALS[0]))
+    kinds = [cell["metadata"].get("slideshow", {}).get("slide_type") for cell in cells_of(TUTORIALS[0])]
     assert deck.count("<section") == 2 * kinds.count("slide") + kinds.count("subslide")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How workers come into being: as copies of one process that imports what they need while this one still reads.
 
-A fork of this process could hang, for it may have threads; that process has none. Imports take seconds, a copy none.
+A fork of this process could hang, for it may have threads at work. That process only imports: its one other thread is
+OpenBLAS's, which waits, and which OpenBLAS itself ends before a fork. Imports take seconds, a copy none.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Chart:
     ) -> None:
         self.recursion, self.n, self.symbols = recursion, n, dict(symbols or {})
         self.weights: dict[Key, float] = {}
-        self._check_size(sizes or {}, MOST_TRIED)
+        self._check_size(sizes or {})
         grounded = Grounded(recursion, n, sizes=sizes, lists=lists, words=words)
         kept: dict[Key, list[Instance]] = {}
         for key in grounded.order:
@@ -141,12 +141,12 @@ class Chart:
             "rules that can be looked at; take a shorter sentence, or fewer symbols"
         )
 
-    def _check_size(self, sizes: Mapping[str, int], most: int) -> None:
+    def _check_size(self, sizes: Mapping[str, int]) -> None:
         tried = 0
         for rule in self.recursion.rules:
             symbols = (x.size if isinstance(x.size, int) else sizes.get(x.size, 1) for x in rule.variables)
             tried += math.prod([(self.n + 1) ** len(rule.positions), *symbols])
-        if tried > most:
+        if tried > MOST_TRIED:
             self._refuse()
 
     def _is_possible(self, x: Instance, weights: Mapping[str, Any]) -> bool:
