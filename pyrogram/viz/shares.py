@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pyrogram.viz.heat import heat_map
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-DARK = 0.72  # a share from which white is easier to read than black
 
 
 def plot_shares(
@@ -75,18 +75,8 @@ def plot_shares(
     bars.set_ylim(0, 115 * float(total.max()))
     bars.spines[["top", "right"]].set_visible(False)
     bars.tick_params(axis="x", length=0, labelbottom=False)
-    heat.imshow(table.tolist(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    for y, row in enumerate(table.tolist()):
-        for x, share in enumerate(row):
-            if share >= 0.095:
-                heat.text(
-                    x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7,
-                    color="white" if share > DARK else "black",
-                )  # fmt: skip
+    heat_map(heat, table.tolist(), rows, lambda share: f"{100 * share:.0f}")
     heat.set_xticks(places, names, rotation=90, fontsize=8)
-    heat.set_yticks(range(len(rows)), rows, fontsize=8 if len(rows) <= 30 else 7)
-    heat.tick_params(length=0, pad=2)
-    heat.spines[:].set_visible(False)
     heat.set_xlabel("source (numbers are %)", fontsize=8)
     if title is not None:
         bars.set_title(title)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from pyrogram.viz.heat import heat_map
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-DARK = 0.6  # a weight from which white is easier to read than black
 
 
 class HasAxes(Protocol):
@@ -72,17 +72,9 @@ def plot_weights(
     if ax is None:
         size = (1.8 + max(2.2, 0.34 * table.shape[1]), 0.9 + 0.24 * len(rows))
         ax = pyplot.subplots(figsize=size, layout="constrained")[1]
-    ax.imshow(table.tolist(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    for y, row in enumerate(table.tolist()):
-        for x, p in enumerate(row):
-            if p >= 0.095:
-                shade = "white" if p > DARK else "black"
-                ax.text(x, y, f"{p:.2f}".lstrip("0"), ha="center", va="center", fontsize=7, color=shade)
+    heat_map(ax, table.tolist(), rows, lambda p: f"{p:.2f}".lstrip("0"))
     upright = max(map(len, names[-1])) <= 3
     ax.set_xticks(range(table.shape[1]), names[-1], rotation=0 if upright else 90, fontsize=8)
-    ax.set_yticks(range(len(rows)), rows, fontsize=8 if len(rows) <= 30 else 7)
-    ax.tick_params(length=0, pad=2)
-    ax.spines[:].set_visible(False)
     ax.set_xlabel(axes[-1].replace("_", " "))
     ax.set_ylabel(", ".join(axes[:-1]).replace("_", " "))
     ax.set_title(block if title is None else title)
