@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Reading CoNLL-U with validation, beside readers that check nothing and the code before.
+"""Reading all formats with validation, beside readers of CoNLL-U that check nothing and the code before.
 
 Each reader runs in processes of its own, and takes turns with the others. Seconds are of processor time, of all
 threads; memory is the growth of the process's peak over what it had with its libraries loaded.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 BEFORE = "c1458ab"  # the last commit that made a record of every sentence
 TOKENS, ROUNDS = 1_000_000, 3
-HEADER = ["reader", "checks", "tokens", "s per million", "tokens/s", "MB per million"]
+HEADER = ["reader", "format", "checks", "tokens", "s per million", "tokens/s", "MB per million"]
 COLUMNS = [1, 3, 4, 6]  # FORM, UPOS, XPOS, HEAD
 
 
@@ -79,6 +80,18 @@ def cached(path: str) -> object:
     return Corpus.from_conllu(path, cache=os.path.dirname(path))
 
 
+def brackets(path: str) -> object:
+    from pyrogram.data import Corpus
+
+    return Corpus.from_brackets(path)
+
+
+def tags(path: str) -> object:
+    from pyrogram.data import Corpus
+
+    return Corpus.from_tags(path)
+
+
 READERS: dict[str, tuple[str, str, Callable[[str], object]]] = {
     "split": ("a loop with `split`", "no", split),
     "pyarrow": ("pyarrow alone", "no", pyarrow),
@@ -88,6 +101,16 @@ READERS: dict[str, tuple[str, str, Callable[[str], object]]] = {
     "pyrogram": ("pyrogram", "all", pyrogram),
     "short": ("pyrogram, `max_length=10`", "all", short),
     "cached": ("pyrogram, from its cache", "bytes", cached),
+    "brackets before": (f"pyrogram before ({BEFORE})", "all", brackets),
+    "brackets": ("pyrogram", "all", brackets),
+    "tags before": (f"pyrogram before ({BEFORE})", "all", tags),
+    "tags": ("pyrogram", "all", tags),
+}
+FORMATS = {"brackets": "brackets", "tags": "tagged text"}  # of readers by the first word of their names
+SMALL = {
+    "CoNLL-U": "1\ta\ta\tX\tX\t_\t0\t_\t_\t_\n\n",
+    "brackets": "(S (X a))\n",
+    "tagged text": "a/X\n",
 }
 
 
@@ -95,23 +118,28 @@ def rows(tokens: int = TOKENS, rounds: int = ROUNDS) -> list[list[str]]:
     """The table; the slow readers have a file of a tenth of the size."""
     from before import earlier
 
-    folders = {"before": earlier(BEFORE)}
+    is_before = {name: name.endswith("before") for name in READERS}
+    folders = {True: earlier(BEFORE), False: Path(__file__).parents[1]}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in READERS if _there(name)}
     with tempfile.TemporaryDirectory() as folder:
-        files = {size: Path(folder) / f"{size}.conllu" for size in (tokens, tokens // 10)}
-        for size, file in files.items():
-            write(file, size)
-        sizes = {name: tokens // 10 if name in ("conllu", "before") else tokens for name in found}
-        cached(str(files[tokens]))
+        sizes = {name: tokens // 10 if name == "conllu" or is_before[name] else tokens for name in found}
+        files = {name: Path(folder) / f"{size} {_format(name)}" for name, size in sizes.items()}
+        for name, file in files.items():
+            if not file.exists():
+                write(file, sizes[name], _format(name))
+        cached(str(files["cached"]))
         for _ in range(rounds):
             for name, measured in found.items():
-                measured.append(_measured(name, files[sizes[name]], folders.get(name, Path(__file__).parents[1])))
+                measured.append(_measured(name, files[name], folders[is_before[name]]))
     table = []
     for name, measured in found.items():
         seconds, megabytes = (statistics.median(values) * 1e6 / sizes[name] for values in zip(*measured, strict=True))
         title, checks, _ = READERS[name]
         table.append(
-            [title, checks, f"{sizes[name]:,}", f"{seconds:.2f}", f"{1e6 / seconds:,.0f}", f"{megabytes:,.0f}"]
+            [
+                *(title, _format(name), checks, f"{sizes[name]:,}"),
+                *(f"{seconds:.2f}", f"{1e6 / seconds:,.0f}", f"{megabytes:,.0f}"),
+            ]
         )
     return table
 
@@ -120,7 +148,11 @@ def _there(name: str) -> bool:
     return name not in ("polars", "pyarrow", "conllu") or find_spec(name) is not None
 
 
-def write(path: Path, tokens: int) -> None:
+def _format(name: str) -> str:
+    return FORMATS.get(name.split()[0], "CoNLL-U")
+
+
+def write(path: Path, tokens: int, format: str) -> None:
     """A treebank of about so many tokens: the built-in corpus again and again, one word in ten a new one."""
     from pyrogram.data.builtin import generate
 
@@ -128,13 +160,24 @@ def write(path: Path, tokens: int) -> None:
     with open(path, "w", encoding="utf-8") as file:
         while done < tokens:
             sentence = rng.choice(made)
+            done += len(sentence.forms)
+            forms = [f"{form}{rng.randrange(10**6)}" if rng.random() < 0.1 else form for form in sentence.forms]
+            if format != "CoNLL-U":
+                file.write(_line(sentence, forms, format))
+                continue
             file.write(f"# sent_id = s-{done}\n# text = {' '.join(sentence.forms)}\n")
-            for i, (form, tag, head) in enumerate(zip(sentence.forms, sentence.tags, sentence.heads, strict=True), 1):
-                word = f"{form}{rng.randrange(10**6)}" if rng.random() < 0.1 else form
-                columns = (i, word, form, tag[:2], tag, "Number=Sing|Person=3", head, "dep", f"{head}:dep", "_")
+            for i, (form, tag, head) in enumerate(zip(forms, sentence.tags, sentence.heads, strict=True), 1):
+                columns = (i, form, form, tag[:2], tag, "Number=Sing|Person=3", head, "dep", f"{head}:dep", "_")
                 file.write("\t".join(map(str, columns)) + "\n")
             file.write("\n")
-            done += len(sentence.forms)
+
+
+def _line(sentence: Any, forms: list[str], format: str) -> str:
+    """A sentence of other formats, with other words."""
+    if format == "tagged text":
+        return " ".join(f"{form}/{tag}" for form, tag in zip(forms, sentence.tags, strict=True)) + "\n"
+    words = iter(forms)
+    return re.sub(r"[^\s()]+(?=\))", lambda _: next(words), sentence.brackets) + "\n"
 
 
 def _measured(name: str, path: Path, folder: Path) -> tuple[float, float]:
@@ -151,7 +194,7 @@ def _one(name: str, path: str) -> None:
 
     read = READERS[name][2]
     small = Path(path).with_name(f"{os.getpid()}.small")
-    small.write_text("1\ta\ta\tX\tX\t_\t0\t_\t_\t_\n\n", encoding="utf-8")
+    small.write_text(SMALL[_format(name)], encoding="utf-8")
     read(str(small))  # libraries are loaded
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak so far is forgotten
     before, start = _megabytes("VmRSS"), time.process_time()

@@ -17,7 +17,7 @@ from pyrogram.printable import quoted, shown
 TRACE = "-NONE-"
 #: Far more than any sentence needs, and less than what recursion bears.
 MAX_DEPTH = 250
-_PUNCTUATION = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
+PUNCTUATION = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
 _BRACKET = re.compile(r"[()]")
 
 
@@ -30,9 +30,14 @@ def read_brackets(path: str, universal: bool = False) -> Iterator[SentenceRecord
     :param universal: whether the tags are universal ones, column UPOS, and not the treebank's, XPOS.
     :raises CorpusError: for brackets that do not close, words without tags, phrases without words.
     """
+    yield from trees_of(path, 1, read_lines(path), universal)
+
+
+def trees_of(path: str, number: int, lines: list[str], universal: bool) -> Iterator[SentenceRecord]:
+    """The sentences of some lines of a file, the first of which has this number; see :func:`read_brackets`."""
     from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
 
-    for line, text in _split_trees(path, read_lines(path)):
+    for line, text in split_trees(path, lines, number):
         words: list[tuple[str, str]] = []
         heads: list[int] = []
         try:
@@ -57,10 +62,10 @@ def read_brackets(path: str, universal: bool = False) -> Iterator[SentenceRecord
         )
 
 
-def _split_trees(path: str, lines: list[str]) -> Iterator[tuple[int, str]]:
+def split_trees(path: str, lines: list[str], number_of_first: int = 1) -> Iterator[tuple[int, str]]:
     """Every tree with the number of the line where it starts."""
     depth, first, parts = 0, 0, []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, number_of_first):
         start = 0  # of what belongs to the tree that is open, or to nothing
         for match in _BRACKET.finditer(line):
             if match.group() == "(":
@@ -119,19 +124,19 @@ def _attach(tree: Any, words: list[tuple[str, str]], heads: list[int], path: str
         raise CorpusError(path, line, "there is a phrase without a label; a bracket seems to be missing before it")
     if len(tree) == 0:
         raise CorpusError(path, line, f"the bracket ({shown(label)}) is empty; remove it")
-    children = [(_bare(child.label()), _attach(child, words, heads, path, line)) for child in tree]
+    children = [(bare(child.label()), _attach(child, words, heads, path, line)) for child in tree]
     full = [(name, c) for name, c in children if c is not None]
     if not full:
         return None
     # The head of a phrase is punctuation only if all of the phrase is.
-    candidates = [(name, c) for name, c in full if words[c - 1][1] not in _PUNCTUATION] or full
-    head = candidates[head_child(_bare(label), [name for name, _ in candidates])][1]
+    candidates = [(name, c) for name, c in full if words[c - 1][1] not in PUNCTUATION] or full
+    head = candidates[head_child(bare(label), [name for name, _ in candidates])][1]
     for _, c in full:
         if c != head:
             heads[c - 1] = head
     return head
 
 
-def _bare(label: str) -> str:
+def bare(label: str) -> str:
     """A label without function tags and indices: NP-SBJ-1, NP=2 and ADVP|PRT are NP, NP and ADVP."""
     return label if label.startswith("-") else re.split(r"[-=|]", label, maxsplit=1)[0]

@@ -46,13 +46,22 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
     for record in sentences_of(path, 1, lines, heads):
         yield record
         empty = False
+    check_end(path, 1, lines, empty)
+
+
+def check_end(path: str, number: int, lines: list[str], empty: bool) -> None:
+    """Look at the last lines of a file, the first of which has this number.
+
+    :param empty: whether the whole file has no sentence.
+    :raises CorpusError: if it has none, or ends with comments.
+    """
     last = len(lines) - next((i for i, line in enumerate(reversed(lines)) if line.strip()), 0)
     start = last
     while start and lines[start - 1].strip():
         start -= 1
     if all(line.startswith("#") for line in lines[start:last]):
         problem = "the file ends after these comments, without their sentence; it seems to be cut off"
-        raise CorpusError(path, start + 1, problem)
+        raise CorpusError(path, number + start, problem)
     if empty:
         raise CorpusError(path, 1, "there is no sentence in this file; give a CoNLL-U file")
 

@@ -10,7 +10,7 @@ doubt becomes columns in this way. Any other is halved until it is small, and is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,11 @@ from pyrogram.data.conllu import (
     UPOS,
     XPOS,
     Heads,
-    read_conllu,
+    check_end,
     sentences_of,
 )
-from pyrogram.data.files import parts, read_lines
-from pyrogram.data.gathering import concatenate, in_columns
-from pyrogram.data.records import CorpusError
+from pyrogram.data.files import Part
+from pyrogram.data.gathering import Doubt, in_columns, sure
 from pyrogram.data.strings import Bools, Ints, Names, Strings, narrow, offsets_of, ranges
 
 if TYPE_CHECKING:
@@ -49,31 +48,19 @@ _MAYBE_SPACE = np.array([code >= 128 or chr(code).isspace() for code in range(25
 _TENS = 10 ** np.arange(1, 10)
 
 
-def read_columns(path: str, heads: Heads = "optional") -> Iterator[Columns]:
+def read_conllu_columns(path: str, text: Iterable[Part], heads: Heads = "optional") -> Iterator[Columns]:
     """The sentences of a file as :func:`~pyrogram.data.conllu.read_conllu` gives them, in columns.
 
-    :raises CorpusError: what that raises, after the sentences before the one that is wrong; but if there are bytes
-        somewhere that are no UTF-8, perhaps for an earlier sentence.
+    :param text: the file in parts that end before empty lines, see :func:`~pyrogram.data.files.parts`.
+    :raises CorpusError: what that raises, after the sentences before the one that is wrong.
     """
-    found, last = False, b""
-    for number, text in parts(path):
-        for columns in _part(path, number, text, heads):
-            found = True
+    empty, last, lines = True, 1, b""
+    for number, part in text:
+        for columns in _part(path, number, part, heads):
+            empty = False
             yield columns
-        last = text if text.strip() else last
-    # Of a file without sentences, or cut off after comments, the other reader has the error.
-    if not found or last.rstrip().rpartition(b"\n")[2].startswith(b"#"):
-        for _ in read_conllu(path, heads):
-            pass
-
-
-def read_all(path: str, heads: Heads = "optional") -> Columns:
-    """All sentences of a file, with the first error of :func:`~pyrogram.data.conllu.read_conllu`."""
-    try:
-        return concatenate(read_columns(path, heads))
-    except CorpusError:
-        read_lines(path)  # that a file is no text is told before all else
-        raise
+        last, lines = (number, part) if part.decode().strip() else (last, lines)
+    check_end(path, last, lines.decode().split("\n"), empty)
 
 
 def _part(path: str, number: int, text: bytes, heads: Heads) -> Iterator[Columns]:
@@ -81,7 +68,7 @@ def _part(path: str, number: int, text: bytes, heads: Heads) -> Iterator[Columns
     try:
         yield _columns(path, number, text, heads)
         return
-    except _Doubt:
+    except Doubt:
         cut = text.find(b"\n\n", len(text) // 2) + 1 if len(text) > _SMALL else 0
     if cut:
         yield from _part(path, number, text[:cut], heads)
@@ -90,28 +77,19 @@ def _part(path: str, number: int, text: bytes, heads: Heads) -> Iterator[Columns
         yield from in_columns(sentences_of(path, number, text.decode().split("\n"), heads))
 
 
-class _Doubt(Exception):
-    """A part is to be read with more care."""
-
-
-def _sure(holds: bool | np.bool_) -> None:
-    if not holds:
-        raise _Doubt
-
-
 def _columns(path: str, number: int, text: bytes, heads: Heads) -> Columns:
     """All sentences of a part at once.
 
-    :raises _Doubt: if there is anything in it that would need a closer look.
+    :raises Doubt: if there is anything in it that would need a closer look.
     """
     if heads == "partial":
-        _sure(not _HINT.search(text))
+        sure(not _HINT.search(text))
     data = np.frombuffer(text if text.endswith(b"\n") else text + b"\n", np.uint8)
     ends = np.flatnonzero(data == _LF)
     starts = np.concatenate([[0], ends[:-1] + 1])
     first, is_blank = data[starts], starts == ends
     is_comment, is_row = first == _HASH, (first >= _ZERO) & (first <= _NINE)
-    _sure((is_blank | is_comment | is_row).all() and is_row.any())
+    sure((is_blank | is_comment | is_row).all() and is_row.any())
     rows = _Rows.of(data, starts, ends, is_row)
     block = np.cumsum(is_blank)  # what stands between empty lines, of each line
     begins = np.flatnonzero(np.diff(block[is_row], prepend=-1))  # the first row of each sentence
@@ -160,9 +138,9 @@ class _Rows:
         text = data[np.repeat(is_row, sizes)]
         after = np.cumsum(sizes[is_row])
         begins, at = after - sizes[is_row], np.flatnonzero(text == _TAB)
-        _sure(len(at) == (len(COLUMNS) - 1) * len(after))
+        sure(len(at) == (len(COLUMNS) - 1) * len(after))
         tabs = at.reshape(len(after), -1)
-        _sure((tabs[:, 0] > begins).all() and (tabs[:, -1] < after - 1).all())
+        sure((tabs[:, 0] > begins).all() and (tabs[:, -1] < after - 1).all())
         _check_spaces(text, tabs, after - 1)
         table = pl.read_csv(
             text.tobytes(),
@@ -172,7 +150,7 @@ class _Rows:
             schema=dict.fromkeys(COLUMNS, pl.String),
             columns=list(_READ),
         )
-        _sure(len(table) == len(after))
+        sure(len(table) == len(after))
         return _Rows(text, begins, tabs, table)
 
     def strings(self, column: int, rows: Ints) -> Strings:
@@ -180,7 +158,7 @@ class _Rows:
         import polars as pl
 
         series = self.table[COLUMNS[column]][rows]
-        _sure(series.null_count() == 0)
+        sure(series.null_count() == 0)
         table = series.unique(maintain_order=True)
         return Strings(narrow(series.cast(pl.Enum(table)).to_physical().to_numpy()), table.to_list())
 
@@ -206,7 +184,7 @@ class _Rows:
         sentence = np.repeat(np.arange(len(begins)), counts)
         before -= before[begins][sentence]  # words of the sentence before each row
         lengths = np.bincount(sentence[is_word], minlength=len(begins))
-        _sure((lengths > 0).all() and (numbers == before + 1)[is_word].all())
+        sure((lengths > 0).all() and (numbers == before + 1)[is_word].all())
         if not is_word.all():
             others = np.flatnonzero(~is_word)
             _check_others(self.table[COLUMNS[ID]][others], before[others], sentence[others], lengths)
@@ -219,11 +197,11 @@ class _Rows:
         begins = self.tabs[:, HEAD - 1] + 1
         sizes = self.tabs[:, HEAD] - begins
         numbers, given = (array[words] for array in self.integers(HEAD, sizes))
-        _sure((given | ((sizes == 1) & (self.data[begins] == _UNDERSCORE))[words]).all())
+        sure((given | ((sizes == 1) & (self.data[begins] == _UNDERSCORE))[words]).all())
         counts = np.add.reduceat(given, offsets[:-1], dtype=np.int64)
         annotated = np.where(counts == np.diff(offsets), ALL, np.where(counts == 0, NONE, SOME)).astype(np.uint8)
-        _sure((annotated >= {"required": ALL, "optional": NONE, "partial": NONE}[heads]).all())
-        _sure(heads == "partial" or (annotated != SOME).all())
+        sure((annotated >= {"required": ALL, "optional": NONE, "partial": NONE}[heads]).all())
+        sure(heads == "partial" or (annotated != SOME).all())
         trees = np.where(given, numbers, -1)
         _check_trees(trees, offsets, annotated)
         return trees, annotated
@@ -235,7 +213,7 @@ def _check_spaces(text: NDArray[np.uint8], tabs: Ints, ends: Ints) -> None:
     before, after = text[at - 1], text[at + 1]
     at = at[(before == _SPACE) | (before == _TAB) | (after == _SPACE) | (after == _TAB)]
     if len(at):
-        _sure((np.searchsorted(tabs.reshape(-1), at) - tabs.shape[1] * np.searchsorted(ends, at) > HEAD).all())
+        sure((np.searchsorted(tabs.reshape(-1), at) - tabs.shape[1] * np.searchsorted(ends, at) > HEAD).all())
 
 
 def _check_others(ids: pl.Series, before: Ints, sentence: Ints, lengths: Ints) -> None:
@@ -245,29 +223,29 @@ def _check_others(ids: pl.Series, before: Ints, sentence: Ints, lengths: Ints) -
     :param lengths: number of words of all sentences.
     """
     groups = ids.str.extract_groups(_NOT_A_WORD).struct.unnest()
-    _sure(not any(groups.null_count().row(0)))
+    sure(not any(groups.null_count().row(0)))
     is_range = (groups.to_series(1) == "-").to_numpy()
     left, right = (groups.to_series(i).cast(int).to_numpy() for i in (0, 2))
     for these, first in ((is_range, before + 1), (~is_range, before)):
         a, b, s = left[these], right[these], sentence[these]
-        _sure((a == first[these]).all())
+        sure((a == first[these]).all())
         same = s[1:] == s[:-1]
         if these is is_range:
-            _sure((b > a).all() and (b <= lengths[s]).all() and (a[1:] > b[:-1])[same].all())
+            sure((b > a).all() and (b <= lengths[s]).all() and (a[1:] > b[:-1])[same].all())
         else:
-            _sure((b > 0).all() and ((a[1:] > a[:-1]) | (b[1:] > b[:-1]))[same].all())
+            sure((b > 0).all() and ((a[1:] > a[:-1]) | (b[1:] > b[:-1]))[same].all())
 
 
 def _check_trees(heads: Ints, offsets: Ints, annotated: Ints) -> None:
     """One root, or of a part of a tree at most one; heads in the sentence, and no cycles."""
     lengths, T = np.diff(offsets), len(heads)
-    _sure((heads <= np.repeat(lengths, lengths)).all())
+    sure((heads <= np.repeat(lengths, lengths)).all())
     roots = np.add.reduceat(heads == 0, offsets[:-1], dtype=np.int64)
-    _sure((roots <= 1).all() and (roots[annotated == ALL] == 1).all())
+    sure((roots <= 1).all() and (roots[annotated == ALL] == 1).all())
     above = np.append(np.where(heads > 0, np.repeat(offsets[:-1], lengths) + heads - 1, T), T)
     reached = 1
     while (above != T).any():
-        _sure(reached <= lengths.max())
+        sure(reached <= lengths.max())
         above, reached = above[above], 2 * reached
 
 

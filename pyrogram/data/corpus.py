@@ -15,17 +15,16 @@ import torch
 from torch import Tensor
 
 from pyrogram.data.batches import Batches, rows_by_length
-from pyrogram.data.brackets import read_brackets
 from pyrogram.data.columns import ALL, Columns, Sentences
 from pyrogram.data.conllu import Heads
-from pyrogram.data.conllu_columns import read_columns
 from pyrogram.data.disk_cache import cached
 from pyrogram.data.export import conllu_text, graph
-from pyrogram.data.files import StrPath, as_paths, read_lines, write
+from pyrogram.data.files import StrPath, as_paths, write
 from pyrogram.data.gathering import concatenate, in_columns
 from pyrogram.data.heads import rows_of_heads, without_crossing_arcs
 from pyrogram.data.padding import pad, positions
-from pyrogram.data.records import Alphabet, CorpusError, SentenceRecord
+from pyrogram.data.reading import Reader, read, reader_of
+from pyrogram.data.records import Alphabet, SentenceRecord
 from pyrogram.data.selection import (
     IN_MEMORY,
     Options,
@@ -38,7 +37,6 @@ from pyrogram.data.selection import (
     select,
 )
 from pyrogram.data.strings import Ints, Strings
-from pyrogram.data.tagged import read_tagged
 from pyrogram.data.vocabulary import Unknown, Vocabulary
 
 
@@ -112,17 +110,7 @@ class Corpus:
         """
         check_choice("heads", heads, get_args(Heads))
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase, heads == "partial")
-        paths = as_paths(path_or_paths)
-
-        def read() -> Selection:
-            try:
-                return select(((path, read_columns(path, heads)) for path in paths), options)
-            except CorpusError as error:
-                if error.source in paths:
-                    read_lines(error.source)  # that a file is no text is told before all else
-                raise
-
-        return cls._of(cached(cache, f"conllu {heads}", paths, options, read))
+        return cls._read(path_or_paths, reader_of("conllu", tags, heads), f"conllu {heads}", options, cache)
 
     @classmethod
     def from_brackets(
@@ -143,12 +131,7 @@ class Corpus:
         tags are left out. The arguments are those of all corpora, see :class:`Corpus`.
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        paths = as_paths(path_or_paths)
-
-        def read() -> Selection:
-            return select(((path, in_columns(read_brackets(path, tags == "upos"))) for path in paths), options)
-
-        return cls._of(cached(cache, "brackets", paths, options, read))
+        return cls._read(path_or_paths, reader_of("brackets", tags), "brackets", options, cache)
 
     @classmethod
     def from_tags(
@@ -170,12 +153,7 @@ class Corpus:
         universal ones with ``tags="upos"``. The arguments are those of all corpora, see :class:`Corpus`.
         """
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        paths = as_paths(path_or_paths)
-
-        def read() -> Selection:
-            return select(((path, in_columns(read_tagged(path, tags))) for path in paths), options)
-
-        return cls._of(cached(cache, "tags", paths, options, read))
+        return cls._read(path_or_paths, reader_of("tags", tags), "tags", options, cache)
 
     @classmethod
     def from_sentences(
@@ -202,7 +180,7 @@ class Corpus:
         if tags == "form" and forms is not None:
             raise ValueError("expected no forms with tags='form', whose sentences are the forms, actual both.")
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls._of(select([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options))
+        return cls.of(select([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options))
 
     @classmethod
     def builtin(
@@ -224,7 +202,13 @@ class Corpus:
         return cls.from_sentences(tags, forms=forms, heads=heads, max_length=max_length, vocab=vocab)
 
     @classmethod
-    def _of(cls, selection: Selection) -> Corpus:
+    def _read(cls, paths: Paths, reader: Reader, name: str, options: Options, cache: bool | StrPath) -> Corpus:
+        files = as_paths(paths)
+        return cls.of(cached(cache, name, files, options, lambda: read(files, reader, options)))
+
+    @classmethod
+    def of(cls, selection: Selection) -> Corpus:
+        """The corpus of what was selected."""
         return cls(selection.columns, selection.vocab, selection.dropped)
 
     @staticmethod
@@ -404,23 +388,29 @@ class Corpus:
         """The sentences with a projective tree: what a supervised projective grammar can learn from."""
         return self[self.is_projective]
 
-    def to_conllu(self, path_or_file: StrPath | TextIO | None = None, heads: Tensor | None = None) -> str:
+    @overload
+    def to_conllu(self, path_or_file: None = None, heads: Tensor | None = None) -> str: ...
+
+    @overload
+    def to_conllu(self, path_or_file: StrPath | TextIO, heads: Tensor | None = None) -> None: ...
+
+    def to_conllu(self, path_or_file: StrPath | TextIO | None = None, heads: Tensor | None = None) -> str | None:
         """Write the sentences as CoNLL-U: ID, FORM, UPOS, XPOS, HEAD, hints in MISC, and the comment ``sent_id``.
 
-        :meth:`from_conllu` reads it back. A file is replaced as a whole or left as it was.
+        :meth:`from_conllu` reads it back. They are written one by one. A file is replaced as a whole or left as it was.
 
-        :param path_or_file: where to write: a path, or an open text file; None to get the text only.
+        :param path_or_file: where to write: a path, or an open text file; None to get the text instead.
         :param heads: heads to write instead of the corpus's own, such as predicted ones, shape ``(N, m)``
             with m at least n, padded with -1. Of the corpus's own, those that are unknown are written as ``_``.
-        :returns: the text.
+        :returns: the text, unless it is written.
         :raises ValueError: if ``heads`` does not fit the sentences.
         """
         own = (record.heads or record.known_heads for record in self.sentences)
-        trees = own if heads is None else rows_of_heads(heads, self.lengths)
-        text = conllu_text(self.sentences, trees)
-        if path_or_file is not None:
-            write(path_or_file, text)
-        return text
+        text = conllu_text(self.sentences, own if heads is None else rows_of_heads(heads, self.lengths))
+        if path_or_file is None:
+            return "".join(text)
+        write(path_or_file, text)
+        return None
 
     def to_networkx(self, i: int, heads: Tensor | None = None) -> nx.DiGraph[int]:
         """The tree of sentence ``i``: nodes 0..n, 0 ROOT, with ``form`` and ``tag``; edges from heads.

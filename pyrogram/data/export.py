@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import networkx as nx
 
@@ -18,13 +18,12 @@ _LINE_END = re.compile("(\r\n|\r|\n)")
 
 def conllu_text(
     records: Iterable[SentenceRecord], heads: Iterable[Sequence[int] | None], with_relations: bool = False
-) -> str:
-    """CoNLL-U with ID, FORM, UPOS, XPOS, HEAD, and hints in MISC; all other columns are ``_``.
+) -> Iterator[str]:
+    """CoNLL-U with ID, FORM, UPOS, XPOS, HEAD, and hints in MISC; all other columns are ``_``. One piece a sentence.
 
     :param heads: of each sentence, -1 for one that is unknown, or None to write none.
     :param with_relations: whether to write DEPREL, too, as :func:`replace_trees` does; with heads.
     """
-    blocks = []
     for record, tree in zip(records, heads, strict=True):
         rows = [] if record.sent_id is None else [f"# sent_id = {record.sent_id}"]
         n = len(record)
@@ -34,8 +33,7 @@ def conllu_text(
         columns = zip(record.forms, record.upos, record.xpos, written, labels, misc, strict=True)
         for i, (form, upos, xpos, head, label, last) in enumerate(columns, 1):
             rows.append(f"{i}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t{last}")
-        blocks.append("\n".join(rows) + "\n\n")
-    return "".join(blocks)
+        yield "\n".join(rows) + "\n\n"
 
 
 def _hints(hints: Hints) -> str:
@@ -43,7 +41,9 @@ def _hints(hints: Hints) -> str:
     return f"{HINT_KEY}=" + ",".join(f"{head}:{nats!r}" for head, nats in hints) if hints else MISSING
 
 
-def replace_trees(text: str, records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]) -> str:
+def replace_trees(
+    data: Iterable[bytes], records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]
+) -> Iterator[str]:
     """A text of CoNLL-U with other trees: the columns HEAD and DEPREL of its words are replaced, and nothing else is.
 
     Comments, multiword ranges, empty nodes, enhanced dependencies (DEPS) and all other columns stay as they are, and so
@@ -51,20 +51,46 @@ def replace_trees(text: str, records: Iterable[SentenceRecord], heads: Iterable[
     word with head 0, ``punct`` of punctuation, ``dep`` of all others. An empty line is added if the text lacks the one
     that ends its last sentence.
 
+    :param data: the text in UTF-8, in pieces, as it comes out.
     :param records: the sentences as they were read from the text, with all their words; where their tags are others,
         such as a tagger's, they are replaced, too.
     :param heads: of every sentence, 0 for ROOT.
     """
-    parts = _LINE_END.split(text)  # lines, and between them their ends
-    for record, tree in zip(records, heads, strict=True):
-        rows = zip(record.lines, record.upos, record.xpos, tree, relations(record, tree), strict=True)
-        for line, upos, xpos, head, relation in rows:
-            columns = parts[2 * line - 2].split("\t")
+    rows = _rows(records, heads)
+    row, first, first_end, num_ends = next(rows, None), 1, "", 0  # ends since the last line that is not empty
+    for text in _whole_lines(data):
+        parts = _LINE_END.split(text)  # lines, and between them their ends
+        while row is not None and row[0] < first + len(parts) // 2 + bool(parts[-1]):
+            line, upos, xpos, head, relation = row
+            columns = parts[2 * (line - first)].split("\t")
             columns[UPOS], columns[XPOS], columns[HEAD], columns[DEPREL] = upos, xpos, str(head), relation
-            parts[2 * line - 2] = "\t".join(columns)
-    end = parts[1] if len(parts) > 1 else "\n"
-    missing = next(i for i, line in enumerate(reversed(parts[::2])) if line.strip())
-    return "".join(parts) + end * max(0, 2 - missing)
+            parts[2 * (line - first)] = "\t".join(columns)
+            row = next(rows, None)
+        yield "".join(parts)
+        first, first_end = first + len(parts) // 2, first_end or "".join(parts[1:2])
+        empty = next((i for i, line in enumerate(reversed(parts[::2])) if line.strip()), None)
+        num_ends = num_ends + len(parts) // 2 if empty is None else empty
+    yield (first_end or "\n") * max(0, 2 - num_ends)
+
+
+def _rows(
+    records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]
+) -> Iterator[tuple[int, str, str, int, str]]:
+    """Of every word its line and what is to stand there: tags, head and relation."""
+    for record, tree in zip(records, heads, strict=True):
+        yield from zip(record.lines, record.upos, record.xpos, tree, relations(record, tree), strict=True)
+
+
+def _whole_lines(data: Iterable[bytes]) -> Iterator[str]:
+    """A text in pieces that end with LF, but for the last."""
+    rest = b""
+    for block in data:
+        lines, end, after = block.rpartition(b"\n")
+        if end:
+            yield (rest + lines + end).decode()
+        rest = after if end else rest + block
+    if rest:
+        yield rest.decode()
 
 
 def relations(record: SentenceRecord, heads: Sequence[int]) -> list[str]:

@@ -1,12 +1,16 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a text has, by its first lines."""
+"""Which format a text or a file has, by its first lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
+from contextlib import closing
 from typing import Literal
+
+from pyrogram.data.files import lines_of, parts
+from pyrogram.data.streams import beginning
 
 Kind = Literal["conllu", "brackets", "tags"]
 
@@ -16,14 +20,31 @@ _TAGGED_WORD = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
 _FIRST_LINES = 100
 
 
-def format_of_text(lines: Sequence[str]) -> Kind:
+def format_of_lines(lines: Iterable[str]) -> Kind:
     """The format of a text: CoNLL-U if its first line that is no comment is a row of that, trees if it begins with a
     bracket and has words in brackets with their tags, tagged text otherwise.
+
+    :param lines: of which no more are asked for than are needed.
     """
-    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    begun: list[str] = []
+    first = ""
+    for line in filter(str.strip, lines):
+        begun += [line] * (len(begun) < _FIRST_LINES)
+        first = first or line * (not line.startswith("#"))
+        enough = len(begun) == _FIRST_LINES or not begun[0].lstrip().startswith("(")
+        if first and (enough or _ROW.fullmatch(first)):
+            break
     if _ROW.fullmatch(first):
         return "conllu"
-    begun = [line for line in lines if line.strip()][:_FIRST_LINES]
     if begun and begun[0].lstrip().startswith("(") and any(_TAGGED_WORD.search(line) for line in begun):
         return "brackets"
     return "tags"
+
+
+def format_of_file(path: str) -> Kind:
+    """The format of a file, which can be read afterwards even if it is standard input or a pipe.
+
+    :raises CorpusError: what :func:`~pyrogram.data.files.parts` raises, as far as the file is looked at.
+    """
+    with closing(beginning(path)) as data:
+        return format_of_lines(lines_of(parts(path, data, size=1)))

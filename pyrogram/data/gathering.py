@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 
 from pyrogram.data.columns import ALL, NONE, SOME, Columns
-from pyrogram.data.records import CorpusError, Hints, SentenceRecord
-from pyrogram.data.strings import Names, Strings, Table, narrow, offsets_of
+from pyrogram.data.records import MISSING, CorpusError, Hints, SentenceRecord
+from pyrogram.data.strings import Ints, Names, Strings, Table, narrow, offsets_of
 
 _AT_A_TIME = 4096  # records that are in memory
 _STRINGS = ("forms", "upos", "xpos", "sources")
 _ARRAYS = ("heads", "annotated", "first_lines", "lines", "trimmed", "after_mark")
+
+
+class Doubt(Exception):
+    """Sentences that cannot be read many at a time, but one by one, for something about them is not as usual."""
+
+
+def sure(holds: bool | np.bool_) -> None:
+    """:raises Doubt: unless it holds."""
+    if not holds:
+        raise Doubt
 
 
 class Gathering:
@@ -76,6 +86,34 @@ def in_columns(records: Iterable[SentenceRecord]) -> Iterator[Columns]:
         raise
     if batch:
         yield of_records(batch)
+
+
+def of_tokens(
+    path: str, lengths: Ints, forms: Strings, tags: Strings, universal: bool, lines: Ints, heads: Ints | None = None
+) -> Columns:
+    """The columns of sentences of a file that has words and tags, or trees as well, and nothing else.
+
+    :param lengths: number of tokens of each sentence, shape ``(N,)``.
+    :param universal: whether the tags are universal ones, and not the treebank's.
+    :param lines: of each sentence, shape ``(N,)``.
+    :param heads: of all tokens, shape ``(T,)``; None if there are none.
+    """
+    N, T = len(lengths), len(forms)
+    none = Strings(np.zeros(T, np.uint8), [MISSING])
+    return Columns(
+        offsets=offsets_of(lengths),
+        forms=forms,
+        upos=tags if universal else none,
+        xpos=none if universal else tags,
+        heads=np.full(T, -1, np.int8) if heads is None else narrow(heads),
+        annotated=np.full(N, NONE if heads is None else ALL, np.uint8),
+        first_lines=narrow(lines),
+        lines=np.zeros(T, np.uint8),
+        sources=Strings(np.zeros(N, np.uint8), [path]),
+        sent_ids=Names.of([None] * N),
+        trimmed=np.zeros(N, np.bool_),
+        after_mark=np.zeros(T, np.bool_),
+    )
 
 
 def of_records(records: list[SentenceRecord]) -> Columns:

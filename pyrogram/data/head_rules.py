@@ -19,6 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from pyrogram.data.strings import Ints
+
 #: Phrase -> (direction, groups in order of preference): ``left`` looks from the left end.
 HEAD_RULES: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     phrase: (direction, tuple(tuple(group.split("|")) for group in groups.split()))
@@ -66,3 +70,37 @@ def head_child(phrase: str, children: Sequence[str]) -> int:
             if children[i] in group:
                 return i
     return order[0]
+
+
+# The rules as arrays, by numbers of labels; the last number is that of all labels that no rule has.
+_LABELS = dict.fromkeys(HEAD_RULES) | dict.fromkeys(
+    label for _, groups in HEAD_RULES.values() for group in groups for label in group
+)
+_NUMBERS = {label: i for i, label in enumerate(_LABELS)}
+_FROM_RIGHT = np.array([HEAD_RULES.get(label, ("right",))[0] == "right" for label in [*_LABELS, ""]])
+_RANKS = np.full((len(_LABELS) + 1, len(_LABELS) + 1), max(len(groups) for _, groups in HEAD_RULES.values()))
+for _phrase, (_, _groups) in HEAD_RULES.items():
+    for _rank in reversed(range(len(_groups))):
+        _RANKS[_NUMBERS[_phrase], [_NUMBERS[label] for label in _groups[_rank]]] = _rank
+
+
+def label_numbers(labels: Sequence[str]) -> Ints:
+    """The numbers by which :func:`head_children` knows labels without function tags."""
+    return np.array([_NUMBERS.get(label, len(_NUMBERS)) for label in labels], dtype=np.int64)
+
+
+def head_children(phrases: Ints, children: Ints, begins: Ints, lasts: Ints) -> Ints:
+    """The heads of many phrases at once: of each the place of one of all children.
+
+    :param phrases: the number of the label of each phrase, shape ``(P,)``.
+    :param children: those of the children of all phrases, one phrase after the other, shape ``(C,)``.
+    :param begins: the place of the first child of each phrase, shape ``(P,)``.
+    :param lasts: of each child how many kinds of others go before it, whatever the rules, shape ``(C,)``.
+    """
+    C = len(children)
+    own = np.repeat(phrases, np.diff(begins, append=C))
+    place, from_right = np.arange(C), _FROM_RIGHT[phrases]
+    order = np.where(_FROM_RIGHT[own], C - 1 - place, place)
+    ranks = lasts * (int(_RANKS.max()) + 1) + _RANKS[own, children]
+    best = np.minimum.reduceat(ranks * C + order, begins) % C
+    return np.where(from_right, C - 1 - best, best)

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from pyrogram.charts.trees import is_tree
 from pyrogram.data.records import SentenceRecord
+
+_AT_A_TIME = 1024  # rows that are in memory
 
 
 def check_heads(record: SentenceRecord) -> None:
@@ -80,8 +83,8 @@ def without_crossing_arcs(heads: Tensor, lengths: Tensor) -> Tensor:
     return answer
 
 
-def rows_of_heads(heads: Tensor, lengths: Tensor) -> list[list[int]]:
-    """The rows of padded heads without their padding.
+def rows_of_heads(heads: Tensor, lengths: Tensor) -> Iterator[list[int]]:
+    """The rows of padded heads without their padding, made as they are asked for; all are checked before.
 
     :param heads: shape ``(N, m)``, padded with -1; they need not be trees.
     :param lengths: shape ``(N,)``, each at most m.
@@ -98,4 +101,5 @@ def rows_of_heads(heads: Tensor, lengths: Tensor) -> list[list[int]]:
         i = int(wrong.nonzero()[0])
         problem = f"expected heads 0 to {lengths[i]} for the {lengths[i]} words of sentence {i}, then -1"
         raise ValueError(f"{problem}, actual {heads[i].tolist()}.")
-    return [row[:length] for row, length in zip(heads.tolist(), lengths.tolist(), strict=True)]
+    parts = zip(heads.split(_AT_A_TIME), lengths.split(_AT_A_TIME), strict=True)
+    return (row[:n] for rows, sizes in parts for row, n in zip(rows.tolist(), sizes.tolist(), strict=True))

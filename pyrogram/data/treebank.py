@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyrogram.data.brackets import TRACE, _bare, _split_trees
+from pyrogram.data.brackets import TRACE, bare, split_trees
 from pyrogram.data.files import read_lines
 from pyrogram.data.records import CorpusError
 from pyrogram.printable import quoted, shown
@@ -41,7 +41,7 @@ def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
     from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
 
     trees: list[Any] = []
-    for line, text in _split_trees(str(path), read_lines(str(path))):
+    for line, text in split_trees(str(path), read_lines(str(path))):
         if unparsed and "".join(text.split()) == "()":
             trees.append(None)
             continue
@@ -73,7 +73,7 @@ def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
                 path, line, f"the word {quoted(child)} has siblings and no tag; write (NN {shown(child)})"
             )
     children = [c for c in (_cleaned(child, make, path, line) for child in tree) if c is not None]
-    return make(_bare(label), children) if children else None
+    return make(bare(label), children) if children else None
 
 
 def signature(form: str, first: bool) -> str:

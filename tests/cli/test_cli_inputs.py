@@ -6,9 +6,12 @@ import gzip
 import io
 import json
 import shutil
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import torch
+from pipes_with_data import needs_pipes, piped
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -45,6 +48,7 @@ def test_packed_piped_and_renamed_files_are_what_they_hold(call, conllu, tmp_pat
         path = other if other == "-" else tmp_path / other
         monkeypatch.setattr("sys.stdin", Stdin(conllu.read_bytes()))
         assert call("evaluate", conllu, path) == (0, plain, "")
+        monkeypatch.setattr("sys.stdin", Stdin(conllu.read_bytes()))
         assert call("draw", path, "--sentence", 2).out == drawn
     scores = call("evaluate", tmp_path / "c.mrg.gz", tmp_path / "c.mrg.gz", "--score", "brackets")
     assert scores.status == 0 and "100.0" in scores.out
@@ -78,6 +82,54 @@ def test_learning_and_parsing_from_packed_and_piped_files(call, conllu, run_fold
     assert call("induce", tags, "--model", "pcfg", "--grammar", grammar, "--method", "em", "--steps", 1).status == 0
 
 
+@needs_pipes
+@pytest.mark.parametrize(
+    "command",
+    [
+        "parse RUN c.conllu",
+        "parse RUN crlf.conllu",
+        "parse RUN c.mrg",
+        "parse RUN tags.txt",
+        "evaluate c.conllu c.conllu",
+        "induce c.conllu --tags xpos --steps 2 --test crlf.conllu",
+        "induce c.mrg --steps 2",
+        "induce tags.txt --model pcfg --grammar g.pcfg --method em --steps 1",
+        "train c.conllu --tags xpos --steps 1 --dev c.mrg",
+    ],
+)
+def test_pipes_are_read_in_one_pass(command, call, conllu, run_folder, tmp_path, monkeypatch):
+    """Nothing of them can be read twice, and what comes out is as of files."""
+    monkeypatch.chdir(tmp_path)
+    marked = b"\xef\xbb\xbf# newpar\n" + conllu.read_bytes()[:-1]
+    (tmp_path / "crlf.conllu").write_bytes(marked.replace(b"\n", b"\r\n"))
+    (tmp_path / "c.mrg").write_text(TREES)
+    (tmp_path / "tags.txt").write_text("DT NN\nDT DT NN\n")
+    (tmp_path / "g.pcfg").write_text(GRAMMAR)
+    arguments = [str(run_folder) if word == "RUN" else word for word in command.split()]
+    plain = call(*arguments)
+    assert plain.status == 0
+    with ExitStack() as stack:
+        names = {}
+        for i, word in enumerate(arguments):
+            if Path(word).is_file():
+                arguments[i] = stack.enter_context(piped(Path(word).read_bytes()))
+                names[arguments[i]] = word
+        done = call(*arguments)
+    assert done.status == 0
+    for pipe, name in names.items():
+        done = done._replace(out=done.out.replace(pipe, name))
+    assert done.out.split() == plain.out.split()  # tables are as wide as names of files
+
+
+@needs_pipes
+def test_what_cannot_be_read_again_is_told(refused, conllu):
+    with piped(conllu.read_bytes()) as pipe:
+        error = refused("induce", pipe)
+        assert "line 1: the word " in error and "has no UPOS (_); try --tags xpos or --tags form" in error
+    with piped(conllu.read_bytes()) as pipe:
+        assert "was read before, and can be read only once" in refused("evaluate", pipe, pipe)
+
+
 def test_damaged_packed_and_empty_piped_files(refused, conllu, tmp_path, monkeypatch):
     damaged = tmp_path / "c.conllu.gz"
     damaged.write_bytes(gzip.compress(conllu.read_bytes())[:-20])
@@ -93,7 +145,7 @@ def test_dev_must_not_be_test(refused, conllu, tmp_path):
     train = tmp_path / "train.conllu"
     train.write_text(conllu.read_text() * 2)
     for command in (["induce", train], ["train", train], ["reproduce", "lognormal", train]):
-        error = refused(*command, "--dev", conllu, "--test", packed)
+        error = refused(*command, "--dev", conllu, "--test", packed, "--tags", "xpos")
         assert "--dev and --test are the same sentences; leave out --test, or give others" in error
 
 

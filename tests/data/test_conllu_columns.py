@@ -3,20 +3,18 @@
 """Many sentences at a time are read as one by one: the same sentences, and the same first error, of any file."""
 
 import random
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from column_oracle import contents, of_records, outcome
+from column_oracle import records as read_records
 from mutations import BYTES, PIECES
 
-from pyrogram.data import Corpus, CorpusError, conllu_columns, files
-from pyrogram.data.columns import Sentences
+from pyrogram.data import Corpus, CorpusError, conllu_columns
 from pyrogram.data.conllu import Heads, read_conllu
-from pyrogram.data.conllu_columns import read_columns
-from pyrogram.data.gathering import in_columns
-from pyrogram.data.selection import Options, select
+from pyrogram.data.selection import Options
 
 # Ranges, empty nodes, comments of all kinds, spaces inside of words, a cycle of comments that are no sentence.
 VALID = """# newdoc id = d
@@ -132,27 +130,14 @@ def mutated(rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def outcome(read: Callable[[], Any]) -> tuple[Any, ...]:
-    """What comes before an error, and the error."""
-    found: list[Any] = []
-    try:
-        found.extend(read())
-    except CorpusError as error:
-        return found, str(error), error.line, error.problem, error.advice, error.argument
-    return (found,)
+@pytest.fixture
+def in_small_parts(in_small_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are halved down to one sentence, besides."""
+    monkeypatch.setattr(conllu_columns, "_SMALL", 100)
 
 
 def records(path: str, heads: Heads) -> Iterator[Any]:
-    for columns in read_columns(path, heads):
-        yield from Sentences(columns)
-
-
-@pytest.fixture
-def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a sentence or two, in blocks that cut line ends and characters, halved down to one sentence."""
-    monkeypatch.setattr(files, "_BLOCK", 7)
-    monkeypatch.setattr(conllu_columns, "parts", partial(files.parts, size=300))
-    monkeypatch.setattr(conllu_columns, "_SMALL", 100)
+    return read_records(path, "conllu", heads=heads)
 
 
 @pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
@@ -179,12 +164,10 @@ def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: 
         options = Options(tags, None, "remove", None, "most_frequent", False, heads == "partial")
 
         def at_once(heads: Heads = heads, options: Options = options) -> Any:
-            corpus = Corpus._of(select([(str(path), in_columns(read_conllu(str(path), heads)))], options))
-            return [*corpus, corpus.vocab, corpus.dropped, corpus.words.tolist()]
+            return of_records(lambda: read_conllu(str(path), heads), str(path), options)
 
         def in_parts(heads: Heads = heads) -> Any:
-            corpus = Corpus.from_conllu(path, tags=tags, heads=heads)
-            return [*corpus, corpus.vocab, corpus.dropped, corpus.words.tolist()]
+            return contents(Corpus.from_conllu(path, tags=tags, heads=heads))
 
         assert outcome(in_parts) == outcome(at_once), path.read_bytes()
 

@@ -35,8 +35,7 @@ def no_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on nothing can be read but what was kept."""
 
     def close() -> None:
-        for name in ("read_columns", "read_brackets", "read_tagged"):
-            monkeypatch.setattr(corpus, name, None)
+        monkeypatch.setattr(corpus, "read", None)
 
     return close
 

@@ -3,16 +3,17 @@
 """Where lines come from: files, gzip files, standard input, pipes; and which format a text has."""
 
 import gzip
+import hashlib
 import io
-import os
-import threading
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pipes_with_data import needs_pipes, piped
 
-from pyrogram.data import Corpus, CorpusError, files, read_trees
-from pyrogram.data.files import read_lines
-from pyrogram.data.formats import format_of_text
+from pyrogram.data import Corpus, CorpusError, files, read_trees, streams
+from pyrogram.data.formats import format_of_file, format_of_lines
 
 SENTENCE = "1\ta\t_\tDET\tDT\t_\t2\t_\t_\t_\n2\tb\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n"
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ barks)))\n"
@@ -44,45 +45,97 @@ class Stdin:
         self.buffer = io.BytesIO(data)
 
 
-def test_standard_input_may_be_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Stdin(SENTENCE.encode()))
     for _ in range(2):
-        assert Corpus.from_conllu("-").forms == [["a", "b"]]
+        assert format_of_file("-") == "conllu"  # a look is no reading
+    assert Corpus.from_conllu("-").forms == [["a", "b"]]
+    for again in (Corpus.from_conllu, Corpus.from_tags, format_of_file):
+        with pytest.raises(CorpusError, match="^standard input: this was read before, and can be read only once"):
+            again("-")
+    assert streams.digest("-") == hashlib.sha256(SENTENCE.encode()).hexdigest()
     monkeypatch.setattr("sys.stdin", Stdin(gzip.compress(TREE.encode())))
+    assert format_of_file("-") == "brackets"
     assert [tree.leaves() for tree in read_trees("-")] == [["the", "dog", "barks"]]
+    assert streams.digest("-") == hashlib.sha256(TREE.encode()).hexdigest()
     monkeypatch.setattr("sys.stdin", Stdin(b"x"))
     with pytest.raises(CorpusError, match="^standard input, line 1: expected the 10 columns"):
         Corpus.from_conllu("-")
     monkeypatch.setattr("sys.stdin", io.StringIO("DT NN\n"))
+    assert format_of_file("-") == "tags"
     assert Corpus.from_tags("-").tags == [["DT", "NN"]]
     monkeypatch.setattr("sys.stdin", None)  # as under pythonw
     with pytest.raises(CorpusError, match="^standard input: the file cannot be read"):
         Corpus.from_tags("-")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
-def test_a_pipe_may_be_read_twice(tmp_path: Path) -> None:
-    """As of ``<(zcat file)``: the second time there would be nothing in it."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_text(SENTENCE))
-    writer.start()
-    assert [read_lines(str(pipe)) for _ in range(2)] == [SENTENCE.split("\n")] * 2
-    writer.join()
+@needs_pipes
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_once(pack: Callable[[bytes], bytes]) -> None:
+    with piped(pack(SENTENCE.encode() * 9)) as path:
+        assert format_of_file(path) == "conllu"
+        corpus = Corpus.from_conllu(path, cache=True)
+        assert len(corpus) == 9 and corpus[8].lines == (25, 26) and corpus[0].source == path
+        with pytest.raises(CorpusError, match=f"^{path}: this was read before"):
+            Corpus.from_conllu(path)
+        assert streams.digest(path) == hashlib.sha256(SENTENCE.encode() * 9).hexdigest()
+
+
+@needs_pipes
+def test_errors_of_pipes_are_those_of_files(tmp_path: Path) -> None:
+    """Though a file that is read at once could tell them before its first sentence."""
+    file, good = tmp_path / "f", SENTENCE.encode() * 3
+    faults = [good + b"x\n", good + b"\xff", good + b"a\0", b"", b" \n", good + b"# c", b"# c\n\n", good + b"1\t\xff\0"]
+    packed = [gzip.compress(good)[:-9], gzip.compress(good + b"\xff")[:-1], gzip.compress(good) + b"more"]
+    for data in [*faults, *packed]:
+        file.write_bytes(data)
+        with pytest.raises(CorpusError) as expected:
+            Corpus.from_conllu(file)
+        with piped(data) as path, pytest.raises(CorpusError) as found:
+            Corpus.from_conllu(path)
+        assert (found.value.line, found.value.problem) == (expected.value.line, expected.value.problem)
+
+
+LONG_AND_SHORT = {
+    "conllu": (SENTENCE, "1\tc\t_\tVERB\tVB\t_\t0\t_\t_\t_\n\n"),
+    "brackets": (TREE, "(VB c)\n"),
+    "tags": ("the/DT dog/NN barks/VBZ\n", "c/VB\n"),
+}
+
+
+@needs_pipes
+@pytest.mark.parametrize("kind", LONG_AND_SHORT)
+def test_a_pipe_is_never_in_memory(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4 MB of sentences, all but the last are too long."""
+    monkeypatch.setattr(streams, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(files, "_PART", 1 << 14)
+    long, short = LONG_AND_SHORT[kind]
+    data = (long * ((4 << 20) // len(long)) + short).encode()
+    read = {"conllu": Corpus.from_conllu, "brackets": Corpus.from_brackets, "tags": Corpus.from_tags}[kind]
+    with piped(data) as path:
+        assert format_of_file(path) == kind
+        tracemalloc.start()
+        try:
+            corpus = read(path, max_length=1)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert corpus.forms == [["c"]]
+    assert peak < 2 << 20, peak
 
 
 def test_in_pieces_as_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_BLOCK", 5)
+    monkeypatch.setattr(streams, "_BLOCK", 5)
     path = tmp_path / "a"
     for data in (SENTENCE.encode(), gzip.compress(SENTENCE.encode()), b""):
         path.write_bytes(data)
-        assert b"".join(files.blocks(str(path))) == files.read_bytes(str(path))
+        found = list(streams.blocks(str(path)))
+        assert b"".join(found) == (gzip.decompress(path.read_bytes()) if data[:1] == b"\x1f" else data)
+        assert max(map(len, found), default=0) <= 5
     path.write_bytes(gzip.compress(SENTENCE.encode() * 100)[:-9])
-    with pytest.raises(CorpusError) as expected:
-        files.read_bytes(str(path))
-    with pytest.raises(CorpusError, match="cut off or damaged") as found:
-        list(files.blocks(str(path)))
-    assert str(found.value) == str(expected.value)
+    for read in (streams.blocks, streams.beginning):
+        with pytest.raises(CorpusError, match="cut off or damaged"):
+            list(read(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +155,7 @@ def test_in_pieces_as_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_the_format_of_a_text(text: str, expected: str) -> None:
-    assert format_of_text(text.split("\n")) == expected
+    assert format_of_lines(text.split("\n")) == expected
 
 
 def test_other_formats_are_not_taken_for_tagged_text(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pyrogram.cli.commands.choices import Format, Score, Tags
-from pyrogram.cli.io.corpora import name_of
+from pyrogram.cli.io.corpora import WholeFile, name_of, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.printable import quoted
 
@@ -62,15 +62,16 @@ def evaluate(
     from pyrogram.cli.io.scores import Difference, csv_text, json_text, sentence_of, text_of
     from pyrogram.metrics import paired_bootstrap, sign_test
 
-    files = [gold, predicted] + ([] if against is None else [against])
-    found: list[list[TreeScores]] = [[] for _ in files[1:]]
+    paths = [gold, predicted] + ([] if against is None else [against])
+    files = [read_whole(path, format.value, tags.value, "required") for path in paths]
+    found: list[list[TreeScores]] = [[] for _ in paths[1:]]
     differences, below = [], list[str]()
     for punctuation in (False, True):
-        corpora = _read_same(files, format.value, tags.value, punctuation)
+        corpora = _read_same(files, tags.value, punctuation)
         if not corpora:
             note("note: scores are without punctuation, for the files differ in it")
             continue
-        for path, corpus, scores in zip(files[1:], corpora[1:], found, strict=True):
+        for path, corpus, scores in zip(paths[1:], corpora[1:], found, strict=True):
             scores.append(_scores(path, corpus, corpora[0], punctuation))
             below += [] if punctuation else _below(scores[0], corpora[0])
         if against is not None:
@@ -86,13 +87,13 @@ def evaluate(
     else:
         parts = [text_of(scores) for scores in found]
         if against is not None:
-            parts = [f"{name_of(path)}\n\n{part}" for path, part in zip(files[1:], parts, strict=True)]
+            parts = [f"{name_of(path)}\n\n{part}" for path, part in zip(paths[1:], parts, strict=True)]
             parts += [sentence_of(d, name_of(predicted), name_of(against)) for d in differences]
         parts += below
         console().print("\n\n".join(parts), soft_wrap=True, markup=False)
 
 
-def _read_same(files: list[Path], format: str, tags: str, punctuation: bool) -> list[Corpus]:
+def _read_same(files: list[WholeFile], tags: str, punctuation: bool) -> list[Corpus]:
     """Gold and predicted files; none if they differ, and that in punctuation alone.
 
     :raises CommandError: if they differ without punctuation.
@@ -100,11 +101,11 @@ def _read_same(files: list[Path], format: str, tags: str, punctuation: bool) -> 
     from pyrogram.cli.io.corpora import read_corpus
 
     keep: Literal["keep", "remove"] = "keep" if punctuation else "remove"
-    gold, *others = [read_corpus(p, format=format, tags=tags, heads="required", punctuation=keep) for p in files]
+    gold, *others = [read_corpus(file, tags=tags, heads="required", punctuation=keep) for file in files]
     if punctuation and any(gold.tags != corpus.tags for corpus in others):
         return []
-    for corpus, path in zip(others, files[1:], strict=True):
-        check_same(gold, corpus, files[0], path)
+    for corpus, file in zip(others, files[1:], strict=True):
+        check_same(gold, corpus, files[0].path, file.path)
     return [gold, *others]
 
 

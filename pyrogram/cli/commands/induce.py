@@ -23,6 +23,7 @@ from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
     from pyrogram.cli.runs.dmv_induction import Corpora, Outcome
+    from pyrogram.cli.runs.pcfg_induction import EncodedCorpora
     from pyrogram.infer import Reduce
 
 _DATA, _START, _STOP = "Sentences", "Where it starts", "When it stops"
@@ -211,7 +212,6 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
-        data=_digests(train, dev, test, grammar, prior),
     )
     if model is Model.pcfg:
         if train is None or grammar is None:
@@ -246,13 +246,19 @@ def _init(init: Init | None, model: Model, grammar: Path | None, informed: bool)
     return str((init or Init.grammar).value)
 
 
-def _digests(
-    train: Path | None, dev: Path | None, test: Path | None, grammar: Path | None, prior: Path | None
-) -> dict[str, str | int]:
+def _with_digests(
+    settings: Settings,
+    train: Path | None,
+    dev: Path | None,
+    test: Path | None,
+    grammar: Path | None = None,
+    prior: Path | None = None,
+) -> Settings:
+    """Settings with the digests of files; they were read before, for standard input can be read only once."""
     from pyrogram.cli.io.corpora import digests
 
     builtin: dict[str, str | int] = {} if train is not None else {"builtin": DEMO_SENTENCES}
-    return builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior)
+    return replace(settings, data=builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior))
 
 
 def _run_pcfg(
@@ -274,7 +280,12 @@ def _run_pcfg(
 
     with processes(jobs, settings.method) as reduce:
         grammar = together(reduce, lambda: read_grammar(grammar_file))
-        texts = together(reduce, lambda: pcfg.read_texts(settings, grammar, *files, format))
+
+        def read() -> tuple[EncodedCorpora, Settings]:
+            texts = pcfg.read_texts(settings, grammar, *files, format)
+            return texts, _with_digests(settings, *files, grammar=grammar_file)
+
+        texts, settings = together(reduce, read)
         with _folder_of_run(settings, out, resume, reduce):
             outcome = pcfg.run_pcfg(settings, grammar, texts, out, jobs, reduce)
     if outcome is None:
@@ -304,12 +315,13 @@ def _run(
 
     train, dev, test = files
 
-    def read() -> Corpora:
-        return _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+    def read() -> tuple[Corpora, Settings]:
+        corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
+        return replace(corpora, prior=prior), _with_digests(settings, *files, prior=prior)
 
     with processes(jobs, settings.method) as reduce:
-        corpora = together(reduce, read)
-        corpora, settings = replace(corpora, prior=prior), decided(settings, corpora.train)
+        corpora, settings = together(reduce, read)
+        settings = decided(settings, corpora.train)
         with _folder_of_run(settings, out, resume, reduce):
             outcome = run_induction(settings, corpora, out, jobs, reduce)
             if outcome is not None:

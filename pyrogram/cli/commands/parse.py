@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -66,7 +67,7 @@ def parse(
             raise CommandError("--retag and --unknown are for runs; leave them out with --zero-shot")
         if out is not None:
             check_writable(out)
-        text = parse_zero_shot(source, format.value, decoder.value)
+        text: Iterable[str] = parse_zero_shot(source, format.value, decoder.value)
     else:
         assert run is not None
         loaded = open_run(run)
@@ -78,7 +79,7 @@ def parse(
     if out is None:
         write_text(text)
     else:
-        write_file(out, text.encode())
+        write_file(out, (piece.encode() for piece in text))
 
 
 def _source(run: Path | None, file: Path | None, zero_shot: Path | None) -> Path:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -78,9 +79,9 @@ def train(
         steps=steps,
         seed=seed,
         unseen=unseen.value,
-        data=digests(**files),
     )
     parts = read_parts(settings, files, format.value)
+    settings = replace(settings, data=digests(**files))  # of standard input, when it was read
     with only_run(out), _interruptible(out):
         if out is not None and open_folder(out, settings, resume):
             note(f"going on in {out}")

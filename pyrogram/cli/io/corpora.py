@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -13,76 +14,177 @@ from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.printable import shown
 
 if TYPE_CHECKING:
-    from pyrogram.data import Corpus, Vocabulary
-    from pyrogram.data.records import Alphabet, SentenceRecord
+    from pyrogram.data import Corpus, CorpusError, Vocabulary
+    from pyrogram.data.columns import Columns, Sentences
+    from pyrogram.data.formats import Kind
+    from pyrogram.data.records import Alphabet
+    from pyrogram.data.selection import Options, Punctuation
 
-SUFFIXES = {".conllu": "conllu", ".conll": "conllu", ".mrg": "brackets", ".ptb": "brackets", ".brackets": "brackets"}
+HeadsOption = Literal["required", "optional", "ignore"]
+
+SUFFIXES: dict[str, Kind] = {
+    ".conllu": "conllu",
+    ".conll": "conllu",
+    ".mrg": "brackets",
+    ".ptb": "brackets",
+    ".brackets": "brackets",
+}
 ALPHABETS: tuple[Alphabet, ...] = ("upos", "xpos", "form")
 
 
-def format_of(path: Path, chosen: str = "auto") -> str:
+def format_of(path: Path, chosen: str = "auto") -> Kind:
     """The format of a file, by its extension (before ``.gz``) unless it was said; without a known one, by its text.
 
     :raises CorpusError: if its text is needed and cannot be read.
     """
     if chosen != "auto":
-        return chosen
+        return cast("Kind", chosen)
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path
     known = SUFFIXES.get(name.suffix.lower())
     if known is not None:
         return known
-    from pyrogram.data.files import read_lines
-    from pyrogram.data.formats import format_of_text
+    from pyrogram.data.formats import format_of_file
 
-    return format_of_text(read_lines(str(path)))
+    return format_of_file(str(path))
 
 
 def default_tags(path: Path, chosen: str = "auto") -> Alphabet:
     """Universal tags for CoNLL-U, the treebank's own for all else, which has no others."""
-    return "upos" if format_of(path, chosen) == "conllu" else "xpos"
+    return _usual_tags(format_of(path, chosen))
+
+
+def _usual_tags(kind: Kind) -> Alphabet:
+    return "upos" if kind == "conllu" else "xpos"
+
+
+@dataclass(frozen=True)
+class WholeFile:
+    """All sentences of a file with all their words, read once, for corpora of several kinds.
+
+    :param kind: its format.
+    :param tags: that it was read with.
+    :param packed: its text in compressed pieces, if it is kept, for standard input and pipes cannot be read again.
+    """
+
+    path: Path
+    kind: Kind
+    tags: Alphabet
+    columns: Columns
+    packed: Sequence[bytes] | None = None
+
+    @property
+    def sentences(self) -> Sentences:
+        """As records."""
+        from pyrogram.data.columns import Sentences
+
+        return Sentences(self.columns)
+
+    def columns_with(self, tags: Alphabet) -> Columns:
+        """The sentences as if they were read with other tags."""
+        if self.kind == "conllu" or (tags == "upos") == (self.tags == "upos"):
+            return self.columns
+        return replace(self.columns, upos=self.columns.xpos, xpos=self.columns.upos)
+
+    def text(self) -> Iterator[bytes]:
+        """What is in the file, in pieces; of standard input and pipes it must have been kept."""
+        from pyrogram.data.streams import blocks
+
+        return blocks(str(self.path)) if self.packed is None else map(zlib.decompress, self.packed)
+
+
+def read_whole(path: Path, format: str, tags: Alphabet, heads: HeadsOption, keep_text: bool = False) -> WholeFile:
+    """Read a file of any format.
+
+    :param keep_text: whether its text will be asked for.
+    :raises CorpusError: as :func:`read_corpus`.
+    """
+    from pyrogram.data import CorpusError
+    from pyrogram.data.reading import read_all, reader_of
+    from pyrogram.data.streams import blocks, is_stream
+
+    kind, name = format_of(path, format), str(path)
+    packed: list[bytes] | None = [] if keep_text and is_stream(name) else None
+
+    def kept() -> Iterator[bytes]:
+        for block in blocks(name):
+            if packed is not None:
+                packed.append(zlib.compress(block, 1))
+            yield block
+
+    try:
+        columns = read_all(name, reader_of(kind, tags, heads), kept())
+    except CorpusError as error:
+        raise _in_options(error, path, kind, tags, heads) from None
+    return WholeFile(path, kind, tags, columns, packed)
 
 
 def read_corpus(
-    path: Path,
+    source: Path | WholeFile,
     *,
     format: str = "auto",
     tags: str | None = None,
     vocab: Vocabulary | None = None,
     unknown: str = "most_frequent",
-    heads: Literal["required", "optional", "ignore"] = "optional",
-    punctuation: Literal["remove", "keep"] = "remove",
+    heads: HeadsOption = "optional",
+    punctuation: Punctuation = "remove",
     no_tags_option: str = "",
     alphabets: Sequence[Alphabet] = ALPHABETS,
 ) -> Corpus:
     """Read a file of any format.
 
+    :param source: the file, or all that is in it.
     :param tags: None stands for :func:`default_tags`.
     :param no_tags_option: what to tell users whose file lacks the column, of a command without --tags.
     :param alphabets: what --tags can be.
     :raises CorpusError: as the library's, but the message says what to do with options or with the file.
     """
     from pyrogram.data import CorpusError
+    from pyrogram.data.selection import Options
+    from pyrogram.data.vocabulary import Unknown
 
-    alphabet = cast("Alphabet", tags or default_tags(path, format))
+    path, kind = (source.path, source.kind) if isinstance(source, WholeFile) else (source, format_of(source, format))
+    alphabet = cast("Alphabet", tags or _usual_tags(kind))
     try:
-        corpus = _read(path, format_of(path, format), alphabet, vocab, unknown, heads, punctuation)
+        corpus = _read(source, kind, Options(alphabet, vocab, punctuation, None, cast(Unknown, unknown), False), heads)
     except CorpusError as error:
-        if error.argument is None:
-            raise
-        advice = {
-            "heads": "annotate it" + (", or write _ for the heads of all words of the file" * (heads != "required")),
-            "punctuation": "punctuation is left out, so give a file that also has words",
-            "unknown": "--unknown most_frequent takes it for the most frequent one",
-            "tags": no_tags_option,
-        }[error.argument]
-        if not advice:
-            others = [other for other in alphabets if other != alphabet]
-            advice = _say_tags(_alphabets(path, format, heads, others))
-        raise CorpusError(error.source, error.line, error.problem, advice) from None
+        raise _in_options(error, path, kind, alphabet, heads, no_tags_option, alphabets) from None
     if heads == "required" and corpus.heads is None:
         raise CommandError(f"{name_of(path)} has no heads; give a treebank")
     _note_conj(corpus, path)
     return corpus
+
+
+def _read(source: Path | WholeFile, kind: Kind, options: Options, heads: HeadsOption) -> Corpus:
+    from pyrogram.data import Corpus
+    from pyrogram.data.reading import read, reader_of
+    from pyrogram.data.selection import select
+
+    if isinstance(source, WholeFile):
+        return Corpus.of(select([(str(source.path), [source.columns_with(options.tags)])], options))
+    return Corpus.of(read([str(source)], reader_of(kind, options.tags, heads), options))
+
+
+def _in_options(
+    error: CorpusError,
+    path: Path,
+    kind: Kind,
+    tags: Alphabet,
+    heads: HeadsOption,
+    no_tags_option: str = "",
+    alphabets: Sequence[Alphabet] = ALPHABETS,
+) -> CorpusError:
+    """An error of the library in words of options, to be raised by the caller."""
+    if error.argument is None:
+        return error
+    advice = {
+        "heads": "annotate it" + (", or write _ for the heads of all words of the file" * (heads != "required")),
+        "punctuation": "punctuation is left out, so give a file that also has words",
+        "unknown": "--unknown most_frequent takes it for the most frequent one",
+        "tags": no_tags_option,
+    }[error.argument]
+    if not advice:
+        advice = _say_tags(path, kind, heads, [other for other in alphabets if other != tags])
+    return type(error)(error.source, error.line, error.problem, advice)
 
 
 def _note_conj(corpus: Corpus, path: Path) -> None:
@@ -94,56 +196,27 @@ def _note_conj(corpus: Corpus, path: Path) -> None:
         note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
 
 
-def read_records(path: Path, format: str, tags: str) -> Sequence[SentenceRecord]:
-    """The sentences of a file of any format with all their words; heads are not read."""
-    from pyrogram.data.brackets import read_brackets
-    from pyrogram.data.columns import Sentences
-    from pyrogram.data.conllu_columns import read_all
-    from pyrogram.data.tagged import read_tagged
+def _say_tags(path: Path, kind: Kind, heads: HeadsOption, others: Sequence[Alphabet]) -> str:
+    """Which alphabets a file can be read with."""
+    from pyrogram.data.streams import is_stream
 
-    kind, name = format_of(path, format), str(path)
-    if kind == "conllu":
-        return Sentences(read_all(name, "ignore"))
-    return list(
-        read_brackets(name, tags == "upos") if kind == "brackets" else read_tagged(name, cast("Alphabet", tags))
-    )
-
-
-def _say_tags(there: list[Alphabet]) -> str:
+    if is_stream(str(path)):
+        return "try " + " or ".join(f"--tags {name}" for name in others)
+    there = _alphabets(path, kind, heads, others)
     if not there:
         return "annotate the file, for no column of it can be read"
     return "the file can be read with " + " or ".join(f"--tags {name}" for name in there)
 
 
-def _read(
-    path: Path,
-    kind: str,
-    tags: Alphabet,
-    vocab: Vocabulary | None,
-    unknown: str,
-    heads: Literal["required", "optional", "ignore"],
-    punctuation: Literal["remove", "keep"],
-) -> Corpus:
-    from pyrogram.data import Corpus
-    from pyrogram.data.vocabulary import Unknown
-
-    policy = cast(Unknown, unknown)
-    if kind == "conllu":
-        return Corpus.from_conllu(path, tags=tags, vocab=vocab, unknown=policy, heads=heads, punctuation=punctuation)
-    read = Corpus.from_brackets if kind == "brackets" else Corpus.from_tags
-    return read(path, tags=tags, vocab=vocab, unknown=policy, punctuation=punctuation)
-
-
-def _alphabets(
-    path: Path, format: str, heads: Literal["required", "optional", "ignore"], others: Sequence[Alphabet]
-) -> list[Alphabet]:
+def _alphabets(path: Path, kind: Kind, heads: HeadsOption, others: Sequence[Alphabet]) -> list[Alphabet]:
     """The alphabets with which a file can be read: none if its fault is not a missing column."""
     from pyrogram.data import CorpusError
+    from pyrogram.data.selection import Options
 
     there = []
     for name in others:
         try:
-            _read(path, format_of(path, format), name, None, "most_frequent", heads, "remove")
+            _read(path, kind, Options(name, None, "remove", None, "most_frequent", False), heads)
         except CorpusError:
             continue
         there.append(name)
@@ -166,16 +239,13 @@ def name_of(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of what is in a file, unpacked.
+    """SHA-256 of what is in a file, unpacked; standard input and pipes must have been read before.
 
     :raises CorpusError: if it cannot be read.
     """
-    from pyrogram.data.files import blocks
+    from pyrogram.data import streams
 
-    found = hashlib.sha256()
-    for block in blocks(str(path)):
-        found.update(block)
-    return found.hexdigest()
+    return streams.digest(str(path))
 
 
 def digests(**paths: Path | None) -> dict[str, str | int]:

@@ -95,12 +95,15 @@ def print_tree(
     console().print(text, soft_wrap=True)
 
 
-def write_text(text: str) -> None:
-    """Text for other programs, in UTF-8 whatever the terminal takes: as it is, but with escapes on a terminal."""
+def write_text(text: str | Iterable[str]) -> None:
+    """Text for other programs, in UTF-8 whatever the terminal takes: as it is, but with escapes on a terminal.
+
+    :param text: all of it, or pieces that are written one by one.
+    """
     sys.stdout.flush()
-    if sys.stdout.isatty():
-        text = printable(text, keep="\t\n")
-    sys.stdout.buffer.write(text.encode())
+    for piece in [text] if isinstance(text, str) else text:
+        shown = printable(piece, keep="\t\n") if sys.stdout.isatty() else piece
+        sys.stdout.buffer.write(shown.encode())
 
 
 def _is_utf8() -> bool:

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_records
+from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.files import as_written, read_safetensors, write_file
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
@@ -90,14 +90,13 @@ class DMVRun(Run):
     def symbols(self) -> Sequence[Any]:
         return self.vocab.to_list()
 
-    def parse(self, file: Path, options: ParseOptions) -> str:
+    def parse(self, file: Path, options: ParseOptions) -> Iterable[str]:
         """Parse without punctuation, and attach it (:func:`~pyrogram.data.punctuation.attach_punctuation`)."""
-        records = read_records(file, options.format, self.tags)
-        trees: list[list[int]] = []
-        if any(any(kept_words(record)) for record in records):
+        whole = read_whole(file, options.format, self.tags, "ignore", keep_text=True)
+        trees: Iterable[Sequence[int]] = ()
+        if any(any(kept_words(record)) for record in whole.sentences):
             corpus = read_corpus(
-                file,
-                format=options.format,
+                whole,
                 tags=self.tags,
                 vocab=None if self.tagger else self.vocab,
                 unknown=options.unknown,
@@ -111,7 +110,7 @@ class DMVRun(Run):
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
                 heads, _ = parse_corpus(self.grammar, weights, corpus, [options.decoder], self.assumed)
             trees = rows_of_heads(heads[options.decoder], corpus.lengths)
-        return dependency_text(file, options.format, records, heads_with_punctuation(records, trees))
+        return dependency_text(whole, heads_with_punctuation(whole.sentences, trees))
 
     def sample(self, num: int, max_length: int, brackets: bool) -> str:
         words, heads = self.grammar.sample_trees(self.weights, (num,), max_length)

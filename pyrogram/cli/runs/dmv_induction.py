@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import write_file
+from pyrogram.cli.io.trees import parses_text
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_csv, curve_svg
@@ -203,21 +202,13 @@ def _warning(starts: Sequence[Start], rows: Sequence[EvaluatedSystem], chosen_by
     )
 
 
-def parses_to_conllu(corpus: Corpus, heads: torch.Tensor, decoder: str) -> str:
-    """CoNLL-U with predicted heads, and a comment that says how they were predicted."""
-    from pyrogram import __version__
-
-    return f"# parser = pyrogram {__version__}, decoder {decoder}, punctuation left out\n" + corpus.to_conllu(
-        heads=heads
-    )
-
-
 def _write(
     out: Path, settings: Settings, run: DMVRun, corpora: Corpora, outcome: Outcome, starts: Sequence[Start]
 ) -> None:
     best, corpus = outcome.best, corpora.evaluation
+    parses = parses_text(corpus, outcome.evaluation.heads["mbr"], "decoder mbr, punctuation left out")
+    write_file(out / "parses.conllu", (piece.encode() for piece in parses))
     texts = {
-        "parses.conllu": parses_to_conllu(corpus, outcome.evaluation.heads["mbr"], "mbr"),
         "curve.csv": curve_csv(starts),
         "results.csv": csv_text(outcome.rows, corpus),
         "results.md": markdown(outcome.report),

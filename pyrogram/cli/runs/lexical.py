@@ -14,7 +14,7 @@ results.csv, results.md  all scores; the table
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pyrogram.charts.pitman_yor.checks import parameters
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.cli.io.corpora import format_of, name_of, note_unknown, read_corpus
+from pyrogram.cli.io.corpora import WholeFile, name_of, note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
 from pyrogram.cli.io.trees import dependency_text
@@ -33,7 +33,7 @@ from pyrogram.cli.runs.settings import differences
 from pyrogram.cli.runs.starts import double_precision
 from pyrogram.data import Corpus, LexicalCorpus, Lexicon, Vocabulary
 from pyrogram.data.heads import rows_of_heads
-from pyrogram.data.records import MISSING, SentenceRecord
+from pyrogram.data.records import MISSING
 from pyrogram.data.strings import Strings, narrow
 from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_parser import Decoder, LexicalParser, PitmanYorPredictor
@@ -129,33 +129,35 @@ class LexicalRun(Run):
     def symbols(self) -> Sequence[Any]:
         return self.tag_vocab.to_list()
 
-    def parse(self, file: Path, options: ParseOptions) -> str:
+    def parse(self, file: Path, options: ParseOptions) -> Iterable[str]:
         """Parse with punctuation, and with the tags of the file or, as ``options.retag`` says, the tagger's."""
+        whole = read_whole(file, options.format, "form", "ignore", keep_text=True)
         with double_precision():
-            corpus = self._corpus(file, options)
+            corpus = self._corpus(whole, options)
             assert corpus.tags is not None
             parser = LexicalParser(self.grammar, self.predictors)
             decoder = cast(Decoder, options.decoder)
             heads = parser.parse(corpus.tags, corpus.words, corpus.cases, [decoder]).heads[decoder]
-        return dependency_text(file, options.format, corpus.corpus, rows_of_heads(heads, corpus.lengths))
+        return dependency_text(whole, rows_of_heads(heads, corpus.lengths), corpus.corpus)
 
     def sample(self, num: int, max_length: int, brackets: bool) -> str:
         raise CommandError("a pitman-yor model, which pyrogram parse takes, makes up no sentences; give another run")
 
-    def _corpus(self, file: Path, options: ParseOptions) -> LexicalCorpus:
+    def _corpus(self, file: WholeFile, options: ParseOptions) -> LexicalCorpus:
         """The sentences of a file, with tags."""
-        kind, format = self.tags.upper(), options.format
+        kind, name = self.tags.upper(), name_of(file.path)
         forms = "give a file that has it, for the model generates words"
-        words = read_corpus(file, format=format, tags="form", heads="ignore", punctuation="keep", no_tags_option=forms)
-        untagged = all(tag == MISSING for record in words for tag in _tags(record, self.tags, file, format))
+        words = read_corpus(file, tags="form", heads="ignore", punctuation="keep", no_tags_option=forms)
+        # The tags of plain text, read as words, may be of either kind.
+        column = words.columns.upos if self.tags == "upos" and file.kind == "conllu" else words.columns.xpos
+        untagged = column.counts().keys() <= {MISSING}
         if untagged and options.retag == "no":
-            raise CommandError(f"{name_of(file)} has no {kind}, which the model needs; try --retag missing")
+            raise CommandError(f"{name} has no {kind}, which the model needs; try --retag missing")
         if options.retag == "all" or untagged:
-            note(f"note: {name_of(file)}: {self.tags} tags are those of the model's tagger")
+            note(f"note: {name}: {self.tags} tags are those of the model's tagger")
             return self._tagged(words)
         whole = read_corpus(
             file,
-            format=format,
             tags=self.tags,
             vocab=self.tag_vocab,
             unknown=options.unknown,
@@ -166,10 +168,10 @@ class LexicalRun(Run):
         if 2 * whole.num_unknown > whole.num_words:
             share = f"{whole.num_unknown} of {whole.num_words} words"
             raise CommandError(
-                f"{name_of(file)}: {share} have tags that the model's {kind} tags do not include; "
+                f"{name}: {share} have tags that the model's {kind} tags do not include; "
                 "give --retag all for those of its tagger"
             )
-        note_unknown(whole, file)
+        note_unknown(whole, file.path)
         return LexicalCorpus.with_vocabularies(whole, self.lexicon, self.tag_vocab)
 
     def _tagged(self, words: Corpus) -> LexicalCorpus:
@@ -179,12 +181,6 @@ class LexicalRun(Run):
         column: dict[str, Any] = {self.tags: Strings(narrow(tags[tags >= 0].numpy()), self.tag_vocab.symbols)}
         columns = replace(words.columns, **column)
         return replace(corpus.with_tags(tags), corpus=replace(words, columns=columns))
-
-
-def _tags(record: SentenceRecord, kind: str, file: Path, format: str) -> Sequence[str]:
-    """The tags of a sentence that was read as words: those of plain text may be of either kind."""
-    found: tuple[str, ...] = record.upos if kind == "upos" else record.xpos
-    return record.xpos if format_of(file, format) != "conllu" else found
 
 
 def _predictor(

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Literal, cast
 
 import pyro
-import torch
 
-from pyrogram.cli.io.corpora import name_of, note_unknown, read_corpus
+from pyrogram.cli.io.corpora import HeadsOption, WholeFile, name_of, note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.errors import note
 from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.progress import Bar
+from pyrogram.cli.io.trees import parses_text
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
 from pyrogram.cli.runs.curves import curve_svg
@@ -30,6 +30,7 @@ from pyrogram.cli.runs.starts import Start, double_precision
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.data.lexical import Unseen
 from pyrogram.data.punctuation import kept_words
+from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV, LexicalDependencies
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser, Parses, PitmanYorPredictor
@@ -67,13 +68,17 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
 
     :raises CommandError: for files that do not go with the settings, and trees of other shapes than trees.
     """
-    read = partial(read_corpus, format=format, tags=settings.tags, alphabets=("upos", "xpos"))
-    whole = read(files["train"], punctuation="keep", heads="required")
-    plain = read(files["train"], heads="required", vocab=whole.vocab)
+    read = partial(read_corpus, tags=settings.tags, alphabets=("upos", "xpos"))
+    found: dict[str, WholeFile] = {}
+    for name, path in files.items():
+        heads: HeadsOption = "required" if name == "train" else "optional"
+        found[name] = read_whole(path, format, cast("Alphabet", settings.tags), heads)
+    whole = read(found["train"], punctuation="keep", heads="required")
+    plain = read(found["train"], heads="required", vocab=whole.vocab)
     # Trees of words without punctuation, such as those of induce, say nothing of sentences with it.
     bare = all(all(kept_words(record)) for record in whole.sentences)
     left: Literal["remove", "keep"] = "remove" if bare else "keep"
-    others = {name: read(path, punctuation=left, vocab=whole.vocab) for name, path in files.items() if name != "train"}
+    others = {name: read(file, punctuation=left, vocab=whole.vocab) for name, file in found.items() if name != "train"}
     for name, corpus in others.items():
         if any(record.segments is not None for record in corpus):
             note(f"note: {name_of(files[name])}: punctuation is left out, for that of TRAIN was")
@@ -83,7 +88,7 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
     parts = {"train": Part(name_of(files["train"]), train, plain)}
     for name, corpus in others.items():
         lexical = LexicalCorpus.from_corpus(corpus, like=train)
-        parts[name] = Part(name_of(files[name]), lexical, read(files[name], vocab=whole.vocab))
+        parts[name] = Part(name_of(files[name]), lexical, read(found[name], vocab=whole.vocab))
     return parts
 
 
@@ -209,13 +214,6 @@ def trace_csv(sampler: PitmanYorSampler) -> str:
     return file.getvalue()
 
 
-def lexical_parses_to_conllu(corpus: LexicalCorpus, heads: torch.Tensor, decoder: str, tags: str) -> str:
-    """CoNLL-U with predicted heads, punctuation included, and a comment that says how they were predicted."""
-    from pyrogram import __version__
-
-    return f"# parser = pyrogram {__version__}, decoder {decoder}, {tags}\n" + corpus.corpus.to_conllu(heads=heads)
-
-
 def _write_files(
     out: Path,
     sampler: PitmanYorSampler,
@@ -226,9 +224,8 @@ def _write_files(
 ) -> None:
     texts = {"trace.csv": trace_csv(sampler)}
     if evaluated:  # of the last, the test file if there is one
-        texts["parses.conllu"] = lexical_parses_to_conllu(
-            evaluated[-1].lexical, parses[-1].heads["mbr"], "mbr", "gold tags"
-        )
+        pieces = parses_text(evaluated[-1].lexical.corpus, parses[-1].heads["mbr"], "decoder mbr, gold tags")
+        write_file(out / "parses.conllu", (piece.encode() for piece in pieces))
         texts["results.csv"] = csv_text(rows[-1], evaluated[-1].plain)
         texts["results.md"] = "\n".join(markdown(report) for report in reports)
     for name, text in texts.items():

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
 
-from pyrogram.cli.io.corpora import name_of, read_corpus, read_records
+from pyrogram.cli.io.corpora import WholeFile, name_of, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import as_written, write_file
 from pyrogram.cli.io.grammars import read_grammar
@@ -61,17 +61,18 @@ class PCFGRun(Run):
     def symbols(self) -> Sequence[Any]:
         return list(self.grammar.words)
 
-    def parse(self, file: Path, options: ParseOptions) -> str:
+    def parse(self, file: Path, options: ParseOptions) -> Iterable[str]:
         """Bracketed trees, one to a line; () for none, and for a sentence of nothing but punctuation."""
-        empty = [not any(kept_words(record)) for record in read_records(file, options.format, self.tags)]
+        whole = read_whole(file, options.format, self.tags, "ignore")
+        empty = [not any(kept_words(record)) for record in whole.sentences]
         trees: list[str] = []
         if not all(empty):
             with double_precision():
-                words = read_sentences(file, self.tags, options.format, self.grammar)
+                words = read_sentences(whole, self.tags, options.format, self.grammar)
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
                 trees = [one_line(tree) for tree in best_trees(self.grammar, weights, words, options.decoder)]
         parsed = iter(trees)
-        return "".join(("()" if none else next(parsed)) + "\n" for none in empty)
+        return (("()" if none else next(parsed)) + "\n" for none in empty)
 
     def sample(self, num: int, max_length: int, brackets: bool) -> str:
         words, derivations = self.grammar.sample_trees(self.weights, (num,), max_length)
@@ -79,20 +80,19 @@ class PCFGRun(Run):
         return "".join(one_line(tree) + "\n" for tree in trees)
 
 
-def read_sentences(path: Path, tags: str, format: str, grammar: CFG) -> Tensor:
+def read_sentences(source: Path | WholeFile, tags: str, format: str, grammar: CFG) -> Tensor:
     """The sentences of a file in words of the grammar, without punctuation.
 
+    :param source: the file, or all that is in it.
     :raises CommandError: if a word is in no rule.
     """
-    corpus = read_corpus(path, format=format, tags=tags, heads="ignore")
-    known = set(grammar.words)
+    corpus = read_corpus(source, format=format, tags=tags, heads="ignore")
+    known, name = set(grammar.words), name_of(source.path if isinstance(source, WholeFile) else source)
     for record in corpus:
         for word, line in zip(record.tags, record.lines, strict=True):
             if word not in known:
                 advice = "add a rule for it, or say with --tags what its words are"
-                raise CommandError(
-                    f"{name_of(path)}, line {line}: no rule of the grammar has the word {quoted(word)}; {advice}"
-                )
+                raise CommandError(f"{name}, line {line}: no rule of the grammar has the word {quoted(word)}; {advice}")
     return grammar.encode(corpus.tags)
 
 

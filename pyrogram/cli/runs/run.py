@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,8 +56,8 @@ class Run(ABC):
         """The vocabulary for ``config.json``."""
 
     @abstractmethod
-    def parse(self, file: Path, options: ParseOptions) -> str:
-        """A file with the trees of all its sentences, as text.
+    def parse(self, file: Path, options: ParseOptions) -> Iterable[str]:
+        """A file with the trees of all its sentences, as pieces of text; they are made when there is no error any more.
 
         :raises CommandError: for a file that the grammar cannot parse.
         """

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pyrogram.cli.io.corpora import name_of, read_corpus, read_records
+from pyrogram.cli.io.corpora import name_of, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.starts import double_precision
@@ -16,17 +17,16 @@ from pyrogram.data.punctuation import heads_with_punctuation, kept_words
 from pyrogram.knowledge import UNIVERSAL_TAGS, zero_shot
 
 
-def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"]) -> str:
+def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"]) -> Iterable[str]:
     """The text of a file with trees; what was assumed goes to stderr.
 
     :raises CommandError: if its tags are not universal, or all sentences too long to learn from.
     """
-    records = read_records(file, format, "upos")
-    trees: list[list[int]] = []
-    if any(any(kept_words(record)) for record in records):
+    whole = read_whole(file, format, "upos", "ignore", keep_text=True)
+    trees: Iterable[Sequence[int]] = ()
+    if any(any(kept_words(record)) for record in whole.sentences):
         corpus = read_corpus(
-            file,
-            format=format,
+            whole,
             tags="upos",
             heads="ignore",
             no_tags_option="give a file that has them, for all that is known of other languages is of universal tags",
@@ -45,4 +45,4 @@ def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"])
             heads = parser.parse(corpus, decoder)
         note("note: assumed: " + " ".join(parser.told))
         trees = rows_of_heads(heads, corpus.lengths)
-    return dependency_text(file, format, records, heads_with_punctuation(records, trees))
+    return dependency_text(whole, heads_with_punctuation(whole.sentences, trees))
