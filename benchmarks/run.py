@@ -147,7 +147,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
             processes.HEADER, processes.rows(*((10**5, 1) if quick else ()))
         ),
         "Cold start, seconds of processor time without imports": lambda: _table(cold_start.HEADER, cold_start.rows()),
-        "Reading CoNLL-U, processor time of all threads": lambda: _table(
+        "Reading, processor time of all threads": lambda: _table(
             reading.HEADER, reading.rows(*((10**5, 1) if quick else (reading.TOKENS, reading.ROUNDS)))
         ),
         f"Growth of peak memory, marginals, batch of {trees.BATCH}, float64": lambda: _table(

@@ -296,7 +296,10 @@ def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
     from pyrogram.cli.io.corpora import digests
     from reproductions.induction.corpora import DEMO_SENTENCES
 
-    return digests(**given) or {"builtin": DEMO_SENTENCES}
+    found = digests(**given)
+    if any(path is not None and name not in found for name, path in given.items()):
+        raise CommandError("reproduce reads files again and again, and standard input and pipes only once; give files")
+    return found or {"builtin": DEMO_SENTENCES}
 
 
 def _study(settings: StudySettings, given: dict[str, Path | None], format: str) -> Study:

@@ -40,4 +40,4 @@ def contents(corpus: Corpus) -> list[Any]:
 
 def of_records(read: Callable[[], Iterable[SentenceRecord]], path: str, options: Options) -> list[Any]:
     """The corpus of records."""
-    return contents(Corpus.of(select([(path, in_columns(read()))], options)))
+    return contents(Corpus._of(select([(path, in_columns(read()))], options)))

@@ -180,7 +180,7 @@ class Corpus:
         if tags == "form" and forms is not None:
             raise ValueError("expected no forms with tags='form', whose sentences are the forms, actual both.")
         options = Options(tags, vocab, punctuation, max_length, unknown, lowercase)
-        return cls.of(select([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options))
+        return cls._of(select([(IN_MEMORY, in_columns(in_memory(sentences, forms, heads, tags)))], options))
 
     @classmethod
     def builtin(
@@ -204,11 +204,10 @@ class Corpus:
     @classmethod
     def _read(cls, paths: Paths, reader: Reader, name: str, options: Options, cache: bool | StrPath) -> Corpus:
         files = as_paths(paths)
-        return cls.of(cached(cache, name, files, options, lambda: read(files, reader, options)))
+        return cls._of(cached(cache, name, files, options, lambda: read(files, reader, options)))
 
     @classmethod
-    def of(cls, selection: Selection) -> Corpus:
-        """The corpus of what was selected."""
+    def _of(cls, selection: Selection) -> Corpus:
         return cls(selection.columns, selection.vocab, selection.dropped)
 
     @staticmethod

@@ -67,6 +67,14 @@ def is_stream(path: str) -> bool:
         return False
 
 
+def is_unread(path: str) -> bool:
+    """Whether a path is standard input or a pipe that nobody has read to its end."""
+    if not is_stream(path):
+        return False
+    with _told(path):
+        return _input(path).digest is None
+
+
 def blocks(path: str) -> Iterator[bytes]:
     """What is in a file, unpacked if it is a gzip file, whatever its name; ``-`` is standard input.
 
@@ -102,11 +110,8 @@ def digest(path: str) -> str:
 
     :raises CorpusError: what :func:`blocks` raises.
     """
-    if is_stream(path):
-        with _told(path):
-            known = _input(path).digest
-        if known is not None:
-            return known
+    if is_stream(path) and not is_unread(path):
+        return str(_input(path).digest)
     found = hashlib.sha256()
     for block in blocks(path):
         found.update(block)

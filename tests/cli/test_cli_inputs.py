@@ -145,7 +145,7 @@ def test_dev_must_not_be_test(refused, conllu, tmp_path):
     train = tmp_path / "train.conllu"
     train.write_text(conllu.read_text() * 2)
     for command in (["induce", train], ["train", train], ["reproduce", "lognormal", train]):
-        error = refused(*command, "--dev", conllu, "--test", packed, "--tags", "xpos")
+        error = refused(*command, "--dev", conllu, "--test", packed)
         assert "--dev and --test are the same sentences; leave out --test, or give others" in error
 
 

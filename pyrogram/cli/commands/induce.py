@@ -178,8 +178,9 @@ def induce(
         raise CommandError("give a file of sentences to learn from, or --demo; see pyrogram induce --help")
     if jobs > 1 and (demo or (starts or 1) > 1):
         prepare_workers()
-    from pyrogram.cli.io.corpora import default_tags
+    from pyrogram.cli.io.corpora import default_tags, digests
 
+    builtin: dict[str, str | int] = {} if train is not None else {"builtin": DEMO_SENTENCES}
     informed = knowledge is not Knowledge.none
     if informed and dev is not None:
         raise CommandError(
@@ -212,6 +213,7 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
+        data=builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior),
     )
     if model is Model.pcfg:
         if train is None or grammar is None:
@@ -246,19 +248,14 @@ def _init(init: Init | None, model: Model, grammar: Path | None, informed: bool)
     return str((init or Init.grammar).value)
 
 
-def _with_digests(
-    settings: Settings,
-    train: Path | None,
-    dev: Path | None,
-    test: Path | None,
-    grammar: Path | None = None,
-    prior: Path | None = None,
+def _with_all_digests(
+    settings: Settings, files: tuple[Path | None, Path | None, Path | None], **others: Path | None
 ) -> Settings:
-    """Settings with the digests of files; they were read before, for standard input can be read only once."""
-    from pyrogram.cli.io.corpora import digests
+    """Settings with the digests of standard input and pipes as well, which are read by now."""
+    from pyrogram.cli.io.corpora import all_digests
 
-    builtin: dict[str, str | int] = {} if train is not None else {"builtin": DEMO_SENTENCES}
-    return replace(settings, data=builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior))
+    train, dev, test = files
+    return replace(settings, data=all_digests(settings.data, train=train, dev=dev, test=test, **others))
 
 
 def _run_pcfg(
@@ -283,7 +280,7 @@ def _run_pcfg(
 
         def read() -> tuple[EncodedCorpora, Settings]:
             texts = pcfg.read_texts(settings, grammar, *files, format)
-            return texts, _with_digests(settings, *files, grammar=grammar_file)
+            return texts, _with_all_digests(settings, files, grammar=grammar_file)
 
         texts, settings = together(reduce, read)
         with _folder_of_run(settings, out, resume, reduce):
@@ -317,7 +314,7 @@ def _run(
 
     def read() -> tuple[Corpora, Settings]:
         corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
-        return replace(corpora, prior=prior), _with_digests(settings, *files, prior=prior)
+        return replace(corpora, prior=prior), _with_all_digests(settings, files, prior=prior)
 
     with processes(jobs, settings.method) as reduce:
         corpora, settings = together(reduce, read)

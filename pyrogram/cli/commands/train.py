@@ -54,7 +54,7 @@ def train(
     from rich.text import Text
 
     from pyrogram.cli.commands.induce import _interruptible, _tell
-    from pyrogram.cli.io.corpora import default_tags, digests, format_of, name_of
+    from pyrogram.cli.io.corpora import all_digests, default_tags, digests, format_of, name_of
     from pyrogram.cli.io.lock import only_run
     from pyrogram.cli.io.output import console, footnotes
     from pyrogram.cli.runs.folder import open_folder
@@ -79,9 +79,10 @@ def train(
         steps=steps,
         seed=seed,
         unseen=unseen.value,
+        data=digests(**files),
     )
     parts = read_parts(settings, files, format.value)
-    settings = replace(settings, data=digests(**files))  # of standard input, when it was read
+    settings = replace(settings, data=all_digests(settings.data, **files))
     with only_run(out), _interruptible(out):
         if out is not None and open_folder(out, settings, resume):
             note(f"going on in {out}")

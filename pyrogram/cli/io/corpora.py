@@ -160,8 +160,10 @@ def _read(source: Path | WholeFile, kind: Kind, options: Options, heads: HeadsOp
     from pyrogram.data.selection import select
 
     if isinstance(source, WholeFile):
-        return Corpus.of(select([(str(source.path), [source.columns_with(options.tags)])], options))
-    return Corpus.of(read([str(source)], reader_of(kind, options.tags, heads), options))
+        chosen = select([(str(source.path), [source.columns_with(options.tags)])], options)
+    else:
+        chosen = read([str(source)], reader_of(kind, options.tags, heads), options)
+    return Corpus(chosen.columns, chosen.vocab, chosen.dropped)
 
 
 def _in_options(
@@ -251,9 +253,14 @@ def digest(path: Path) -> str:
 def digests(**paths: Path | None) -> dict[str, str | int]:
     """SHA-256 of the files that are given, by what they are for: "train", "dev", "test" and others.
 
+    Standard input and pipes are left out as long as they are to be read; see :func:`all_digests`.
+
     :raises CommandError: if --dev is --test, under whatever name. What is not wrong, but must be known, is said.
     """
-    found: dict[str, str | int] = {name: digest(path) for name, path in paths.items() if path is not None}
+    from pyrogram.data.streams import is_unread
+
+    given = {name: path for name, path in paths.items() if path is not None and not is_unread(str(path))}
+    found: dict[str, str | int] = {name: digest(path) for name, path in given.items()}
     for number in ("", "2"):
         train, dev, test = (f"{part}{number}" for part in ("train", "dev", "test"))
         if dev in found and found[dev] == found.get(test):
@@ -262,3 +269,13 @@ def digests(**paths: Path | None) -> dict[str, str | int]:
             if train in found and found[train] == found.get(part):
                 note(f"note: --{part} has the sentences of {train.upper()}: its scores are not of unseen sentences")
     return found
+
+
+def all_digests(found: dict[str, str | int], **paths: Path | None) -> dict[str, str | int]:
+    """What :func:`digests` gives when all files have been read.
+
+    :param found: what it gave before.
+    """
+    if all(path is None or name in found for name, path in paths.items()):
+        return found
+    return {name: value for name, value in found.items() if name not in paths} | digests(**paths)
