@@ -3,7 +3,9 @@
 """``pyrogram induce`` in several processes: under torchrun, killed, and gone on with by another number of them."""
 
 import csv
+import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -14,7 +16,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pyrogram import DMV, Corpus
+from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import StartWork
+from pyrogram.infer import AllReduce
+
+TORCHRUN = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
 
 def launched(arguments, size=2):
@@ -130,7 +137,7 @@ def test_an_error_is_told_once(tmp_path):
 @pytest.fixture
 def under_torchrun(monkeypatch):
     """As far as the environment says."""
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+    for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
 
 
@@ -139,10 +146,13 @@ def test_what_torchrun_cannot_share_out_is_refused(refused, treebanks, tmp_path)
     assert "--jobs shares out starts" in refused("induce", treebanks.train, "--jobs", 2, "--starts", 2)
     rules = tmp_path / "rules.cfg"
     rules.write_text("S -> 'NN' S | 'NN'\n")
-    for method in ("cvb", "hastings", "gibbs"):
-        assert f"--method {method} takes one" in refused("induce", treebanks.train, "--method", method)
-        given = ["--model", "pcfg", "--grammar", rules, "--method", method]
-        assert f"--method {method} takes one" in refused("induce", treebanks.train, *given)
+    for method in ("cvb", "hastings"):
+        for model in ([], ["--model", "pcfg", "--grammar", rules]):
+            error = refused("induce", treebanks.train, *model, "--method", method)
+            assert f"--method {method} takes each sentence given all others" in error and "--approximate" in error
+    for method in ("em", "vb", "gibbs"):
+        error = refused("induce", treebanks.train, "--method", method, "--approximate")
+        assert f"--approximate is for --method cvb and hastings, and {method} is always exact" in error
 
 
 @pytest.mark.usefixtures("under_torchrun")
@@ -151,3 +161,80 @@ def test_other_processes_are_silent(call, refused, tmp_path, monkeypatch):
     assert "missing.conllu" in refused("induce", missing)
     monkeypatch.setenv("RANK", "1")
     assert call("induce", missing) == (2, "", "")
+
+
+# ---------------------------------------------------------------------- --approximate
+
+
+def test_one_process_is_exact(refused, call, treebanks, monkeypatch):
+    command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--steps", 1]
+    assert "one alone is exact; leave it out, or let torchrun" in refused(*command, "--approximate")
+    for name, value in {**TORCHRUN, "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert "one alone is exact" in refused(*command, "--approximate")
+    assert call(*command).status == 0
+
+
+def test_exact_and_approximate_runs_do_not_go_on_from_one_another(refused, call, treebanks, tmp_path):
+    command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--steps", 1, "--out", tmp_path]
+    assert call(*command).status == 0
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    assert config["settings"]["approximate"] is None
+    config["settings"]["approximate"] = "in 2 processes"
+    path.write_text(json.dumps(config))
+    assert "a run with other settings (approximate in 2 processes, not None)" in refused(*command)
+
+
+class Counted(AllReduce):
+    """This process alone, which counts how often sweeps are put together."""
+
+    calls = 0
+
+    def sum(self, tensors):
+        self.calls += 1
+        return super().sum(tensors)
+
+
+@pytest.mark.parametrize("method", ["cvb", "hastings", "gibbs"])
+def test_a_start_shares_its_sweeps(method, treebanks):
+    corpus = Corpus.from_conllu(treebanks.train, tags="xpos").filter(6)
+    grammar, found = DMV(len(corpus.vocab)), {}
+    for reduce in (None, Counted()):
+        settings = Settings(
+            method=method, tags="xpos", max_length=6, starts=1, seed=0, alpha=0.5, init="uniform", stops="half",
+            distance=0.0, noise=0.3, steps=3, tolerance=0.0, patience=1, valence_attach=False, smoothing=1e-4,
+            unknown="error", approximate=None if reduce is None or method == "gibbs" else "in 1 processes",
+        )  # fmt: skip
+        plain = grammar.initial_weights(corpus.words, "uniform")
+        work = StartWork(settings, grammar, corpus.words, None, plain, dict, None, 0.5, reduce)
+        found[reduce], _ = pickle.loads(work(1, [], lambda text: None))
+        assert len(found[reduce].objective) == 3
+        assert reduce is None or reduce.calls >= 3
+    if method == "cvb":  # the share of one process is the corpus; the others have random numbers of their own
+        alone, shared = (start.weights for start in found.values())
+        for name, w in alone.items():
+            torch.testing.assert_close(shared[name], w, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_approximate_sweeps_that_were_killed_go_on_to_the_exact_fixed_point(call, refused, treebanks, tmp_path):
+    command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--tolerance", 0, "--steps", 600]
+    approximate = [*command, "--approximate", "--out", tmp_path / "run"]
+    killed, deadline = launched(approximate), time.monotonic() + 240
+    while not (tmp_path / "run/starts/001.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    for process in killed:
+        process.kill()
+        process.communicate()
+    assert not (tmp_path / "run/weights.safetensors").exists()
+    told = [(process.communicate(timeout=240), process.returncode) for process in launched(approximate)]
+    assert [status for _, status in told] == [0, 0]
+    assert b"going on in" in told[0][0][1] and b"cvb: approximate in 2 processes" in told[0][0][0]
+    assert "(approximate in 2 processes, not None)" in refused(*command, "--out", tmp_path / "run")
+    assert call(*command, "--out", tmp_path / "exact").status == 0
+    exact = load_file(tmp_path / "exact/weights.safetensors")
+    for name, w in load_file(tmp_path / "run/weights.safetensors").items():
+        torch.testing.assert_close(w, exact[name], rtol=1e-6, atol=1e-6)
+    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("run", "exact")]
+    assert curves[0].splitlines()[5] != curves[1].splitlines()[5]

@@ -19,6 +19,7 @@ from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.forks import prepare_workers
+from pyrogram.cli.runs.processes import approximate_sweeps, processes
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
@@ -163,6 +164,14 @@ def induce(
     jobs: Annotated[
         int, typer.Option(min=1, max=999, help="Processes, each with one thread, that share the starts.")
     ] = 1,
+    approximate: Annotated[
+        bool,
+        typer.Option(
+            "--approximate",
+            help="Under torchrun, of cvb and hastings: each process sweeps its own sentences, given the others' counts "
+            "as they were before the sweep.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a grammar from sentences alone, and see how right its trees are.
@@ -192,6 +201,7 @@ def induce(
         raise CommandError("--heads is for --knowledge rules and discovered; leave it out, or give one of these")
     if alpha is not None and knowledge is Knowledge.languages:
         raise CommandError("--alpha is not for --knowledge languages, whose prior has concentrations; leave it out")
+    in_processes = approximate_sweeps(method.value, approximate)
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,
@@ -213,6 +223,7 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
+        approximate=in_processes,
         data=builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior),
     )
     if model is Model.pcfg:
@@ -272,10 +283,9 @@ def _run_pcfg(
     from pyrogram.cli.io.grammars import read_grammar
     from pyrogram.cli.io.output import console
     from pyrogram.cli.runs import pcfg_induction as pcfg
-    from pyrogram.cli.runs.processes import processes
     from pyrogram.infer.running.reduce import together
 
-    with processes(jobs, settings.method) as reduce:
+    with processes(jobs) as reduce:
         grammar = together(reduce, lambda: read_grammar(grammar_file))
 
         def read() -> tuple[EncodedCorpora, Settings]:
@@ -307,7 +317,6 @@ def _run(
 ) -> None:
     from pyrogram.cli.runs.dmv_induction import run_induction
     from pyrogram.cli.runs.knowledge import decided
-    from pyrogram.cli.runs.processes import processes
     from pyrogram.infer.running.reduce import together
 
     train, dev, test = files
@@ -316,7 +325,7 @@ def _run(
         corpora = _demo_corpora(settings) if train is None else _corpora(settings, train, dev, test, format)
         return replace(corpora, prior=prior), _with_all_digests(settings, files, prior=prior)
 
-    with processes(jobs, settings.method) as reduce:
+    with processes(jobs) as reduce:
         corpora, settings = together(reduce, read)
         settings = decided(settings, corpora.train)
         with _folder_of_run(settings, out, resume, reduce):

@@ -43,8 +43,8 @@ def is_quiet() -> bool:
 
 
 def is_one_of_several() -> bool:
-    """Whether torchrun, or the like, has started this process."""
-    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+    """Whether torchrun, or the like, has started this process and others."""
+    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and os.environ["WORLD_SIZE"] != "1"
 
 
 def _speaks() -> bool:

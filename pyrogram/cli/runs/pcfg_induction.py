@@ -235,6 +235,7 @@ def report(settings: Settings, texts: EncodedCorpora, outcome: PcfgOutcome) -> S
         f"evaluation: log-likelihood, and perplexity per word and sentence end, of {texts.name} ({words.sentences:,} "
         f"sentences, {words.words:,} words), each multinomial mixed with {settings.smoothing:g} of the uniform one.",
     ]
+    lines += settings.notes
     missing = sum(tree is None for tree in outcome.trees)
     if missing:
         lines.append(f"{missing} sentences have no derivation: the grammar has no rules for them.")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,23 +15,45 @@ if TYPE_CHECKING:
     from pyrogram.infer import Reduce
 
 
+ONE_AFTER_THE_OTHER = ("cvb", "hastings")  # methods that take each sentence given all others
+
+
+def approximate_sweeps(method: str, approximate: bool) -> str | None:
+    """In how many processes sweeps are approximate, as settings have it; None: they are exact.
+
+    :param approximate: whether --approximate was given.
+    :raises CommandError: if it must be given, or means nothing.
+    """
+    size = int(os.environ["WORLD_SIZE"]) if is_one_of_several() else 1
+    if approximate and method not in ONE_AFTER_THE_OTHER:
+        raise CommandError(
+            f"--approximate is for --method cvb and hastings, and {method} is always exact; leave it out"
+        )
+    if approximate and size == 1:
+        raise CommandError(
+            f"--approximate shares out the sweeps of {method} among processes, and one alone is exact; leave it out, "
+            "or let torchrun start several"
+        )
+    if size > 1 and method in ONE_AFTER_THE_OTHER and not approximate:
+        raise CommandError(
+            f"--method {method} takes each sentence given all others, which processes cannot do side by side; give "
+            "--approximate to let each sweep its own sentences, or leave out torchrun"
+        )
+    return f"in {size} processes" if approximate else None
+
+
 @contextmanager
-def processes(jobs: int, method: str) -> Iterator[Reduce | None]:
+def processes(jobs: int) -> Iterator[Reduce | None]:
     """The processes of torchrun, as long as it lasts; None without it.
 
     :param jobs: how many processes the command itself starts.
-    :raises CommandError: if it is more than one, and for a method that cannot be shared out.
+    :raises CommandError: if it is more than one.
     """
     if not is_one_of_several():
         yield None
         return
     if jobs > 1:
         raise CommandError("--jobs shares out starts, and torchrun the sentences of each; leave out one of the two")
-    if method in ("cvb", "hastings", "gibbs"):
-        raise CommandError(
-            f"--method {method} takes one sentence after the other, which torchrun cannot share out; run it without "
-            "torchrun, or take vb"
-        )
     import torch.distributed as dist
 
     from pyrogram.infer import all_reduce
