@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cached kernel depends on, and what happens where there is no cache, or an interrupt."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pyrogram
-from pyrogram.charts.runtime.compiling import sources
+from pyrogram.charts.runtime.compiling import imported, sources
 
 PACKAGE = Path(pyrogram.__file__).parent
 
@@ -28,6 +29,40 @@ def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
 def test_absolute_imports_count_as_well():
     own = names("charts/gaussians/batches.py")  # runtime/lanes.py by its full name, the others relative to the folder
     assert {"newton.py", "linear_algebra.py", "direction.py", "lanes.py"} <= own
+
+
+def parsed(path: Path) -> set[Path]:
+    """The files of the package that a file imports, by Python's own parser."""
+    found: set[Path] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".") if node.module else []
+            base = path.parents[node.level - 1].joinpath(*module) if node.level else PACKAGE.parent.joinpath(*module)
+            found |= {base.with_suffix(".py"), *(base / f"{name.name}.py" for name in node.names)}
+    return {file for file in found if file.is_file() and file.is_relative_to(PACKAGE)}
+
+
+def test_no_import_is_overlooked():
+    files = [path for path in (PACKAGE / "charts").rglob("*.py") if "import kernel" in path.read_text()]
+    assert len(files) > 20
+    for path in set().union(*(sources(path) for path in files)):
+        assert parsed(path) <= set(sources(path)), path
+
+
+def test_every_form_of_import_is_found():
+    path = PACKAGE / "charts/not_there.py"
+    text = b"""
+from . import hmm_sample, dmv_sample as drawn
+from .runtime.lanes import (
+    a,
+    b,
+)
+from pyrogram.charts import (cfg_possible)
+def later():
+    from ..grammar import Block
+"""
+    names = {"hmm_sample", "dmv_sample", "lanes", "cfg_possible", "grammar"}
+    assert {found.stem for found in imported(path, text)} == names
 
 
 KERNELS = """

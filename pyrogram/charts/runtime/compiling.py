@@ -7,9 +7,9 @@ stamp of a cached kernel is that file's *and* a hash of every file of the packag
 upgrade never runs yesterday's recursion, and a change to one grammar's chart does not compile the others anew.
 """
 
-import ast
 import hashlib
 import pickle
+import re
 import signal
 import threading
 import warnings
@@ -21,26 +21,29 @@ from typing import Any
 from numba import njit
 
 _PACKAGE = Path(__file__).parents[2]
+# `from .a.b import c, d` with or without parentheses. To parse all files would take most of a second at every start; a
+# line of a docstring that looks like an import is one file too many.
+_IMPORT = re.compile(rb"^[ \t]*from (\.*)([\w.]*) import (?:\(([^)]*)\)|([^(\n]*))", re.MULTILINE)
+_NAME = re.compile(rb"\w+")
 
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """The files of the package that a file imports."""
-    return tuple(_found(path))
+    return tuple(imported(path, path.read_bytes()))
 
 
-def _found(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        module = (node.module or "").split(".") if node.module else []
-        if node.level:
-            folder = path.parents[node.level - 1].joinpath(*module)
-        elif module[0] == _PACKAGE.name:
-            folder = _PACKAGE.joinpath(*module[1:])
+def imported(path: Path, text: bytes) -> Iterator[Path]:
+    """The files of the package that a file with this text imports."""
+    for dots, module, several, one in _IMPORT.findall(text):
+        names = [name for name in module.decode().split(".") if name]
+        if dots:
+            folder = path.parents[len(dots) - 1].joinpath(*names)
+        elif names[0] == _PACKAGE.name:
+            folder = _PACKAGE.joinpath(*names[1:])
         else:
             continue
-        for candidate in (folder.with_suffix(".py"), *(folder / f"{name.name}.py" for name in node.names)):
+        for name in (folder, *(folder / name.decode() for name in _NAME.findall(several or one))):
+            candidate = name.with_suffix(".py")
             if candidate.is_file() and candidate.is_relative_to(_PACKAGE):
                 yield candidate
 
@@ -59,10 +62,12 @@ def sources(path: Path) -> tuple[Path, ...]:
 
 @cache
 def _hash_of_sources(path: Path) -> str:
-    digest = hashlib.sha256()
-    for source in sources(path):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(map(_digest, sources(path)))).hexdigest()
+
+
+@cache
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
