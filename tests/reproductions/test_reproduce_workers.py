@@ -57,6 +57,31 @@ def test_two_jobs_are_two_processes():
     assert len(found) <= 2 and str(os.getpid()).encode() not in found
 
 
+class Patient(Toy):
+    """A task that ends when a file is there, or after some seconds without it."""
+
+    def __init__(self, path, seconds):
+        self.path, self.seconds = path, seconds
+
+    def __call__(self, key, earlier, say):
+        began = time.monotonic()
+        while not self.path.exists() and time.monotonic() - began < self.seconds:
+            time.sleep(0.01)
+        return b"seen" if self.path.exists() else b"missed"
+
+
+@pytest.mark.parametrize(("jobs", "result", "seconds"), [(1, b"missed", 0), (2, b"seen", 60)])
+def test_this_process_works_while_others_do(jobs, result, seconds, tmp_path):
+    work, made = Patient(tmp_path / "file", seconds), []
+
+    def meanwhile():
+        (tmp_path / "file").touch()
+        made.append(1)
+
+    found = dict(run_tasks(work, {"a": (), "b": ()}, {}, jobs, print, meanwhile))
+    assert found == {"a": result, "b": result} and made == [1]
+
+
 @pytest.mark.parametrize(
     "key, kind, expected",
     [

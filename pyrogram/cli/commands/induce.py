@@ -18,7 +18,7 @@ from pyrogram.cli.commands.choices import Format, Heads, Init, Knowledge, Method
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
-from pyrogram.cli.runs.forks import prepare_workers
+from pyrogram.cli.runs.forks import import_all, prepare_workers
 from pyrogram.cli.runs.processes import approximate_sweeps, processes
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
@@ -202,6 +202,7 @@ def induce(
     if alpha is not None and knowledge is Knowledge.languages:
         raise CommandError("--alpha is not for --knowledge languages, whose prior has concentrations; leave it out")
     in_processes = approximate_sweeps(method.value, approximate)
+    import_all()
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,

@@ -8,6 +8,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 
 from pyrogram.cli.runs.starts import Start
@@ -25,6 +26,13 @@ def curve_csv(starts: Sequence[Start]) -> str:
         for i, (value, held_out) in enumerate(zip(start.objective, start.held_out, strict=True), 1):
             out.writerow([start.number, i, value, "" if math.isnan(held_out) else held_out])
     return file.getvalue()
+
+
+def load_drawing() -> None:
+    """Import what :func:`curve_svg` needs, which takes half a second."""
+    if find_spec("matplotlib") is not None:
+        for module in ("matplotlib.pyplot", "matplotlib.backends.backend_svg", "pyrogram.viz"):
+            import_module(module)
 
 
 def curve_svg(starts: Sequence[Start], objective: str) -> bytes | None:

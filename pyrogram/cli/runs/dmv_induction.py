@@ -16,7 +16,7 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.trees import parses_text
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
-from pyrogram.cli.runs.curves import curve_csv, curve_svg
+from pyrogram.cli.runs.curves import curve_csv, curve_svg, load_drawing
 from pyrogram.cli.runs.dmv import DMVRun
 from pyrogram.cli.runs.evaluation import Evaluation, evaluate
 from pyrogram.cli.runs.folder import SHARES
@@ -101,7 +101,16 @@ def run_induction(
         learner = grammar if assumed is None else grammar.tilted(assumed.bias(train))
         held_out = None if dev is None else dev.words
         prior = prior_of(settings, train, sources)
-        done = run_starts(StartWork(settings, learner, train.words, held_out, plain, judge, out, prior, reduce), jobs)
+        others: list[EvaluatedSystem] = []
+
+        def meanwhile() -> None:
+            if is_first(reduce):
+                others.extend(baselines(grammar, train, corpora.evaluation, settings.smoothing))
+            if out is not None:
+                load_drawing()
+
+        work = StartWork(settings, learner, train.words, held_out, plain, judge, out, prior, reduce)
+        done = run_starts(work, jobs, meanwhile)
         if not is_first(reduce):
             return None
         starts = [start for start, _ in done]
@@ -110,7 +119,6 @@ def run_induction(
         found = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
         chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
-        others = baselines(grammar, train, corpora.evaluation, settings.smoothing)
         notes = [*_notes(settings, corpora, grammar, train, starts, rows, best), *(assumed.told if assumed else ())]
         drawn = None if sources is None else DrawnOn(sources, sources.shares(train.words))
         notes += [] if drawn is None else [drawn.told]

@@ -34,7 +34,7 @@ from pyrogram.cli.io.files import write_file
 from pyrogram.cli.io.output import footnotes
 from pyrogram.cli.runs import folder as run_folder
 from pyrogram.cli.runs.card import Card, write_card
-from pyrogram.cli.runs.curves import curve_csv, curve_svg
+from pyrogram.cli.runs.curves import curve_csv, curve_svg, load_drawing
 from pyrogram.cli.runs.evaluation import smoothed
 from pyrogram.cli.runs.pcfg import PCFGRun, best_trees, one_line, read_sentences
 from pyrogram.cli.runs.settings import Settings
@@ -154,7 +154,7 @@ def run_pcfg(
         plain = first_start(settings, grammar, texts.train)
         judge = partial(score, grammar, words=texts.evaluation)
         work = StartWork(settings, grammar, texts.train, texts.dev, plain, judge, out, settings.alpha, reduce)
-        done = run_starts(work, jobs)
+        done = run_starts(work, jobs, load_drawing if out is not None else lambda: None)
         if not is_first(reduce):
             return None
         starts, scores = [start for start, _ in done], [found for _, found in done]

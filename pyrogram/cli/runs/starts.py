@@ -129,10 +129,11 @@ class StartWork:
         say(f"iteration {len(loop.history):4d}, {OBJECTIVE[self.settings.method]} {loop.history[-1]:,.1f}")
 
 
-def run_starts(work: StartWork, jobs: int) -> list[tuple[Start, Any]]:
+def run_starts(work: StartWork, jobs: int, meanwhile: Callable[[], object] = lambda: None) -> list[tuple[Start, Any]]:
     """All starts in order, each with what ``evaluate`` made of it.
 
     :param jobs: number of processes; one is this process.
+    :param meanwhile: what this process does while others are at work.
     """
     total, objective = work.settings.starts, OBJECTIVE[work.settings.method]
     tasks: dict[int, tuple[int, ...]] = dict.fromkeys(range(1, total + 1), ())
@@ -140,7 +141,9 @@ def run_starts(work: StartWork, jobs: int) -> list[tuple[Start, Any]]:
     results = {}
     with (
         Bar(total) as bar,
-        closing(run_tasks(work, tasks, {}, jobs, lambda number, text: bar.say(names[number], text))) as finished,
+        closing(
+            run_tasks(work, tasks, {}, jobs, lambda number, text: bar.say(names[number], text), meanwhile)
+        ) as finished,
     ):
         for number, data in finished:
             start, found = pickle.loads(data)

@@ -40,6 +40,7 @@ def run_tasks(
     done: Mapping[Any, bytes],
     jobs: int,
     say: Callable[[Any, str], Any],
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Generator[tuple[Any, bytes]]:
     """Do tasks, each after those that it needs, and give their results as they come.
 
@@ -47,21 +48,21 @@ def run_tasks(
     :param done: results of tasks that were done before.
     :param jobs: number of processes; one is this process.
     :param say: is told what a task says.
+    :param meanwhile: what is left to this process, while others are at work, or after all tasks. It must be short: who
+        is done with a task waits for it.
     """
     results = dict(done)
     if jobs == 1 or len(tasks) < 2:
         for key, needs in tasks.items():
             results[key] = work(key, [results[k] for k in needs], lambda text, key=key: say(key, text))  # type: ignore[misc]
             yield key, results[key]
+        meanwhile()
         return
     with _Pool(work, min(jobs, len(tasks))) as pool:
         waiting = dict(tasks)
-        while waiting or pool.busy:
-            for worker in pool.idle():
-                ready = next((k for k, needs in waiting.items() if all(n in results for n in needs)), None)
-                if ready is None:
-                    break
-                worker.give(ready, [results[k] for k in waiting.pop(ready)])
+        pool.give(waiting, results)
+        meanwhile()
+        while pool.busy:
             for key, kind, message in pool.hear():
                 if kind == "say":
                     say(key, message)
@@ -72,6 +73,7 @@ def run_tasks(
                     raise CommandError(message)
                 else:
                     raise RuntimeError(f"a worker failed:\n{message}")
+            pool.give(waiting, results)
 
 
 @dataclass
@@ -121,8 +123,13 @@ class _Pool:
     def busy(self) -> bool:
         return any(worker.key is not None for worker in self.workers)
 
-    def idle(self) -> list[_Worker]:
-        return [worker for worker in self.workers if worker.key is None]
+    def give(self, waiting: dict[Any, Sequence[Any]], results: Mapping[Any, bytes]) -> None:
+        """Give tasks that are waiting, and no longer need to, to workers that have none."""
+        for worker in (worker for worker in self.workers if worker.key is None):
+            ready = next((k for k, needs in waiting.items() if all(n in results for n in needs)), None)
+            if ready is None:
+                break
+            worker.give(ready, [results[k] for k in waiting.pop(ready)])
 
     def hear(self) -> list[tuple[Any, str, Any]]:
         """What workers have sent, at least one thing: key, kind, message."""
