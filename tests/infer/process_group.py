@@ -22,7 +22,8 @@ LONGEST = 300  # seconds
 def run_group(checks: Mapping[str, Callable[..., Any]], sizes: Sizes, folder: Path) -> dict[tuple[str, int], list]:
     """What each check returns in each process of groups of its sizes, the largest of which is all.
 
-    Checks are called with the processes and a path beside which all may write, and may not raise.
+    Smaller groups are of the last processes, whose ranks are others there than among all. Checks are called with the
+    processes and a path beside which all may write, and may not raise.
 
     :param checks: picklable, by name.
     """
@@ -41,7 +42,7 @@ def run_group(checks: Mapping[str, Callable[..., Any]], sizes: Sizes, folder: Pa
     found = [pickle.loads((folder / f"found.{rank}").read_bytes()) for rank in range(count)]
     for rank in found:
         assert not isinstance(rank, str), rank
-    return {(name, size): [rank[name, size] for rank in found[:size]] for name in checks for size in sizes[name]}
+    return {(name, size): [rank[name, size] for rank in found[-size:]] for name in checks for size in sizes[name]}
 
 
 def _serve(rank: int, count: int, checks: dict[str, Callable[..., Any]], sizes: Sizes, folder: Path) -> None:
@@ -56,10 +57,10 @@ def _found(rank: int, count: int, checks: dict[str, Callable[..., Any]], sizes: 
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=count)
-    groups = {size: dist.new_group(list(range(size))) for size in sorted(set().union(*sizes.values()))}
+    groups = {size: dist.new_group(list(range(count - size, count))) for size in sorted(set().union(*sizes.values()))}
     found = {}
     for size, group in groups.items():
-        reduce = AllReduce(group) if rank < size else None
+        reduce = AllReduce(group) if rank >= count - size else None
         for name, check in checks.items() if reduce else ():
             if size in sizes[name]:
                 pyro.clear_param_store()
