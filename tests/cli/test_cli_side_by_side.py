@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in several processes, two runs in one folder, and runs that say nothing: the same files to the last byte."""
 
+import gc
 import json
 import os
 import re
@@ -14,6 +15,8 @@ from multiprocessing import active_children
 
 import pytest
 import torch
+
+from pyrogram.cli.runs.forks import import_all
 
 PROGRAM = [sys.executable, "-m", "pyrogram"]
 
@@ -190,3 +193,14 @@ def test_training_twice_writes_the_same_bytes(call, treebanks, tmp_path):
     for name in ("a", "b"):
         assert call(*command, "--out", tmp_path / name).status == 0
     assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_imports_leave_the_collector_as_it_was(enabled):
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        import_all()
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
