@@ -147,13 +147,22 @@ class Counter(Resumable):
         self.history = state["history"].tolist()
 
 
-def test_the_first_process_reads_and_writes_for_all(tmp_path: Path) -> None:
+class SplitCounter(Counter):
+    """A process alone does not know the state."""
+
+    @property
+    def _is_split(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [Counter, SplitCounter])
+def test_the_first_process_reads_and_writes_for_all(kind: type[Counter], tmp_path: Path) -> None:
     """Each has a disk of its own."""
 
     def work(reduce: ThreadReduce) -> tuple[bool, list[float]]:
         path = tmp_path / str(reduce.rank) / "checkpoint"
-        Counter(reduce)._run(2, progress=False, checkpoint=path)
-        again = Counter(reduce)._run(2, progress=False, checkpoint=path)  # both steps have been taken
+        kind(reduce)._run(2, progress=False, checkpoint=path)
+        again = kind(reduce)._run(2, progress=False, checkpoint=path)  # both steps have been taken
         return path.exists(), again.history
 
     assert in_threads(SIZE, work) == [(True, [0.0, 1.0]), (False, [0.0, 1.0]), (False, [0.0, 1.0])]

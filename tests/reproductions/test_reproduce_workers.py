@@ -10,6 +10,7 @@ from multiprocessing import active_children
 import pytest
 
 from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.runs import workers
 from pyrogram.cli.runs.workers import run_tasks
 
 
@@ -96,7 +97,8 @@ def test_what_goes_wrong_in_a_worker(key, kind, expected):
     assert not active_children()
 
 
-def test_workers_end_when_nobody_wants_more():
+def test_workers_end_when_nobody_wants_more(monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 100.0)  # they end when they are told to, not when they are killed
     began = time.monotonic()
     with closing(run_tasks(Toy(), {"a": (), "sleep1": (), "sleep2": ()}, {}, 2, print)) as finished:
         assert next(finished) == ("a", b"(a)")
