@@ -81,19 +81,36 @@ def test_a_pipe_is_read_once(pack: Callable[[bytes], bytes]) -> None:
         assert streams.digest(path) == hashlib.sha256(SENTENCE.encode() * 9).hexdigest()
 
 
+GOOD = SENTENCE.encode() * 3
+CUT_OFF = "the gzip file is cut off or damaged"
+FAULTS = [
+    (GOOD + b"x\n", 10, "expected the 10 columns ID to MISC, actual 1"),
+    (b"x\n" + GOOD + b"\xff", 11, "byte 0xff is not UTF-8"),
+    (b"x\n" + GOOD + b"a\0", 11, "byte 0x00 is no text"),
+    (GOOD + b"a\0\n\xe2\x82", 11, "byte 0xe2 is not UTF-8"),
+    (b"", 1, "the file is empty"),
+    (b" \r\n\n", 1, "the file is empty"),
+    (GOOD + b"# c", 10, "the file ends after these comments"),
+    (b"# c\n\n", 1, "the file ends after these comments"),
+    (gzip.compress(b"x\n" + GOOD)[:-9], None, CUT_OFF),
+    (gzip.compress(b"\xff\n" + GOOD)[:-1], None, CUT_OFF),
+    (gzip.compress(GOOD + b"\0") + b"more", None, CUT_OFF),
+]
+
+
 @needs_pipes
-def test_errors_of_pipes_are_those_of_files(tmp_path: Path) -> None:
-    """Though a file that is read at once could tell them before its first sentence."""
-    file, good = tmp_path / "f", SENTENCE.encode() * 3
-    faults = [good + b"x\n", good + b"\xff", good + b"a\0", b"", b" \n", good + b"# c", b"# c\n\n", good + b"1\t\xff\0"]
-    packed = [gzip.compress(good)[:-9], gzip.compress(good + b"\xff")[:-1], gzip.compress(good) + b"more"]
-    for data in [*faults, *packed]:
-        file.write_bytes(data)
-        with pytest.raises(CorpusError) as expected:
-            Corpus.from_conllu(file)
-        with piped(data) as path, pytest.raises(CorpusError) as found:
-            Corpus.from_conllu(path)
-        assert (found.value.line, found.value.problem) == (expected.value.line, expected.value.problem)
+@pytest.mark.parametrize(("data", "line", "problem"), FAULTS, ids=range(len(FAULTS)))
+def test_first_errors_of_files_and_pipes(
+    data: bytes, line: int | None, problem: str, in_small_parts: None, tmp_path: Path
+) -> None:
+    """That a file cannot be unpacked comes first, then that it is no text, wherever that is in it."""
+    file = tmp_path / "f"
+    file.write_bytes(data)
+    with piped(data) as pipe:
+        for path in (str(file), pipe):
+            with pytest.raises(CorpusError, match=problem) as found:
+                Corpus.from_conllu(path)
+            assert (found.value.source, found.value.line) == (path, line)
 
 
 LONG_AND_SHORT = {
