@@ -61,6 +61,8 @@ class Corpus:
       most frequent symbol with ``unknown="most_frequent"``, so that every sentence has a parse (they are
       counted in :attr:`num_unknown`), and raise with ``unknown="error"``.
 
+    * ``path_or_paths``, of those that read files: one or several, packed (``.gz``) or not; ``"-"`` is standard input,
+      which can be read only once, as pipes can.
     * ``cache``, of those that read files: True keeps the corpus in a folder of the user's cache
       (``PYROGRAM_CACHE_DIR``), a path in that folder. The next time it comes from there, unless a file or an option
       has changed.
