@@ -15,7 +15,7 @@ def chain(p: Any, order: int = 2, by_word: bool = True) -> None:
 
     F: the last m states, a tuple of symbols; Fa: the first a of them, a < m. The scores of word a <= m, which has fewer
     states before it, are of the table ``start`` a. Where they are alike at all words, each word has a score ``word`` of
-    its state alone.
+    its state alone. Those of word t are in row t - 1 of a table.
     """
     m = order
     t = p.positions("t")
@@ -28,14 +28,14 @@ def chain(p: Any, order: int = 2, by_word: bool = True) -> None:
         here = F if a == m else p.items(f"F{a}", *["K"] * a)
         start, states = p.weights(f"start{a}", *["K"] * a), x[:a]
         cell, last = (a, *states), (p.n, *states)
-        own = start[states] if word is None else word[a, states[-1]] * start[states]
+        own = start[states] if word is None else word[a - 1, states[-1]] * start[states]
         here[cell] += own if before is None else before * own
         if a < m:
             Z[()] += here[last]
         before = here[cell]
     previous, cell, last = (t - 1, *x[:-1]), (t, *x[1:]), (p.n, *x[:-1])
-    step = (t, *x)
-    F[cell] += F[previous] * (score[step] if word is None else score[x] * word[t, x[-1]])
+    step = (t - 1, *x)
+    F[cell] += F[previous] * (score[step] if word is None else score[x] * word[t - 1, x[-1]])
     Z[()] += F[last]
 
 
@@ -43,7 +43,7 @@ def chain(p: Any, order: int = 2, by_word: bool = True) -> None:
 def program(order: int, by_word: bool) -> TensorProgram:
     """The chains.
 
-    Weights are ``score``, shape ``(B, n+1, K, .., K)``, or ``(1 or B, K, .., K)`` and ``word``, ``(B, n+1, K)``; and
+    Weights are ``score``, shape ``(B, n, K, .., K)``, or ``(1 or B, K, .., K)`` and ``word``, ``(B, n, K)``; and
     ``start1 .. startm``, ``(1 or B, K, .., K)``.
     """
     return TensorProgram(chain(order=order, by_word=by_word), "state sequence")

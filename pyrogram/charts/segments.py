@@ -43,7 +43,7 @@ def labelled_segments(p: Any, widest: int) -> None:
 def program(widest: int, by_label: bool) -> TensorProgram:
     """The segmentations.
 
-    Weights are log scores of segments, shape ``(B, n+1, n+1)`` or ``(B, n+1, n+1, L)``, and of pairs of labels, shape
+    Weights are log scores of segments, shape ``(B, n, n+1)`` or ``(B, n, n+1, L)``, and of pairs of labels, shape
     ``(B, L, L)``.
     """
     page = labelled_segments if by_label else segments

@@ -35,5 +35,5 @@ def span_trees(p: Any, binary: bool = True) -> None:
 
 @cache
 def program(binary: bool) -> TensorProgram:
-    """The trees, of which log scores of spans are the weights, shape ``(B, n+1, n+1)``."""
+    """The trees, of which log scores of spans are the weights, shape ``(B, n, n+1)``."""
     return TensorProgram(span_trees(binary=binary), "tree")

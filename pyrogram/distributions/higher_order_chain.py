@@ -104,25 +104,22 @@ class HigherOrderChain(ScoredStructure):
     def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
         x, K, m, n = scores["state"], self.num_labels, self.order, self.event_shape[0]
         every, states = slice(None), slice(K)
-        # Positions 0 .. n, and m at least.
-        at = torch.nn.functional.pad(x, (*(0, 0) * (x.dim() - 2), 1, max(0, m - n)))
-        of_words: tuple[Any, ...] = (every, slice(n + 1))
         shared = scores.get("transition")
-        table, rest = (at, of_words) if shared is None else (shared, (every,))
-        rest += (states,) * m
-        tables = {"score": table[rest]}
+        table = x if shared is None else shared
+        rest: tuple[Any, ...] = (every, every) if shared is None else (every,)
+        tables = {"score": table[rest + (states,) * m]}
         for a in range(1, m + 1):  # m + 1 - a states are before the first word
-            rest = (every, a) if shared is None else (every,)
+            rest = (every, min(a, n) - 1) if shared is None else (every,)  # of word a, which may not be there
             rest += (K,) * (m + 1 - a) + (states,) * (a - 1)
             tables[f"start{a}"] = table[rest]
-        return tables if shared is None else tables | {"word": at[of_words]}
+        return tables if shared is None else tables | {"word": x}
 
     @property
     def _trace(self) -> Trace:
         K, m = self.num_labels, self.order
         if self.transition_scores is not None:
-            return {"word": (0, K, 1)}
-        return {"score": (0, K, *[0] * m, 1)} | {f"start{a}": (a * K, *[0] * (a - 1), 1) for a in range(1, m + 1)}
+            return {"word": (K, K, 1)}
+        return {"score": (K, K, *[0] * m, 1)} | {f"start{a}": (a * K, *[0] * (a - 1), 1) for a in range(1, m + 1)}
 
     @property
     def _most_parts(self) -> int:

@@ -128,7 +128,7 @@ class Segmentation(ScoredStructure):
         i, w = torch.meshgrid(*(torch.arange(x, device=self.lengths.device) for x in (n, W)), indexing="ij")
         i, w = i[i + w < n], w[i + w < n]
         given = scores["segment"]
-        table = given.new_full((len(given), n + 1, n + 1, *given.shape[3:]), -torch.inf)
+        table = given.new_full((len(given), n, n + 1, *given.shape[3:]), -torch.inf)
         table = table.index_put((torch.arange(len(given), device=given.device)[:, None], i, i + w + 1), given[:, i, w])
         return {"segment": table} | {name: x for name, x in scores.items() if name == "transition"}
 

@@ -137,7 +137,7 @@ class SpanTree(ScoredStructure):
         return spans_of(lengths, self.event_shape[0])
 
     def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {"span": torch.nn.functional.pad(scores["span"], (0, 0, 0, 1))}  # no span begins at n
+        return {"span": scores["span"]}  # no span begins at n
 
     @property
     def _trace(self) -> Trace:

@@ -5,18 +5,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
-from enumeration import random_sentences
-from pages import PAGES, RULES, hmm, pcfg_rules, projective
+import torch
+from enumeration import expected_counts, listed, random_sentences
+from fake_device import fake_launcher
+from pages import PAGES, RULES, Page, hmm, pcfg_rules, projective
 
+from pyrogram.charts.spans import span_trees
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.device.engine import DeviceEngine
 from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tensors.engine import TorchEngine
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 
@@ -121,3 +128,43 @@ def test_integers_are_integers_and_nothing_is_missing() -> None:
     for changes, message in wrong:
         with pytest.raises(InvalidRecursion, match=message):
             program.log_counts(dataclasses.replace(given, **changes))
+
+
+SHORT = [
+    Page("binary trees of spans", functools.partial(span_trees, binary=True)),
+    Page("trees of spans", functools.partial(span_trees, binary=False)),
+    next(page for page in PAGES if page.name == "semi_markov"),
+]
+
+
+@pytest.mark.parametrize("page", SHORT, ids=str)
+def test_tables_need_only_the_positions_that_rules_speak_of(page: Page) -> None:
+    """Nothing begins at n, so that row n may be missing; more than n is as good."""
+    made = page.make()
+    given = random_sentences(page, made, [4, 1, 3, 2, 4, 4, 2, 3, 1], np.random.default_rng(0))
+    truth = listed(page, made, given)
+    log_z, counts = [one.log_z for one in truth], expected_counts(given, truth)
+    (name,) = (w.name for w in ScalarEngine(made).layout.weights if w.last == (-1, 0))
+    whole = given.weights[name]
+    longer = np.pad(whole, ((0, 0), (0, 1), (0, 2), *[(0, 0)] * (whole.ndim - 3)), constant_values=9.0)
+    for table in (np.ascontiguousarray(whole[:, :-1]), longer):
+        own = dataclasses.replace(given, weights={**given.weights, name: table})
+        found = [Program(made).log_counts(own), ScalarEngine(made).log_counts(own)]
+        weights = {key: torch.tensor(t) for key, t in own.weights.items()}
+        rest = torch.tensor(own.lengths), {}
+        by_torch = TorchEngine(made).marginals(weights, *rest, own.sizes)
+        found.append((by_torch[0].numpy(), {key: t.numpy() for key, t in by_torch[1].items()}))
+        if fits_lanes(made):
+            of_device = DeviceEngine(made, "float64", fake_launcher()).log_counts(weights, *rest)
+            found.append((of_device[0].numpy(), {key: t.numpy() for key, t in of_device[1].items()}))
+        for values, posteriors in found:
+            np.testing.assert_allclose(values, log_z, rtol=1e-11)
+            rows, columns = (min(a, b) for a, b in zip(table.shape[1:3], whole.shape[1:3], strict=True))
+            assert posteriors[name].shape == table.shape
+            np.testing.assert_allclose(
+                posteriors[name][:, :rows, :columns], counts[name][:, :rows, :columns], atol=1e-11
+            )
+            assert abs(posteriors[name].sum() - counts[name].sum()) < 1e-10
+    few = dataclasses.replace(given, weights={**given.weights, name: whole[:, :-2]})
+    with pytest.raises(InvalidRecursion, match=r"9, 4 or more, 5 or more(, 2)?\) is wanted"):
+        Program(made).log_counts(few)

@@ -109,8 +109,9 @@ class Checks:
             symbols = tuple(_number(s, given.sizes) for s in w.sizes)
             shape = table.shape
             fits = table.ndim == end + len(symbols) and shape[0] in (1, B) and shape[end:] == symbols
-            if not fits or min(shape[1:end], default=positions) < positions:
-                wanted = (f"1 or {B}", *(f"{positions} or more",) * w.num_positions, *map(str, symbols))
+            least = [positions + last for last in w.last]
+            if not fits or any(size < wanted for size, wanted in zip(shape[1:end], least, strict=True)):
+                wanted = (f"1 or {B}", *(f"{size} or more" for size in least), *map(str, symbols))
                 raise InvalidRecursion(f"weights {w.name} have shape {shape}, and ({', '.join(wanted)}) is wanted")
             if table.dtype != dtype:
                 raise InvalidRecursion(f"weights {w.name} are {table.dtype}, and {dtype} is wanted")

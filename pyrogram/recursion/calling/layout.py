@@ -22,19 +22,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..machine.expressions import Array, Element, Expression, Name, value, within
+from ..machine.expressions import Array, Element, Expression, Name, equal, value, within
 from ..machine.statements import Code
 from ..rules.cells import Cells
+from ..rules.domains import last_read
 from ..rules.language import Constant, Entry, Position, Ref, Size, Variable, Word
 
 
 @dataclass(frozen=True)
 class WeightTable:
-    """A table of weights that a recursion speaks of."""
+    """A table of weights that a recursion speaks of.
+
+    :param last: of each position the greatest that is read, less n.
+    """
 
     name: str
-    num_positions: int
+    last: tuple[int, ...]
     sizes: tuple[Size, ...]
+
+    @property
+    def num_positions(self) -> int:
+        return len(self.last)
 
     @property
     def num_axes(self) -> int:
@@ -53,10 +61,13 @@ class Layout:
 
     @cached_property
     def weights(self) -> list[WeightTable]:
+        cells = self.cells
+        rules = [term.rule for cell in cells.classes for head in cell.heads for term in head.terms]
+        last = last_read(rules, cells.first, cells.domains)
         found = []
-        for name, table in self.cells.recursion.tables.items():
-            if not table.is_item and name in self.cells.arity:
-                found.append(WeightTable(name, self.cells.arity[name], table.sizes))
+        for name, table in cells.recursion.tables.items():
+            if not table.is_item and name in cells.arity:
+                found.append(WeightTable(name, last.get(name, (0,) * cells.arity[name]), table.sizes))
         return found
 
     @cached_property
@@ -155,6 +166,24 @@ class Layout:
     def value(self, ref: Ref) -> Expression:
         """A weight."""
         return self.weight(ref)
+
+    def follow(self, ref: Ref, outward: bool) -> Expression:
+        """Whether elements of a table along its last axis follow one another, and each sentence has its own.
+
+        :param outward: of the table of posteriors.
+        """
+        name = f"{'out' if outward else 'weight'}.{ref.table}"
+        neighbours = equal(Name(f"{name}.{len(ref.positions) + len(ref.symbols) - 1}", "int"), 1)
+        # Where sentences share a table, their posteriors are added.
+        return neighbours & (Name(f"{name}.b", "int") > 0) if outward else neighbours
+
+    def start(self, ref: Ref, outward: bool) -> Expression:
+        """Where the table of the sentence ``b`` begins."""
+        return Name("b", "int") * Name(f"{'out' if outward else 'weight'}.{ref.table}.b", "int")
+
+    def begin(self, code: Code, ref: Ref) -> None:
+        """Set variables such that the table at hand begins at 0."""
+        code.set("b", 0)
 
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""

@@ -166,7 +166,10 @@ class DeviceEngine:
 
     def pitch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
-        bounds = [min(weights[w.name].shape[1 : 1 + w.num_positions]) for w in self.layout.weights if w.num_positions]
+        bounds = []
+        for w in self.layout.weights:
+            shape = weights[w.name].shape[1 : 1 + w.num_positions]
+            bounds += [size - last for size, last in zip(shape, w.last, strict=True)]
         bounds += [rows.shape[1] + 1 for rows in words.values()]
         return min(bounds) if bounds else int(lengths.max()) + 1
 

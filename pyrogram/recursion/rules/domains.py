@@ -88,6 +88,20 @@ def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[B
     return found
 
 
+def last_read(rules: Sequence[Rule], first: int, domains: Mapping[str, Domain]) -> dict[str, tuple[int, ...]]:
+    """Of each table of weights and each of its positions the greatest that a rule speaks of, less n; 0 at most.
+
+    That is -1 for the i of span[i, j] with i < j: the table needs no row n.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for rule in rules:
+        bounds = Bounds(rule.positions, constraints(rule, first, domains) or [])
+        for f in rule.weights:
+            own = [min(bounds.most(x, N), 0) for x in f.positions]
+            found[f.table] = tuple(map(max, own, found.get(f.table, own)))
+    return found
+
+
 def within(ref: Ref, domain: Domain) -> Iterator[Bound]:
     """The constraints that a domain puts on the positions of an item."""
     if ref.positions:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..calling.layout import Layout
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Position, Ref, Size, Variable, Word
 from .shifts import shifted
@@ -49,19 +50,14 @@ class Tables:
         lists: Mapping[str, Tensor],
         grids: dict[Any, Any],
     ) -> Tables:
-        used = {
-            name: cells.arity[name]
-            for name, t in cells.recursion.tables.items()
-            if not t.is_item and name in cells.arity
-        }
-        n = max([0, *(w.shape[-1] for w in words.values())])
+        used = {w.name: w for w in Layout(cells).weights}
         made: dict[str, Tensor] = {}
-        for name, arity in used.items():
+        for name, w in used.items():
             table = weights[name]
-            num_axes = arity + len(cells.recursion.tables[name].sizes)
-            made[name] = table if table.dim() > num_axes else table[None]
-            n = made[name].shape[1] - 1 if arity else n
-        n = n or int(lengths.max())
+            made[name] = table if table.dim() > w.num_axes else table[None]
+        most = [s - 1 - last for n, w in used.items() for s, last in zip(made[n].shape[1:], w.last, strict=False)]
+        n = min(most) if most else max([0, *(w.shape[-1] for w in words.values())]) or int(lengths.max())
+        made = {name: _of_positions(table, used[name].num_positions, n + 1) for name, table in made.items()}
         offset = torch.zeros(len(lengths), device=lengths.device)
         if made:
             made, offset = shifted(cells, made, lengths)
@@ -164,6 +160,17 @@ class Tables:
                 inside = torch.zeros([1] * _dims(env), dtype=torch.bool, device=self.device)
             found = inside if found is None else found & inside
         return found
+
+
+def _of_positions(table: Tensor, count: int, positions: int) -> Tensor:
+    """A table (B, *positions, *symbols) with so many of each position: others are not read, -inf if not there."""
+    missing = [positions - size for size in table.shape[1 : 1 + count]]
+    if not any(missing):
+        return table
+    pads = [0, 0] * (table.dim() - 1 - count)
+    for x in reversed(missing):
+        pads += [0, x]
+    return torch.nn.functional.pad(table, pads, value=-torch.inf)
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
