@@ -302,6 +302,8 @@ class Grammar(ABC):
 
         :param words: shape ``(N, n)``.
         """
+        if not isinstance(words, Tensor):
+            raise TypeError(f"words must be a tensor of shape (N, n), not {words!r}: write initial_weights(words, ..)")
         if method not in self.initialisers:
             raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(self.initialisers)}")
         return self.initialisers[method](self, words, **options)

@@ -215,7 +215,7 @@ class TracedModel:
         """The Sentence site of this name; None stands for the only one."""
         names = [s.name for s in self.sentences]
         if name is None and len(names) > 1:
-            raise ValueError(f"say which of the Sentence sites {names} is meant")
+            raise ValueError(f"say which of the Sentence sites {names} is meant, as in site={names[0]!r}")
         if name is not None and name not in names:
             raise ModelError(f"the model has no Sentence site {name!r}, only {names}")
         return self.sentences[0 if name is None else names.index(name)]
