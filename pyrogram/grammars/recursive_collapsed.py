@@ -279,7 +279,7 @@ class RecursiveUpdates(CompiledUpdates):
     def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
         """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
-        alpha[-2] = 1.0  # of the padding, which is its own multinomial: its weight is one whatever is counted
+        counts[-2], alpha[-2] = -_FAR, 1.0  # of the padding, its own multinomial: its weight is one
         first = self._size
         for (name, events), size in zip(self._slices.items(), self._num_multinomials, strict=True):
             sums = slice(first, first + size)

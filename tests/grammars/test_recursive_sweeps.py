@@ -305,3 +305,30 @@ def test_sentences_have_the_events_of_their_words():
     assert here[26:32].tolist() == [events.num_numbers - 2] * 6  # two times nine and eight events
     assert events.multinomials[here[3]] == events.num_events + 1 + 4 and here[33] == events.num_events + 1 + 4
     assert np.bincount(events.places)[100 + 7 * 200 + 7] == 1
+
+
+def test_rows_of_one_multinomial_have_one_owner():
+    """Heads 2 and 5 are tied, and 7 and 8: a sentence has a number for each multinomial that is counted."""
+    words = np.array([[5, 2, 5, 9], [7, 8, 2, -1], [9, 9, 9, -1]])
+    shapes = {name: tuple(block.shape) for name, block in DMV(10).blocks.items()}
+    cells = lower(chart.dmv(), widen=True)
+    plain = SentenceEvents.of(cells, shapes, words)
+    renumbered = np.arange(plain.num_numbers, dtype=np.int32)
+    first = plain.num_events + 1  # multinomials of attachments, by head and direction
+    for one, other in ((2, 5), (7, 8)):
+        renumbered[first + 2 * other : first + 2 * other + 2] = first + 2 * one + np.arange(2)
+    tied = SentenceEvents.of(cells, shapes, words, renumbered=renumbered)
+    assert plain.owners is None and tied.repeated == frozenset()  # no two events are one entry
+    for b in range(len(words)):
+        start, size = tied.starts[b], tied.sizes[b]
+        own = tied.places[start : start + size]
+        u = plain.distinct[b]
+        cells_of_events = -(-(u + 2 * u * u + 8 * u) // 8) * 8
+        assert (own[:cells_of_events] == plain.places[plain.starts[b] :][:cells_of_events]).all()
+        rows = plain.places[plain.starts[b] + cells_of_events :][: 1 + 2 * u + 4 * u]
+        owners = tied.owners[tied.row_starts[b] :][: len(rows)]
+        multinomials = renumbered[own[cells_of_events:]]
+        assert (multinomials[owners] == renumbered[rows]).all()
+        real = multinomials[: tied.owned[b]]
+        real = real[real != tied.num_numbers - 2]
+        assert sorted(real) == sorted(set(renumbered[rows].tolist()))

@@ -17,23 +17,28 @@ What a weight by position is differs from sentence to sentence, the word of ``wo
 (n + 1, size of a), and the event of each element is given. Where the rows of a table are not its multinomials, as in a
 list of rules, its last axis has one element, so that every event is a row.
 
+Where several rows are one multinomial, of tied weights or of lists of rules, a sentence has a number for each of its
+multinomials, and its rows say which is theirs, their *owner*. Where several events are one entry, their tables are
+*repeated*: they come after the others, and begin with a cell:
+
+    events of others  padding  |  repeated events  padding  |  multinomials  padding
+
 Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else.
+
+Compiled code finds its way by :mod:`.sentence_layout`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine.expressions import Array, Element, Expression, Name, value, within
-from ..machine.statements import Code
 from ..rules.cells import Cells
-from ..rules.language import Constant, Ref, Word
+from ..rules.language import Constant, Word
 from .layout import Layout, WeightTable
 
 Numbers = Any  # a numpy array
@@ -99,6 +104,10 @@ class SentenceEvents:
     :param places: to which number of the corpus each belongs, of all sentences, int32.
     :param multinomials: of each event of the corpus, the number of its multinomial there, int32.
     :param num_numbers: of the corpus.
+    :param owners: which of the sentence's multinomials each row is, of all sentences, int32; None: every row is one.
+    :param row_starts: where the rows of each sentence begin in ``owners``, shape ``(N,)``.
+    :param owned: how many multinomials each sentence has, shape ``(N,)``.
+    :param repeated: the tables in which several events of a sentence may be one entry.
     """
 
     words: Numbers
@@ -111,6 +120,10 @@ class SentenceEvents:
     places: Numbers
     multinomials: Numbers
     num_numbers: int
+    owners: Numbers
+    row_starts: Numbers
+    owned: Numbers
+    repeated: frozenset[str]
 
     @staticmethod
     def of(
@@ -119,6 +132,7 @@ class SentenceEvents:
         words: Numbers,
         located: Mapping[str, Numbers] | None = None,
         few: Mapping[str, FewEvents] | None = None,
+        renumbered: Numbers | None = None,
     ) -> SentenceEvents:
         """
         :param shapes: of the weights that are events, in the order that they have in the corpus, which may have further
@@ -126,6 +140,7 @@ class SentenceEvents:
         :param located: the events of the corpus that weights by position are, -1 for nothing, shape
             ``(N, n + 1, ..., *sizes)``.
         :param few: tables few of whose elements are events, of those that are no weights by position.
+        :param renumbered: what is counted in the place of each number of the corpus; None: the same.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
         located, few, word_axes = located or {}, few or {}, WordAxes.of(cells)
@@ -142,39 +157,58 @@ class SentenceEvents:
         real = words >= 0
         lengths = real.sum(1)
         local, distinct, kinds = _local_words(words, real, word_axes.constants)
+        counted = np.arange(num_numbers) if renumbered is None else renumbered
+        ranges = {name: np.arange(first_event[name], first_event[name] + sizes_of[name]) for name in shapes}
+        repeated = _repeated(weights, ranges, located, counted)
+        if few and renumbered is not None:  # nothing says that elements of such a table are different events
+            repeated = frozenset(weights)
+        weights = {w.name: w for w in direct_first(weights.values(), repeated)}
 
-        def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[Numbers, Numbers]]:
-            """Numbers of the events and of the multinomials of sentences, shape ``(S, numbers)``, table by table."""
+        def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[str, Numbers, Numbers]]:
+            """Numbers of the events and of their rows' multinomials, shape ``(S, numbers)``, table by table."""
             for name, w in weights.items():
                 if name in located:
                     within_sentences = (these, *[slice(n + 1)] * w.num_positions)
                     here = located[name][within_sentences].reshape(len(these), -1)
-                    yield np.where(here < 0, num_numbers - 1, here), of_numbers[here]
+                    yield name, np.where(here < 0, num_numbers - 1, here), of_numbers[here]
                     continue
                 shape, by_word = shapes[name], (*word_axes.axes[name], False)[: len(shapes[name])]
                 index = _index(shape, by_word, kinds[these, :u])
                 if name in few:
                     index = few[name].numbers(index)
                 index = np.where(index < 0, num_numbers - 1, first_event[name] + index)
-                yield index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
+                yield name, index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
 
         alike = np.stack([distinct, lengths if located else distinct], 1)
         groups = [np.flatnonzero((alike == own).all(1)) for own in np.unique(alike, axis=0)]
-        found = []
-        sizes = np.zeros(len(words), np.int64)
+        found, owners = [], []
+        sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
+        padding = num_numbers - 2
         for these in groups:
             parts = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
-            whole = [_whole_cells(np.concatenate(numbers, 1), num_numbers - 2) for numbers in zip(*parts, strict=True)]
+            events = [[own for name, own, _ in parts if (name in repeated) == late] for late in (False, True)]
+            sums = np.concatenate([own for _, _, own in parts], 1)
+            if renumbered is not None or located:
+                sums, owner = _distinct_rows(sums, counted, padding)
+                owners.append(owner)
+                num_rows[these], owned[these] = owner.shape[1], sums.shape[1]
+            nothing = np.zeros((len(these), 0), np.int64)
+            whole = [_whole_cells(np.concatenate([nothing, *own], 1), padding) for own in (*events, [sums])]
             found.append(np.concatenate(whole, 1))
             sizes[these] = found[-1].shape[1]
         order = np.argsort(lengths, kind="stable")
-        starts = np.zeros(len(words), np.int64)
-        starts[order] = np.cumsum(sizes[order]) - sizes[order]
-        places = np.empty(int(sizes.sum()), np.int32)
-        for these, numbers in zip(groups, found, strict=True):
-            places[starts[these, None] + np.arange(numbers.shape[1])] = numbers
+        starts, row_starts = _starts(sizes, order), _starts(num_rows, order)
         words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
-        return SentenceEvents(words, lengths, local, kinds, distinct, starts, sizes, places, multinomials, num_numbers)
+        return SentenceEvents(
+            *(words, lengths, local, kinds, distinct, starts, sizes),
+            places=_laid_out(groups, found, starts, sizes),
+            multinomials=multinomials,
+            num_numbers=num_numbers,
+            owners=_laid_out(groups, owners, row_starts, num_rows) if owners else None,
+            row_starts=row_starts,
+            owned=owned,
+            repeated=repeated,
+        )
 
     @property
     def num_events(self) -> int:
@@ -207,6 +241,71 @@ def _local_words(words: Numbers, real: Numbers, constants: Sequence[int]) -> tup
     return local, C + first.sum(1), kinds
 
 
+def direct_first(weights: Iterable[WeightTable], repeated: Container[str]) -> list[WeightTable]:
+    """Tables in the order of their parts: those with repeated events come last."""
+    return sorted(weights, key=lambda w: w.name in repeated)
+
+
+def _repeated(
+    weights: Iterable[str], ranges: Mapping[str, Numbers], located: Mapping[str, Numbers], counted: Numbers
+) -> frozenset[str]:
+    """The tables in which several events of a sentence may be one entry: by position, or all where weights are tied.
+
+    What is no event is its own entry again and again, and never counted.
+    """
+    direct = [counted[ranges[name]] for name in weights if name not in located]
+    entries = np.concatenate([np.zeros(0, counted.dtype), *direct])
+    entries = entries[entries != counted[-2]]
+    by_position = [np.unique(counted[own[own >= 0]]) for own in located.values()]
+    all_differ = len(np.unique(entries)) == len(entries)
+    is_alone = not any(np.isin(own[own != counted[-2]], entries).any() for own in by_position)
+    return frozenset(located) if all_differ and is_alone else frozenset(weights)
+
+
+def _distinct_rows(rows: Numbers, counted: Numbers, padding: int) -> tuple[Numbers, Numbers]:
+    """The multinomials of some sentences, and which of them each row is.
+
+    :param rows: numbers of multinomials, shape ``(S, R)``; several may be counted as one.
+    :returns: numbers of one of each, shape ``(S, M)``, padded; and ``(S, R)``.
+    """
+    S = len(rows)
+    keys = counted[rows].astype(np.int64)
+    alike = (keys == keys[:1]).all(0)  # rows that all sentences have
+    shared, first = np.unique(keys[0, alike], return_index=True)
+    place = np.full(len(counted), -1, np.int64)
+    place[shared] = np.arange(len(shared))
+    own = place[keys]
+    sentence, column = np.nonzero(own < 0)
+    others, at, inverse = np.unique(
+        sentence * len(counted) + keys[sentence, column], return_index=True, return_inverse=True
+    )
+    of = others // len(counted)  # their sentences, in order
+    rank = np.arange(len(others)) - np.searchsorted(of, of)
+    own[sentence, column] = len(shared) + rank[inverse]
+    found = np.full((S, len(shared) + int(rank.max(initial=-1)) + 1), padding)
+    found[:, : len(shared)] = rows[0, alike][first]
+    found[of, len(shared) + rank] = rows[sentence[at], column[at]]
+    return found, own
+
+
+def _starts(sizes: Numbers, order: Numbers) -> Numbers:
+    """Where the numbers of each sentence begin, if sentences lie in this order."""
+    starts = np.zeros(len(sizes), np.int64)
+    starts[order] = np.cumsum(sizes[order]) - sizes[order]
+    return starts
+
+
+def _laid_out(groups: Sequence[Numbers], found: Sequence[Numbers], starts: Numbers, sizes: Numbers) -> Numbers:
+    """Numbers by sentence, one sentence after the other, int32.
+
+    :param found: for each group of sentences, shape ``(S, numbers)``.
+    """
+    laid = np.empty(int(sizes.sum()), np.int32)
+    for these, numbers in zip(groups, found, strict=True):
+        laid[starts[these, None] + np.arange(numbers.shape[1])] = numbers
+    return laid
+
+
 def _whole_cells(numbers: Numbers, padding: int) -> Numbers:
     """Rows of numbers, padded to whole cells."""
     room = -numbers.shape[1] % CELL
@@ -233,99 +332,3 @@ def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) ->
         along = kinds if w else np.broadcast_to(np.arange(size), (len(kinds), size))
         index = (index[:, :, None] * size + along[:, None, :]).reshape(len(kinds), -1)
     return index
-
-
-@dataclass
-class SentenceLayout(Layout):
-    """Names and addresses of numbers by sentence, ``numbers`` of the lane at hand and ``out`` of the sentence.
-
-    :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
-
-    :param rows: tables of events in which every event is a row.
-    """
-
-    rows: frozenset[str] = frozenset()
-
-    def parameters(self) -> list[Array | Name]:
-        found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
-        found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
-        return [*found, Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
-
-    def _is_given(self, parameter: str) -> bool:
-        """Whether a parameter is a table that is given, or one of its strides."""
-        return any(f"{parameter}.".startswith(f"weight.{name}.") for name in self.given)
-
-    @cached_property
-    def _word_axes(self) -> WordAxes:
-        return WordAxes.of(self.cells)
-
-    def _extent(self, w: WeightTable, axis: int) -> Name:
-        return Name(f"extent.{w.name}.{axis}", "int")
-
-    def extents(self, w: WeightTable) -> list[Expression]:
-        """The shape of the sentence's part of a table, with an axis of one element where every event is a row."""
-        found: list[Expression] = [Name("positions", "int")] * w.num_positions
-        for axis, (size, by_word) in enumerate(zip(w.sizes, self._word_axes.axes[w.name], strict=True)):
-            known = value(size) if isinstance(size, int) else self._extent(w, w.num_positions + axis)
-            found.append(Name("u", "int") if by_word else known)
-        return [*found, value(1)] if w.name in self.rows else found
-
-    def enter(self, code: Code, lane: Expression) -> None:
-        """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their sums."""
-        b = Name("b", "int")
-        code.set("u", Array("distinct", "int")[b])
-        code.set("positions", Array("lengths", "int")[b] + 1)
-        first = code.set("first", lane * Name("room", "int"))
-        code.set("sentence", Array("sentence_starts", "int")[b])
-        at: Expression = value(0)
-        for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
-            code.set(f"trace.{w.name}", -1)
-            for axis in range(w.num_axes):
-                code.set(f"trace.{w.name}.{axis}", 0)
-        for w in self.events:
-            code.set(f"part.{w.name}", at)
-            code.set(f"trace.{w.name}", at)
-            stride: Expression = value(1)
-            for axis, extent in reversed(list(enumerate(self.extents(w)))):
-                code.set(f"trace.{w.name}.{axis}", stride)
-                stride = code.let(stride * extent)
-            at = code.let(at + stride)
-        code.set("event_cells", (at + (CELL - 1)) // CELL)
-        at = code.let(Name("event_cells", "int") * CELL)
-        for w in self.events:
-            code.set(f"sums.{w.name}", at)
-            count: Expression = value(1)
-            for extent in self.extents(w)[:-1]:
-                count = count * extent
-            code.set(f"count.{w.name}", count)
-            at = code.let(at + Name(f"count.{w.name}", "int"))
-        code.set("cells_of", (at + (CELL - 1)) // CELL)
-        code.set("first_cell", first // CELL)
-
-    def value(self, ref: Ref) -> Expression:
-        """The number of an event times that of its multinomial; or a weight that is given."""
-        if ref.table in self.given:
-            return super().weight(ref)
-        row = Name(f"sums.{ref.table}", "int") + self._index(ref, slice(-1))
-        return self.weight(ref) * Array("numbers", "element")[Name("first", "int") + row]
-
-    def axis_values(self, ref: Ref) -> list[Expression]:
-        found = super().axis_values(ref)
-        for axis, (x, by_word) in enumerate(zip(ref.symbols, self._word_axes.axes[ref.table], strict=True)):
-            if by_word and isinstance(x, Constant):
-                found[len(ref.positions) + axis] = value(self._word_axes.constants.index(x.value))
-        return found
-
-    def _index(self, ref: Ref, axes: slice = slice(None)) -> Expression:
-        extents = self.extents(next(w for w in self.weights if w.name == ref.table))
-        values = [*self.axis_values(ref), *([value(0)] if ref.table in self.rows else [])]
-        index: Expression = value(0)
-        for x, extent in list(zip(values, extents, strict=True))[axes]:
-            index = index * extent + within(x, 0, extent)
-        return index
-
-    def weight(self, ref: Ref, table: str | None = None) -> Element:
-        index = Name(f"part.{ref.table}", "int") + self._index(ref)
-        if table is not None:
-            return Array("out", "element")[Name("sentence", "int") + index]
-        return Array("numbers", "element")[Name("first", "int") + index]

@@ -11,6 +11,8 @@ out[i] = posteriors;  f += out[i] - f[i];  entropy[i] = log Z - sum(out[i] * log
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..calling.replacements import COUNTS
 from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
@@ -18,6 +20,7 @@ from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .logarithms import log_of_lanes
 from .sweeps import LOG_Z, NATS, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
+from .tables import WeightCells
 
 SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
 OWN, OUT = Array("own", "real"), Array("out", "real")
@@ -38,7 +41,7 @@ class CollapsedSweep(Sweeps):
         self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
-                self.weigh(SEEN, OWN, OUT if self.tied else None)
+                self.weigh(SEEN, OWN, OUT if self.weighing.repeated else None)
                 self.announce([OWN, OUT, PLACES])
                 self.feed_reals(logs=False)
                 self.inside()
@@ -46,10 +49,11 @@ class CollapsedSweep(Sweeps):
                     code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
                 self.outside()
                 code.set("spoilt", 0)
+                self.drain_tables()
                 with self.elements.each_lane() as x:
                     fits = self.judge(x)
                     with code.when(fits > 0):
-                        self._drain(x)
+                        self._sum_rows()
                         self._replace()
                         self._score()
                     with code.otherwise():
@@ -60,19 +64,30 @@ class CollapsedSweep(Sweeps):
         own: list[Array | Name] = [SEEN, OWN, OUT, ENTROPIES]
         return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
 
-    def _drain(self, x: Expression) -> None:
-        """The posteriors of a lane to the counts of its sentence, and their sums."""
-        code, elements, first = self.code, self.elements, Name("sentence", "int")
+    def drain_tables(self) -> None:
+        """Posteriors to the counts of sentences."""
+        with self.elements.each_lane() as x:
+            self.clear_counts()
+            self.drain_lane(x, self.elements.regions)
+
+    def clear_counts(self) -> None:
+        code, first = self.code, Name("sentence", "int")
         with code.loop("cell", 0, Name("cells_of", "int")) as cell:
             code.put(Array("out", "lanes"), first // CELL + cell, fill(0.0))
-        for w, regions in elements.regions.items():
-            for region in regions:
-                elements.drain(w, region, x, None, part=False)
-        for name, row, at, length in self.multinomials():
+
+    def drain_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
+        """The posteriors of some tables of a lane to the counts of its sentence."""
+        for w, region in self.elements.all_regions(tables):
+            self.elements.drain(w, region, x, None, part=False)
+
+    def _sum_rows(self) -> None:
+        """Counts of multinomials, from those of events."""
+        code, first = self.code, Name("sentence", "int")
+        for owner, at, length in self.multinomials():
             total = code.set("multinomial.sum", 0.0)
             for e in self.each(length):
                 code.set("multinomial.sum", total + OUT[first + at + e])
-            code.put(OUT, first + Name(f"sums.{name}", "int") + row, total)
+            code.add(OUT, first + owner, total)
 
     def _replace(self) -> None:
         """The sentence's counts in those of the corpus."""
@@ -82,13 +97,13 @@ class CollapsedSweep(Sweeps):
             code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
 
     def _score(self) -> None:
-        """Entropy: log Z minus the expected log weight, eight events or multinomials at a time.
+        """Entropy: log Z minus the expected log weight, eight events at a time.
 
         Nats are in log Z and not in the weights that are taken off, so that those expected stay.
         """
         code, b = self.code, Name("b", "int")
         score = code.set("score", fill(0.0))
-        with code.loop("cell", 0, Name("cells_of", "int")) as cell:
+        with code.loop("cell", 0, Name("event_cells", "int")) as cell:
             weights = log_of_lanes(code, NUMBER_CELLS[Name("first_cell", "int") + cell])
             at = code.let(Name("sentence", "int") // CELL + cell)
             expected = Array("out", "lanes")[at]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from ..calling.layout import Layout
-from ..calling.sentence_events import SentenceLayout
+from ..calling.sentence_layout import SentenceLayout
 from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower

@@ -113,7 +113,7 @@ class HastingsSweep(Sweeps, Descents):
         with (
             code.when(negated(equal(POWER, 1.0))),
             self.elements.each_lane(),
-            code.loop("cell", first, first + Name("cells_of", "int")) as cell,
+            code.loop("cell", first, first + Name("event_cells", "int")) as cell,
         ):
             x = code.let(NUMBER_CELLS[cell])
             raised = exp_of_lanes(code, code.let(fill(POWER) * log_of_lanes(code, x)), "float64")

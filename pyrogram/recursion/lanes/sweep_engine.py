@@ -13,7 +13,7 @@ import numpy as np
 
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentence_events import CELL, FewEvents, SentenceEvents, SentenceLayout
+from ..calling.sentence_events import CELL, FewEvents, SentenceEvents
 from ..calling.sentences import strided
 from ..machine.objects import Compiled
 from ..machine.statements import Function
@@ -64,13 +64,19 @@ class SweepEngine:
         located = located or {}
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
-        self.events = SentenceEvents.of(self._cells, shapes, words, located, few)
+        self.events = SentenceEvents.of(self._cells, shapes, words, located, few, renumbered)
         self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
-        tied = renumbered is not None
-        self.weighing = Weighing(frozenset(self.given), frozenset(rows | set(located)), tied, nats is not None)
-        self._layout = SentenceLayout(self._cells, self.weighing.given, self.weighing.rows)
+        self.weighing = Weighing(
+            given=frozenset(self.given),
+            rows=frozenset(rows | set(located)),
+            repeated=self.events.repeated,
+            owned=self.events.owners is not None,
+            tied=renumbered is not None,
+            tilted=nats is not None,
+        )
+        self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[str, Compiled](), renumbered
         self._tilts = {} if nats is None else self._tilts_of(nats)
@@ -182,6 +188,9 @@ class SweepEngine:
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
         values |= {
             "distinct": events.distinct,
+            "owners": events.owners,
+            "row_starts": events.row_starts,
+            "owned": events.owned,
             "sentence_starts": events.starts,
             "room": room,
             "lengths": events.lengths,
@@ -195,6 +204,7 @@ class SweepEngine:
             "sentence_sizes": events.sizes,
             "log_z": np.zeros(N),
             "failed": np.zeros(N, np.int64),
+            "starts": np.zeros(CELL, np.int64),
             "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
             "least": -math.inf,
         }

@@ -8,7 +8,7 @@ sentence are ratios of counts without its own, made once for every event that ca
 or a division.
 
 Weights may be *tied*: several events are one entry of a multinomial, which is what is counted. Then places of the
-numbers of a sentence are those of entries, and some are the same.
+numbers of a sentence are those of entries, and some of those of repeated tables are the same.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..calling.replacements import ALPHA, COUNTS, FAILED
-from ..calling.sentence_events import CELL, SentenceLayout
-from ..machine.expressions import Array, Expression, Name, Number, fill, greatest, least, select, value
+from ..calling.sentence_events import CELL
+from ..calling.sentence_layout import SentenceLayout
+from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, least, select, value
 from ..machine.statements import Code
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .driver import Blocks
+from .elements import STARTS
 from .logarithms import gather
 
 NUMBERS, NUMBER_CELLS = Array("numbers", "element"), Array("numbers", "lanes")
@@ -40,6 +42,7 @@ SWEEP: list[Array | Name] = [
     Array("sentence_sizes", "int"),
     LOG_Z,
     FAILED,
+    STARTS,
     Name("most", "real"),
     Name("least", "real"),
     Array("memory", "lanes"),
@@ -55,18 +58,27 @@ class Weighing(NamedTuple):
 
     :param given: tables of weights that are no events.
     :param rows: tables of events in which every event is a row.
-    :param tied: whether events may share entries.
+    :param repeated: tables in which several events of a sentence may be one entry.
+    :param owned: whether several rows may be one multinomial.
+    :param tied: whether entries have other numbers than events.
     :param tilted: whether events have factors that are not counted.
     """
 
     given: frozenset[str] = frozenset()
     rows: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    owned: bool = False
     tied: bool = False
     tilted: bool = False
 
     def __str__(self) -> str:
-        kinds = f"{', tied' if self.tied else ''}{', tilted' if self.tilted else ''}"
-        return f"given {sorted(self.given)}, rows {sorted(self.rows)}{kinds}"
+        kinds = [name for name in ("owned", "tied", "tilted") if getattr(self, name)]
+        sets = [f"{name} {sorted(getattr(self, name))}" for name in ("given", "rows", "repeated")]
+        return ", ".join([*sets, *kinds])
+
+    def layout(self, recursion: Recursion) -> SentenceLayout:
+        """Where the numbers of a sentence lie."""
+        return SentenceLayout(lower(recursion), self.given, self.rows, self.repeated, self.owned)
 
     @property
     def parameters(self) -> list[Array | Name]:
@@ -79,7 +91,7 @@ class Sweeps(Blocks):
 
     def __init__(self, recursion: Recursion, weighing: Weighing) -> None:
         self.weighing, self.tied = weighing, weighing.tied
-        self.layout = SentenceLayout(lower(recursion), weighing.given, weighing.rows)
+        self.layout = weighing.layout(recursion)
         super().__init__(recursion, CELL, "float64", self.layout)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
@@ -105,47 +117,57 @@ class Sweeps(Blocks):
                 code.set("shortest", least(shortest, length))
             code.set("ragged", greatest(flag(code, here < self.lanes), flag(code, shortest < n)))
             code.set("whole", 0)
+            code.set("full", flag(code, equal(here, self.lanes)))
             yield begin
             code.set("begin.of", begin + self.lanes)
 
     def weigh(self, begin: Expression, own: Array | None, kept: Array | None = None) -> None:
-        """Numbers of sentences of a block: of events their counts plus α, of multinomials one over the sums of these.
-
-        Those of events are multiplied by their factors, if they have some.
+        """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
+        their weights. These are multiplied by their factors, if they have some.
 
         :param begin: where the counts begin.
         :param own: sentence counts, which are taken out of them.
-        :param kept: an array like it that is free: counts wait there while a sentence's own are taken out of the
-            corpus, which tied ones have to be one after the other. They come back unrounded.
+        :param kept: an array like it that is free: counts of repeated events wait there while a sentence's own are
+            taken out of the corpus, which has to be one after the other. They come back unrounded.
         """
         code, zero = self.code, fill(0.0)
         with self.elements.each_lane():
             start, first = Name("sentence", "int"), Name("first_cell", "int")
-            end = code.let(start + Name("cells_of", "int") * CELL)
-            if kept is not None and own is not None:
-                with code.loop("number", start, end) as i:
-                    code.put(kept, i, COUNTS[begin + PLACES[i]])
-                with code.loop("number", start, end) as i:
-                    code.add(COUNTS, begin + PLACES[i], -own[i])
-            events = Name("event_cells", "int")
+            direct, events, cells = (Name(name, "int") for name in ("direct_cells", "event_cells", "cells_of"))
 
-            def pseudo(cell: Expression) -> Expression:
+            def pseudo(cell: Expression, own: Array | None) -> Expression:
                 at = code.let(start + cell * CELL)
                 found = gather(COUNTS, begin, PLACES, at, CELL)
-                if own is not None and kept is None:
+                if own is not None:
                     found = found - Array(own.name, "lanes")[code.let(at // CELL)]
                 return code.let(greatest(zero, found) + gather(ALPHA, value(0), PLACES, at, CELL))
 
-            with code.loop("cell", 0, events) as cell:
-                number = pseudo(cell)
-                if self.weighing.tilted:
-                    number = number * Array(TILTS.name, "lanes")[code.let(start // CELL + cell)]
-                code.put(NUMBER_CELLS, first + cell, number)
-            with code.loop("cell", events, Name("cells_of", "int")) as cell:
-                code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell))
-            if kept is not None:
-                with code.loop("number", start, end) as i:
-                    code.put(COUNTS, begin + PLACES[i], kept[i])
+            def weigh_events(low: Expression, high: Expression, own: Array | None) -> None:
+                with code.loop("cell", low, high) as cell:
+                    number = pseudo(cell, own)
+                    if self.weighing.tilted:
+                        number = number * Array(TILTS.name, "lanes")[code.let(start // CELL + cell)]
+                    code.put(NUMBER_CELLS, first + cell, number)
+
+            weigh_events(value(0), direct, own)
+            if self.weighing.repeated:
+                low, high = code.let(start + direct * CELL), code.let(start + events * CELL)
+                if kept is not None and own is not None:
+                    with code.loop("number", low, high) as i:
+                        code.put(kept, i, COUNTS[begin + PLACES[i]])
+                    with code.loop("number", low, high) as i:
+                        code.add(COUNTS, begin + PLACES[i], -own[i])
+                weigh_events(direct, events, None)
+                if kept is not None:
+                    with code.loop("number", low, high) as i:
+                        code.put(COUNTS, begin + PLACES[i], kept[i])
+            with code.loop("cell", events, cells) as cell:
+                code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell, own))
+            numbers = Name("first", "int")
+            for owner, at, length in self.multinomials():
+                inverse = code.let(NUMBERS[numbers + owner])
+                for e in self.each(length):
+                    code.put(NUMBERS, numbers + at + e, NUMBERS[numbers + at + e] * inverse)
 
     def _feed_lanes(self, in_logs: bool) -> None:
         with self.elements.each_lane() as x:
@@ -163,16 +185,16 @@ class Sweeps(Blocks):
                 with code.loop("number", start, end, step) as i:
                     code.prefetch(array, i)
 
-    def multinomials(self) -> Iterator[tuple[str, Expression, Expression, Expression]]:
-        """Those of the sentence at hand: table, number among its own, where its events begin, and how many they are."""
+    def multinomials(self) -> Iterator[tuple[Expression, Expression, Expression]]:
+        """The rows of the sentence at hand: the number of their multinomial, where events begin, how many they are."""
         for w in self.layout.events:
             length = self.layout.extents(w)[-1]
             with self.code.loop("multinomial", 0, Name(f"count.{w.name}", "int")) as row:
                 at = self.code.let(Name(f"part.{w.name}", "int") + row * length)
-                yield w.name, row, at, length
+                yield self.code.let(self.layout.owner(w.name, row)), at, length
 
     def each(self, length: Expression) -> Iterator[Expression]:
-        """The events of a multinomial: a loop, or one after the other if their number is known."""
+        """The events of a row: a loop, or one after the other if their number is known."""
         if isinstance(length, Number):
             yield from map(value, range(int(length.number)))
             return

@@ -13,7 +13,7 @@ from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.elements import STARTS, Elements
 from ..lanes.regions import Region, by_axes, regions_of
 from ..lanes.tables import MEMORY, WeightCells
-from ..machine.expressions import Array, Expression, Name, equal, least
+from ..machine.expressions import Expression, Name, least
 from ..rules.language import Variable
 from ..rules.lowering import lower
 from .grids import NUMBERS
@@ -68,19 +68,15 @@ class TileElements(Elements):
         if w not in self.rows_of or not isinstance(last, Variable):
             yield
             return
-        name, count = f"{'weight' if inward else 'out'}.{w.table}", self.layout.size(last.size)
-        fits = (Name("full", "int") > 0) & (count >= 8) & equal(Name(f"{name}.{len(ref.symbols) - 1}", "int"), 1)
-        if not inward:  # where sentences share a table, their counts are added
-            fits = fits & (Name(f"{name}.b", "int") > 0)
-        with code.when(fits):
-            with code.loop("lane", 0, self.lanes) as x:
-                b = Array("order", "int")[Name("begin.of", "int") + x]
-                code.put(STARTS, x, b * Name(f"{name}.b", "int"))
-            code.set("b", 0)
+        count = self.layout.size(last.size)
+        with code.when((Name("full", "int") > 0) & (count >= 8) & self.layout.follow(ref, not inward)):
+            with self.each_lane() as x:
+                code.put(STARTS, x, self.layout.start(ref, not inward))
+            self.layout.begin(code, ref)
             outer = [x for x in ref.symbols[:-1] if isinstance(x, Variable)]
             with self.tables.sums.loops((), outer):
                 code.set(f"sym.{last.name}", 0)
-                element = self.layout.weight(ref, None if inward else name)
+                element = self.layout.weight(ref, None if inward else f"out.{w.table}")
                 start = code.let(element.index)
                 place = code.let(self.tables.weight(ref, posterior=not inward).index({}))
                 with code.loop("t", 0, count, 8) as t:

@@ -27,8 +27,19 @@ def hastings(recursion: Recursion, weighing: Weighing) -> Function:
 
 
 class _TileCollapsedVB(CollapsedSweep, TileBlocks):
-    pass
+    def _feed_lanes(self, in_logs: bool) -> None:
+        TileBlocks._feed_lanes(self, in_logs)
+
+    def drain_tables(self) -> None:
+        rows, others = self._split()
+        with self.elements.each_lane() as x:
+            self.clear_counts()
+            self.drain_lane(x, others)
+        for w in filter(self.elements.tables.is_counted, rows):
+            with self.elements.rows([w], inward=False), self.elements.each_lane() as x:
+                self.drain_lane(x, [w])
 
 
 class _TileHastings(HastingsSweep, TileDraws):
-    pass
+    def _feed_lanes(self, in_logs: bool) -> None:
+        TileBlocks._feed_lanes(self, in_logs)
