@@ -196,10 +196,20 @@ class Counted(AllReduce):
         return super().sum(tensors)
 
 
+@pytest.fixture
+def two_threads():
+    """A start takes one, whatever there is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("method", ["cvb", "hastings", "gibbs"])
 def test_a_start_shares_its_sweeps(method, treebanks):
     corpus = Corpus.from_conllu(treebanks.train, tags="xpos").filter(6)
-    grammar, found = DMV(len(corpus.vocab)), {}
+    grammar, found, threads = DMV(len(corpus.vocab)), {}, set()
     for reduce in (None, Counted()):
         settings = Settings(
             method=method, tags="xpos", max_length=6, starts=1, seed=0, alpha=0.5, init="uniform", stops="half",
@@ -208,9 +218,10 @@ def test_a_start_shares_its_sweeps(method, treebanks):
         )  # fmt: skip
         plain = grammar.initial_weights(corpus.words, "uniform")
         work = StartWork(settings, grammar, corpus.words, None, plain, dict, None, 0.5, reduce)
-        found[reduce], _ = pickle.loads(work(1, [], lambda text: None))
+        found[reduce], _ = pickle.loads(work(1, [], lambda text: threads.add(torch.get_num_threads())))
         assert len(found[reduce].objective) == 3
         assert reduce is None or reduce.calls >= 3
+    assert threads == {1}
     if method == "cvb":  # the share of one process is the corpus; the others have random numbers of their own
         alone, shared = (start.weights for start in found.values())
         for name, w in alone.items():

@@ -163,6 +163,14 @@ def test_sums_keep_dtype_and_shape() -> None:
     assert AllReduce().sum({}) == {}
 
 
+def test_a_process_that_is_lost_is_told_in_a_sentence() -> None:
+    def broken() -> None:
+        raise RuntimeError("Connection closed by peer\nand a page more")
+
+    with pytest.raises(ConnectionError, match=r"^process 0 of 1 has lost another one.*\(Connection closed by peer\)"):
+        AllReduce()._guarded(broken)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_shares_are_all_sentences_once_and_alike_in_length(size: int) -> None:
     generator = torch.Generator().manual_seed(size)
