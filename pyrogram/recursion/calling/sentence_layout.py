@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Where compiled code finds the numbers of a sentence, which :mod:`~pyrogram.recursion.calling.sentence_events` has laid out."""
+"""Where compiled code finds the numbers of a sentence; :mod:`~pyrogram.recursion.calling.sentence_events` lays them."""
 
 from __future__ import annotations
 
