@@ -23,7 +23,7 @@ class SentenceLayout(Layout):
     :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
 
     :param rows: tables of events in which every event is a row.
-    :param repeated: see :class:`SentenceEvents`.
+    :param repeated: see :class:`~pyrogram.recursion.calling.sentence_events.SentenceEvents`.
     :param owned: whether rows have owners.
     """
 
