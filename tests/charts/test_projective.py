@@ -176,6 +176,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot):
     check(engine, arcs, stops, torch.tensor([2, 3]), multiroot)
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("sizes", [[23, 7, 16, 1, 2], [60, 3, 40, 9]])
@@ -193,6 +194,7 @@ def test_a_batch_is_its_sentences(engine, sizes, multiroot, dtype):
             torch.testing.assert_close(got, expected[0], **EXACT[dtype])
 
 
+@pytest.mark.one_in(4)
 @roots
 @both_dtypes
 @valences

@@ -14,6 +14,7 @@ from pyrogram.charts import sibling
 __all__ = ["engine"]  # a fixture
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])

@@ -50,7 +50,7 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
 @pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
 @pytest.mark.parametrize(
     "name",
-    [n if n in ("DMV with three valences", "PCFG") else pytest.param(n, marks=pytest.mark.slow) for n in GRAMMARS],
+    [n if n == "PCFG" else pytest.param(n, marks=pytest.mark.slow) for n in GRAMMARS],
 )
 def test_battery(name: str) -> None:
     make, words = GRAMMARS[name]

@@ -253,6 +253,7 @@ def test_guide_of_points(grammar: str, prior: str, inference: str) -> None:
     assert histories[1][-1] == pytest.approx(histories[0][-1], abs=1e-4)
 
 
+@pytest.mark.one_in(3)
 @cells("VariationalEM", keep=lambda word: "Newton" in word, slow="logistic normal, one for the corpus")
 def test_bounds_of_logistic_normals(grammar: str, prior: str, inference: str) -> None:
     """The bound never falls, and is a few nats a sentence below the evidence, by importance sampling from the prior.
@@ -267,7 +268,7 @@ def test_bounds_of_logistic_normals(grammar: str, prior: str, inference: str) ->
     assert loop.history[-1] > evidence - 4 * error - 4.0 * len(small.words)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @cells("CollapsedVB", keep=lambda word: "integrated out" in word)
 def test_collapsed_vb(grammar: str, prior: str, inference: str) -> None:
     """Sweeps over lists of derivations (Figure 3), with their objective and their weights."""
@@ -311,7 +312,7 @@ def test_collapsed_vb_without_priors(grammar: str, prior: str, inference: str) -
     torch.testing.assert_close(loops[0].weights(), loops[1].weights())
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @cells("TreeGibbs", "TreeHastings")
 def test_samplers(grammar: str, prior: str, inference: str) -> None:
     """Derivations are those of the sentences; the log joint, and the density that moves latent values, are theirs."""

@@ -435,6 +435,7 @@ def first_words(p: Any, longest: int, symbols: bool) -> None:
     Z[()] += F[p.n, x]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("longest", [pytest.param(3, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("page", [segments, first_words], ids=lambda page: page.__name__)
