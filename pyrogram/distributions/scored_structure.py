@@ -128,6 +128,15 @@ class ScoredStructure(ChartDistribution):
         """Scores of every sentence."""
         return {n: x.expand(*batch, *x.shape[x.dim() - self._event_dims[n] :]) for n, x in self._scores.items()}
 
+    def _narrow(self, batch: torch.Size) -> dict[str, Tensor]:
+        """The same, but the scores that all sentences share are there once: exponentiated once, they are numbers."""
+        found: dict[str, Tensor] = {}
+        for n, x in self._wide(batch).items():
+            event = self._scores[n].shape[self._scores[n].dim() - self._event_dims[n] :]
+            is_shared = found and self._scores[n].numel() == event.numel()  # those of cells are of each sentence
+            found[n] = self._scores[n].reshape(event) if is_shared else x
+        return found
+
     def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
         """What the recursion is run on.
 
@@ -159,7 +168,7 @@ class ScoredStructure(ChartDistribution):
         return self._program.log_partition(self._given(scores)).reshape(self._own_batch)
 
     def _summed(self) -> Summed:
-        given = self._given(self._wide(self._own_batch))
+        given = self._given(self._narrow(self._own_batch))
         return Summed(self._program.recursion, given, self._own_batch, {})
 
     def _posterior(self) -> tuple[Tensor, dict[str, Tensor]]:
@@ -183,7 +192,7 @@ class ScoredStructure(ChartDistribution):
         """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible structure."""
         kept = self._is_kept("posterior")
         log_z: Tensor = (
-            self._posterior()[0] if kept else self._kept("log_z", lambda: self._sum(self._wide(self._own_batch)))
+            self._posterior()[0] if kept else self._kept("log_z", lambda: self._sum(self._narrow(self._own_batch)))
         )
         return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
 
@@ -294,11 +303,11 @@ class ScoredStructure(ChartDistribution):
         batch = self._own_batch if simple else self.batch_shape
         number = (sample_shape + leading).numel() if simple else sample_shape.numel()
         with torch.no_grad():
-            wide = self._wide(batch)
-            rows = self._program.draw(self._given(wide), number, self._trace, self._most_parts)
+            scores = self._narrow(batch)
+            rows = self._program.draw(self._given(scores), number, self._trace, self._most_parts)
             rows = self._parts(rows)
             if self._labels_are_independent and self.num_labels > 1:
-                logits = self._scores_at(rows, next(iter(wide.values())))
+                logits = self._scores_at(rows, next(iter(scores.values())))
                 labels = torch.distributions.Categorical(logits=logits, validate_args=False).sample()
                 rows = torch.where(rows >= 0, rows * self.num_labels + labels, -1)
         return self._read(rows).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
@@ -330,7 +339,7 @@ class ScoredStructure(ChartDistribution):
         """
         k = check_size("k", k)
         with torch.no_grad():
-            values, rows = self._best(self._wide(self.batch_shape), k)
+            values, rows = self._best(self._narrow(self.batch_shape), k)
             values = values.reshape(k, *self.batch_shape)
             found = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
             return found, torch.where(values == -torch.inf, values, values - self.log_partition)
@@ -338,7 +347,7 @@ class ScoredStructure(ChartDistribution):
     def argmax(self) -> Tensor:
         """The most probable structure (Viterbi), shape ``(*batch_shape, *cells)``; -1 where none is possible."""
         with torch.no_grad():
-            rows = self._best(self._wide(self.batch_shape), 1)[1][0]
+            rows = self._best(self._narrow(self.batch_shape), 1)[1][0]
             return self._read(rows).reshape(*self.batch_shape, *self.event_shape)
 
     @property
