@@ -263,8 +263,9 @@ class RecursiveUpdates(CompiledUpdates):
         sizes = dict.fromkeys(self._plan.sizes, 1) if self._plan.few else self._plan.sizes
         least = self._program.least("float64", n, sizes, self._plan.lists)
         rows = self._rows(trees)
+        excess = self._excess(corpus) / temperature
         accepted, failed, positions = self._engine.hastings(
-            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, least, self._positions()
+            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, least, self._positions(), excess
         )
         self._move(trees, rows, positions, accepted)
         self._write(counts, corpus)

@@ -238,6 +238,23 @@ class SparseDMV(DMV):
         counted = {name: c.to(tables[name].dtype) for name, c in zip(self.blocks, found, strict=True)}
         return self._keep_nan(log_z.to(tables["root"].dtype), tables), counted
 
+    def drawn(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """A tree of each sentence, drawn on the CPU, as heads of shape ``(N, n)``; sentences need no padding.
+
+        :param log_weights: shape ``block.shape`` by block.
+        :param words: shape ``(N, n)``.
+        :raises ValueError: if a sentence has no tree.
+        """
+        flat, stop = self._doubles(log_weights)
+        heads = torch.full_like(words, -1)
+        for arcs in self._arcs.of(words):
+            given, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
+            rows = self.program().draw(given, 1, projective.arc_numbers(N, given), N - 1, generator)[0]
+            heads[arcs.sentences, : N - 1] = projective.heads_of(rows, N)
+        return heads
+
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         root, attach, stop = (log_weights[name] for name in self.blocks)
         V, S, n = self.num_tags, self.num_valences, words.shape[-1]

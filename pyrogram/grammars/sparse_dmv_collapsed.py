@@ -33,6 +33,8 @@ class SparseDMVUpdates(DMVUpdates):
 
     def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
         """As :meth:`.CollapsedUpdates.draw`, a few sentences at a time: scores of all arcs would take much memory."""
+        if self.grammar is self._base:
+            return self._base.drawn(log_weights, self.words, generator)
         size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
         with _seeded(generator):
             few = (self.grammar.derivation(None, words, log_weights=log_weights) for words in self.words.split(size))

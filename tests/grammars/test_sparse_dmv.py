@@ -23,6 +23,7 @@ from pyrogram.charts.trees import projective_trees
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import SparseDMV, sparse_dmv_arcs, weights_of_classes
+from pyrogram.grammars.sparse_dmv_collapsed import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
@@ -184,11 +185,45 @@ def test_loops_are_those_of_the_dmv(kind: Any, model: Any, options: dict[str, An
     close(weights, dense)
 
 
-def test_hastings_draws_the_trees_of_the_dmv() -> None:
-    """Proposals and ratios are the same, and so are the trees that a seed gives."""
+def test_hastings_draws_the_trees_of_the_dmv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the same trees, proposals and ratios are the same, and so are the trees that a seed gives."""
+    for updates in (SparseDMVUpdates, CollapsedUpdates):  # draws of the first trees come in another order
+        monkeypatch.setattr(
+            updates,
+            "draw",
+            lambda own, log_weights, _: own.grammar.derivation(None, own.words, log_weights=log_weights).argmax(),
+        )
     (history, weights), (exact, dense) = runs(TreeHastings, dirichlet, {"valence_attach": True}, 5, concentration=0.3)
     close(torch.tensor(history), torch.tensor(exact))
     close(weights, dense)
+
+
+@pytest.mark.parametrize("options", KINDS[:2], ids=str)
+def test_adjoints_tell_hastings_what_log_z_does_not(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """If log Z is never trusted, the same trees are proposed and accepted as if it always were."""
+    grammar, _, weights, _ = pair(options)
+    found = []
+    for least in (-np.inf, np.inf):
+        updates = grammar.collapsed_updates(WORDS)
+        monkeypatch.setattr(updates._program, "least", lambda *_, least=least: least)
+        trees = grammar.derivation(weights, WORDS).argmax()
+        alpha = {name: 0.3 * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}
+        corpus = CorpusCounts(updates.counts(trees), alpha)
+        generator = torch.Generator().manual_seed(0)
+        accepted = [updates.hastings(corpus, trees, torch.arange(5), 2, generator=generator) for _ in range(4)]
+        found.append((trees, corpus.counts, torch.stack(accepted)))
+    close(*found)
+    assert bool(found[0][2].any())
+
+
+def test_hastings_of_long_sentences_of_rare_words_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log Z of sixty rare words is below the least positive number, and no sentence is done in torch."""
+    words = torch.arange(60)[None] * 900
+    grammar = SparseDMV.of(words, 90_000)
+    monkeypatch.setattr(CollapsedUpdates, "_hastings", None)
+    chain = TreeHastings(partial(dirichlet, grammar=grammar, concentration=1.0), initial_weights="uniform", seed=0)
+    chain.run(words, num_steps=4, progress=False)
+    assert chain.history[-1] < -700 and chain.acceptance > 0
 
 
 @pytest.mark.parametrize("kind", [VariationalEM, CollapsedVB, TreeHastings])
@@ -236,6 +271,24 @@ def test_compiled_sweeps_against_plain_ones(options: dict[str, Any]) -> None:
     trees = grammar.derivation(weights, WORDS).argmax()
     close(compiled.counts(trees), plain.counts(trees))
     assert type(grammar.collapsed_updates(NEW)) is CollapsedUpdates  # whose other words have parts of an event
+
+
+@pytest.mark.parametrize("options", KINDS[1:], ids=str)
+def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences of unequal lengths, in two chunks, against all trees of each."""
+    monkeypatch.setattr(sparse_dmv_arcs, "CELLS", 80)
+    grammar, _, weights, dense = pair(options)
+    repeated, drawn = WORDS.repeat(400, 1), Counter[tuple[int, ...]]()
+    heads = grammar.collapsed_updates(repeated).draw(logs(weights), torch.Generator().manual_seed(0))
+    assert (heads >= 0).equal(repeated >= 0)
+    drawn.update((b % 5, *tree) for b, tree in enumerate(heads.tolist()))
+    for b, words in enumerate(WORDS):
+        words = words[words >= 0]
+        trees = projective_trees(len(words))
+        counts = DMV(V, **options).counts(words.expand(len(trees), -1), trees)
+        scores = torch.as_tensor(sum((c * dense[name].log()).flatten(1).nansum(1) for name, c in counts.items()))
+        padded = torch.nn.functional.pad(trees, (0, 5 - len(words)), value=-1)
+        assert chi_square(torch.tensor([drawn[(b, *tree)] for tree in padded.tolist()]), scores.softmax(0)) > 1e-3
 
 
 def test_gibbs_draws_from_the_collapsed_posterior() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Block, PackedBlock
+from pyrogram.grammar import Block
 
 
 def log_dirichlet(block: Block, concentration: Tensor, generator: torch.Generator) -> Tensor:
@@ -15,14 +15,4 @@ def log_dirichlet(block: Block, concentration: Tensor, generator: torch.Generato
     a = concentration.detach().to("cpu", torch.float64)
     gamma = torch._standard_gamma(a + 1, generator=generator)  # times U ** (1 / a) it is a draw for a
     log_gamma = gamma.log() + torch.log1p(-torch.rand(a.shape, generator=generator, dtype=torch.float64)) / a
-    top = block.broadcast(_greatest(block, log_gamma))
-    normal = log_gamma - top - block.totals((log_gamma - top).exp()).log()
-    return normal.to(concentration.device)
-
-
-def _greatest(block: Block, values: Tensor) -> Tensor:
-    """The greatest value of each multinomial."""
-    if not isinstance(block, PackedBlock):
-        return values.amax(-1)
-    least = values.new_full((*values.shape[:-1], len(block.sizes)), -torch.inf)
-    return least.scatter_reduce(-1, block.owner.to(values.device).expand(values.shape), values, "amax")
+    return block.log_softmax(log_gamma).to(concentration.device)

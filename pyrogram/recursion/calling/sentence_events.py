@@ -307,9 +307,9 @@ def _laid_out(groups: Sequence[Numbers], found: Sequence[Numbers], starts: Numbe
 
 
 def _whole_cells(numbers: Numbers, padding: int) -> Numbers:
-    """Rows of numbers, padded to whole cells."""
+    """Rows of numbers, padded to whole cells, int32."""
     room = -numbers.shape[1] % CELL
-    return np.pad(numbers, ((0, 0), (0, room)), constant_values=padding)
+    return np.pad(numbers.astype(np.int32), ((0, 0), (0, room)), constant_values=padding)
 
 
 def _firsts(shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:

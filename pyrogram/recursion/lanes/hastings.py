@@ -28,7 +28,7 @@ from ..calling.replacements import (
 )
 from ..calling.rows import make_chains
 from ..calling.traces import write_positions, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, fill, log, negated, select, value
+from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
@@ -84,24 +84,46 @@ class HastingsSweep(Sweeps, Descents):
         code = self.code
         self.weigh(value(0), None)
         self._raise()
-        self.feed_reals(logs=False)
-        self.inside()
-        code.set("spoilt", 0)
-        with self.elements.each_lane() as x:
-            log_z, trusted = self.log_z(x)
-            code.put(LOG_Z, Name("b", "int"), log_z)
-            with code.when(self.judge(x, trusted) > 0):
-                k = code.set("member", first + x)
-                code.set("positions_length", 0)
-                seed_stream(code, Name("seed", "int"), Name("b", "int"))
-                self.descend(k)
-                code.put(LOG_U, k, log(uniform(code)))
-                code.put(LOG_Q, k, self._log_weights(Name("b", "int"), k))
-                code.set("t", Name("length", "int"))
-                with code.loop_while(Name("t", "int") < WIDTH):
-                    code.put(PROPOSED, k * WIDTH + Name("t", "int"), -1)
-                    code.set("t", Name("t", "int") + 1)
+        self._fill()
+        with self.elements.each_lane() as x, code.when(equal(FAILED[Name("b", "int")], 0)):
+            k = code.set("member", first + x)
+            code.set("positions_length", 0)
+            seed_stream(code, Name("seed", "int"), Name("b", "int"))
+            self.descend(k)
+            code.put(LOG_U, k, log(uniform(code)))
+            code.put(LOG_Q, k, self._log_weights(Name("b", "int"), k))
+            code.set("t", Name("length", "int"))
+            with code.loop_while(Name("t", "int") < WIDTH):
+                code.put(PROPOSED, k * WIDTH + Name("t", "int"), -1)
+                code.set("t", Name("t", "int") + 1)
         self.clear()
+
+    def _fill(self) -> None:
+        """The charts of a block, and which sentences failed: where log Z does not tell, their adjoints do.
+
+        These take the place of weights, so the charts are filled again.
+        """
+        code = self.code
+        turn = code.set("turn", 0)
+        with code.loop_while(turn < 2):
+            self.feed_reals(logs=False)
+            self.inside()
+            with code.when(equal(turn, 0)):
+                code.set("spoilt", 0)
+                doubtful = code.set("doubtful", 0)
+                with self.elements.each_lane() as x:
+                    log_z, trusted = self.log_z(x)
+                    code.put(LOG_Z, Name("b", "int"), log_z)
+                    code.set("doubtful", greatest(doubtful, 1 - self.judge(x, trusted)))
+                code.set("turn", 2 - doubtful)
+                with code.when(doubtful > 0):
+                    code.set("spoilt", 0)
+                    self.outside()
+                    with self.elements.each_lane() as x:
+                        self.judge(x)
+                    self.clear()
+            with code.otherwise():
+                code.set("turn", 2)
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)

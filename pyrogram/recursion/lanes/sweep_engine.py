@@ -134,17 +134,19 @@ class SweepEngine:
         temperature: float,
         least: float,
         positions: Mapping[str, tuple[int, ...]],
+        excess: float = 0.0,
     ) -> tuple[Numbers, Numbers, Numbers]:
         """One sweep: which proposals were accepted, which sentences failed, and the positions of those proposed.
 
         :param counts: of the events of all derivations, changed. Where they are far below zero, ``alpha`` alone is the
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
-        :param least: the least log Z that is trusted.
+        :param least: the least log Z that is trusted without adjoints, which are then not computed.
         :param positions: numbers of the positions of weights by table: the first one, and strides by axis.
+        :param excess: as in :meth:`collapsed_vb`.
         """
         N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
-        values = self._values(counts, alpha, order, size, 0.0)
+        values = self._values(counts, alpha, order, size, excess)
         width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
             "rows": rows,
