@@ -205,6 +205,7 @@ def test_adjoints_tell_hastings_what_log_z_does_not(options: dict[str, Any], mon
     found = []
     for least in (-np.inf, np.inf):
         updates = grammar.collapsed_updates(WORDS)
+        assert isinstance(updates, SparseDMVUpdates)
         monkeypatch.setattr(updates._program, "least", lambda *_, least=least: least)
         trees = grammar.derivation(weights, WORDS).argmax()
         alpha = {name: 0.3 * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}

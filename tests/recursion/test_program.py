@@ -17,6 +17,7 @@ from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.lanes import engine
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
@@ -126,6 +127,28 @@ def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
         log_z, counts = program.log_counts(given, counts=False)
         np.testing.assert_allclose(log_z, expected[0], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
         assert counts == {}
+
+
+@pytest.mark.parametrize("name", ["dmv of words", pytest.param("several roots", marks=pytest.mark.slow)])
+def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log Z, counts and best derivations by logarithms; draws are those of blocks, of which each has its own stream."""
+    made = TREES[name]()
+    given = sentences(made, [3, 30, 9, 9, 2, 14, 9, 9, 9, 9, 9, 1, 4, 4, 17], "float64", 1.0)
+    trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in ScalarEngine(made).layout.weights}
+    blocks = Program(made).draw(given, 3, 0, trace, 200)
+    monkeypatch.setattr(engine, "LONG", 3)
+    program, scale, widths = Program(made), np.random.default_rng(1).random(15), set[tuple[int, int]]()
+    prepare = LanesEngine._prepare
+    monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: widths.add((a[0].width, a[-1])) or prepare(*a))
+    compare(program.log_counts(given, scale=scale), in_logs(made, given, scale), 1e-11)
+    assert {width for width, _ in widths} == {1, 8} and min(pitch for width, pitch in widths if width == 8) < 31
+    np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)
+    scores, rows = program.best(given, 1, trace, 200)
+    by_logs, other = ScalarEngine(made).best(given, 1, trace, 200)
+    np.testing.assert_allclose(scores, by_logs, rtol=1e-11)
+    np.testing.assert_array_equal(np.sort(rows), np.sort(other))
+    for mine, theirs in zip(program.draw(given, 3, 0, trace, 200), blocks, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])

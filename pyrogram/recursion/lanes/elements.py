@@ -24,6 +24,7 @@ from .tables import MEMORY, Tables, WeightCells
 
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 STARTS = Array("starts", "int")
+ROW = 8  # numbers that are turned together
 
 
 @dataclass
@@ -132,7 +133,8 @@ class Elements:
         code, n, w = self.code, Name("n", "int"), family[0]
         arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
         words = any(isinstance(x, Word) for v in family for x in self.regions[v][0].ref.symbols)
-        if words or w.table in self.products.factors or w.indices[:arity][-1:] != (None,):
+        no_rows = w.indices[:arity][-1:] != (None,) or self.lanes < ROW
+        if words or w.table in self.products.factors or no_rows:
             yield
             return
         hull = self._hull(family)

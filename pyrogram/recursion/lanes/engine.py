@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ Numbers = Any  # a numpy array
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
+LONG = 128  # words from which on a sentence may be done alone
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 # Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
 # positive number, times the cube of 256 words, over the rounding error.
@@ -64,7 +66,10 @@ class LanesEngine:
     :param logs: whether weights are logarithms.
     :param weights: the type of weights, if it is another.
     :param given: tables that are not counted; where there are some, no weights are logarithms.
+    :param width: sentences at once; None: as many as a cache line has numbers.
     """
+
+    does_alone = True  # whether long sentences may be done one at a time
 
     def __init__(
         self,
@@ -73,9 +78,10 @@ class LanesEngine:
         logs: bool = True,
         weights: str = "",
         given: frozenset[str] = frozenset(),
+        width: int | None = None,
     ) -> None:
         self._weights = np.dtype(weights or dtype)
-        self.dtype, self._name, self.width = np.dtype(dtype), dtype, LINE // np.dtype(dtype).itemsize
+        self.dtype, self._name, self.width = np.dtype(dtype), dtype, width or LINE // np.dtype(dtype).itemsize
         self.cells = lower(recursion, widen=True)
         self.layout, self._checks = Layout(self.cells, given), Checks.of(self.cells)
         self.recursion, self.logs = recursion, logs
@@ -110,7 +116,8 @@ class LanesEngine:
         """
         self._checks.check_names(given)
         B = len(given.lengths)
-        blocks = -(-len(order) // self.width)
+        alone = self._alone(given, order)
+        blocks = alone + -(-(len(order) - alone) // self.width)
         shared = counts and into is None and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
         shared = shared and not by_sentence
         parts = min(PARTS, blocks) if shared else blocks
@@ -173,25 +180,53 @@ class LanesEngine:
         if len(order) == 0:
             self._checks.check(given, self._weights)
             return
-        prepared = self._prepare(name, given, own)
-        own |= {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
+        alone = self._alone(given, order)
+        if alone:
+            self._lone._run(name, given, order[:alone], own, cost * alone / len(order))
+            if alone < len(order):
+                self._run(name, given, order[alone:], own, cost * (1 - alone / len(order)))
+            return
+        prepared = self._prepare(name, given, own, int(given.lengths[order[0]]) + 1)
+        values = {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
 
         def work(turns: Numbers) -> None:
-            prepared.call(own | {"turns": turns} | self._memory(name, prepared))
+            prepared.call(values | {"turns": turns} | self._memory(name, prepared))
 
         run_workers(work, cost=cost * self.dtype.itemsize / 8)
 
-    def _prepare(self, name: str, given: Sentences, own: dict[str, Any]) -> Prepared:
-        """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
+    def _alone(self, given: Sentences, order: Numbers) -> int:
+        """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
+
+        A block takes as long as some sentences alone: two of 128 words, five of 256 words or more, whose charts are far
+        larger than the caches. So it is as long as the longest of a block is longer than the others by far.
+        """
+        if not self.does_alone or self.width == 1 or not len(order) or given.lengths[order[0]] < LONG:
+            return 0
+        lengths = given.lengths[order].astype(np.float64)
+        for x, n in enumerate(lengths):
+            if n < LONG or ((lengths[x : x + self.width] / n) ** 3).sum() > (5 if n >= 2 * LONG else 2):
+                return x
+        return len(order)
+
+    @functools.cached_property
+    def _lone(self) -> LanesEngine:
+        """The same, one sentence at a time."""
+        return LanesEngine(self.recursion, self._name, self.logs, self._weights.name, self.layout.given, width=1)
+
+    def _prepare(self, name: str, given: Sentences, own: dict[str, Any], pitch: int) -> Prepared:
+        """A function, compiled when it is first needed, and all its parameters that follow from shapes.
+
+        :param pitch: words of the longest sentence, and one.
+        """
         outs = tuple((x.shape, x.strides) for key, x in own.items() if key.startswith("out."))
-        key = name, outs, given.shapes()
+        key = name, outs, given.shapes(), pitch
         if key in self._prepared:
             if given.lists:
                 self._checks.check_lists(given.sizes, given.lists)
             self._checks.check_words(given)
             return self._prepared[key]
         self._checks.check(given, self._weights)
-        values = given.strides() | {"pitch": given.pitch | 1}  # odd: so rows do not fall into the same cache sets
+        values = given.strides() | {"pitch": pitch | 1}  # odd: so rows do not fall into the same cache sets
         for w in self.layout.events if outs else ():
             out = own[f"out.{w.name}"]
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))

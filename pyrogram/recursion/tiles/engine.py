@@ -30,6 +30,8 @@ class TilesEngine(LanesEngine):
         for best derivations, which take logarithms alone. None: if all weights are shared.
     """
 
+    does_alone = False
+
     def __init__(
         self,
         recursion: Recursion,
