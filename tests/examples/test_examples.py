@@ -52,6 +52,11 @@ EXAMPLES: dict[str, tuple[list[str], str]] = {
         r"english: -\d.\d{3} nats a word, \d+% of the grammar\n(.*\n)*  ROOT: \d+% english, \d+% english-mirrored\n"
         r"(.*\n)*shares and weights together: heads that are right: \d+.\d%",
     ),
+    "large_vocabulary": (
+        [f"--num-sentences 60 --max-length 6 --num-steps 3 --classes {name}" for name in ("5", "upos --seed 1")],
+        r"\d+ sentences, \d+ words, \d+ of \d+ pairs\nclasses: heads that are right: \d+.\d%\n"
+        r"words, backing off to classes: heads that are right: \d+.\d%\nwords alone: heads that are right: \d+.\d%",
+    ),
     "latent_annotation_pcfg": (["--num-trees 20 --num-steps 2"], r"labelled F1 of 2 other sentences: \d+.\d%"),
     "lexicalised_pcfg": (
         [

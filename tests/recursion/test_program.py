@@ -151,6 +151,17 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(mine, theirs, rtol=1e-11)
 
 
+def test_very_long_sentences_have_no_bound_of_log_z_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take as long as their adjoints, and fail; draws need those, too."""
+    monkeypatch.setattr(Program, "least", None)
+    made = TREES["dmv of words"]()
+    program, given = Program(made), sentences(made, [330], "float64", 1.0)
+    np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)
+    log_z, rows = program.draw(given, 1, 0, {"root": (0, 1)}, 1)
+    np.testing.assert_allclose(log_z, in_logs(made, given)[0], rtol=1e-11)
+    assert rows[0, 0, 0] >= 0
+
+
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", TREES)
 def test_whole_rows_at_once(name: str, dtype: str) -> None:

@@ -29,6 +29,8 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 Numbers = Any  # a numpy array
 
 FEW_WORDS = 24  # up to which the bound of log Z alone is tried in float32
+# Up to which any such bound is tried: longer sentences hardly ever meet it, and it takes as long as log Z with adjoints.
+MOST_WORDS = 320
 # How far log weights of derivations may be above zero for log Z alone to be tried, for then it is rarely in vain.
 _GROWN = {"float64": 500.0, "float32": 30.0}
 
@@ -81,7 +83,7 @@ class Program:
         todo = longest_first(given.lengths)
         attempts = [(dtype, True), ("float64", True)]
         excess, grown = self._excess(given), 0.0
-        if not counts:  # the bound of log Z alone is one that long sentences in float32 cannot meet
+        if not counts and n <= MOST_WORDS:  # the bound of log Z alone is one that long sentences in float32 cannot meet
             grown = excess / self.most_weights * self._uses(given) if excess else 0.0
             alone = [x for x in (self._first_dtype(given), "float64") if grown < _GROWN[x]]
             attempts = [*((x, False) for x in alone), *(attempts if excess else attempts[1:])]
@@ -190,7 +192,8 @@ class Program:
         if not self._many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
         log_z, rows = np.empty(len(todo)), np.full((number, len(todo), width), -1)
-        attempts = [(dtype, bool(excess)) for dtype in (self._first_dtype(given), "float64")]
+        adjoints_first = bool(excess) or n > MOST_WORDS
+        attempts = [(dtype, adjoints_first) for dtype in (self._first_dtype(given), "float64")]
         for of_lanes, adjoints in dict.fromkeys([*attempts, ("float64", True)]):
             engine, few = self._ready(given, of_lanes)
             if adjoints:  # they say of which charts one may draw
