@@ -3,7 +3,8 @@
 """Sentences of up to a thousand words: processor time of one sentence, and peak memory.
 
 Each cell is a process of its own: ``python benchmarks/long_sentences.py trees marginals 1000``. Times over n cubed show
-whether anything grows faster.
+whether anything grows faster. Iterations of loops over one such sentence:
+``python benchmarks/long_sentences.py loops Hastings 1000``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from memory import _megabytes
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV
 from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 
 LENGTHS = (10, 20, 40, 100, 200, 500, 1000)
 USES: dict[str, Callable[[Any], object]] = {
@@ -34,6 +39,8 @@ USES: dict[str, Callable[[Any], object]] = {
 }
 HEADER = ["", "n", *USES]
 TAGS = 17
+LOOPS = {"EM": EM, "VB": VariationalEM, "collapsed VB": CollapsedVB, "Hastings": TreeHastings, "Gibbs": TreeGibbs}
+LOOP_HEADER = ["n", *LOOPS]
 
 
 def distribution(kind: str, n: int, batch: int) -> Callable[[], Any]:
@@ -65,6 +72,41 @@ def measure(kind: str, use: str, n: int) -> str:
     return f"{statistics.median(seconds)} {_megabytes('VmHWM') - before}"
 
 
+def measure_loop(method: str, n: int) -> str:
+    """The same of an iteration of a DMV over one sentence: the median of three after the first."""
+    torch.set_default_dtype(torch.float64)
+    grammar, generator = DMV(TAGS), torch.Generator().manual_seed(0)
+    small, words = (torch.randint(TAGS, (1, length), generator=generator) for length in (12, n))
+    start = grammar.initial_weights(words, "harmonic")
+    given: dict[str, Any] = {"initial_weights": start} if method == "EM" else {"concentration": 0.1}
+    model = partial(maximum_likelihood if method == "EM" else dirichlet, grammar=grammar, **given)
+    LOOPS[method](model, initial_weights=start).step(small)
+    before = _megabytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    loop, seconds = LOOPS[method](model, initial_weights=start), []
+    for _ in range(4):
+        begin = time.process_time()
+        loop.step(words)
+        seconds.append(time.process_time() - begin)
+    return f"{statistics.median(seconds[1:])} {_megabytes('VmHWM') - before}"
+
+
+def loop_rows(lengths: tuple[int, ...] = LENGTHS[-2:]) -> list[list[str]]:
+    """By length: time and memory of an iteration of each loop."""
+    return [[f"{n:,}", *(_cell(_told("loops", method, n)) for method in LOOPS)] for n in lengths]
+
+
+def _told(*arguments: object) -> tuple[float, float]:
+    """Seconds and megabytes, as a process of its own prints them."""
+    command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), *map(str, arguments)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(told[0]), float(told[1])
+
+
+def _cell(told: tuple[float, float]) -> str:
+    return f"{_time(told[0])}, {told[1]:,.0f} MB"
+
+
 def rows(lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
     """By kind of tree and length: time, time over n^3, memory."""
     found = []
@@ -75,9 +117,7 @@ def rows(lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
                 if use == "10 best" and n > 200:
                     row.append("-")
                     continue
-                command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), kind, use, str(n)]
-                told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-                seconds, peak = map(float, told)
+                seconds, peak = _told(kind, use, n)
                 row.append(f"{_time(seconds)}, {seconds / n**3 * 1e9:.2g} ns/n³, {peak:,.0f} MB")
             found.append(row)
             print(" | ".join(row), flush=True)
@@ -93,7 +133,9 @@ def _time(seconds: float) -> str:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] == ["loops"]:
+        print(measure_loop(sys.argv[2], int(sys.argv[3])))
+    elif len(sys.argv) > 1:
         print(measure(sys.argv[1], sys.argv[2], int(sys.argv[3])))
     else:
         rows()

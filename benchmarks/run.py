@@ -110,6 +110,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "Long sentences, by sentence, one thread, float64": lambda: _table(
             long_sentences.HEADER, long_sentences.rows(lengths if quick else long_sentences.LENGTHS)
         ),
+        "Long sentences, an iteration over one, DMV, one thread, float64": lambda: _table(
+            long_sentences.LOOP_HEADER, long_sentences.loop_rows(lengths if quick else long_sentences.LENGTHS[-2:])
+        ),
         f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
             compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)
         ),

@@ -59,8 +59,7 @@ def parse_corpus(
     with torch.no_grad():
         for chunk in _chunks(lengths):
             n = int(lengths[chunk].max())
-            trees = grammar.derivation(weights, words[chunk, :n])
-            log_z[chunk] = trees.log_partition.to(torch.float64)
+            plain = trees = grammar.derivation(weights, words[chunk, :n])
             if assumed is not None:
                 tilted = grammar.tilted(assumed.bias(corpus[chunk]))
                 trees = Sentence(tilted, weights).derivation(words[chunk, :n])
@@ -68,6 +67,7 @@ def parse_corpus(
                 heads["mbr"][chunk, :n] = trees.mbr()
             if "viterbi" in heads:
                 heads["viterbi"][chunk, :n] = trees.argmax()
+            log_z[chunk] = plain.log_partition.to(torch.float64)  # last: it comes along with marginals
     return heads, log_z
 
 
