@@ -29,7 +29,7 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 Numbers = Any  # a numpy array
 
 FEW_WORDS = 24  # up to which the bound of log Z alone is tried in float32
-# Up to which any such bound is tried: longer sentences hardly ever meet it, and it takes as long as log Z with adjoints.
+# Up to which any such bound is tried: longer sentences hardly ever meet it, and it takes as long as adjoints.
 MOST_WORDS = 320
 # How far log weights of derivations may be above zero for log Z alone to be tried, for then it is rarely in vain.
 _GROWN = {"float64": 500.0, "float32": 30.0}
