@@ -221,7 +221,7 @@ def _write(how: str, found: dict[str, str], only: bool) -> None:
     head, *parts = old.strip().split("\n### ")
     kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in parts} if only else {}
     kept |= {title: f"{how}\n\n{text}" if only else text for title, text in found.items()}
-    text = "\n\n### ".join([head if only else how, *(f"{title}\n\n{part}" for title, part in kept.items())])
+    text = "\n\n### ".join([head.strip() if only else how, *(f"{title}\n\n{part}" for title, part in kept.items())])
     README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class HMMPageUpdates(RecursiveUpdates):
     """Sweeps of an :class:`.HMM`; derivations are states, shape ``(N, n)``.
 
-    :class:`.HMMUpdates`, for weights of their own and words alone, is by hand and takes about half the time.
+    :class:`.HMMUpdates`, for weights of their own and words alone, is by hand, and quicker where batches are small or
+    states many.
     """
 
     _base: HMM
