@@ -206,23 +206,25 @@ def two_threads():
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("method", ["cvb", "hastings", "gibbs"])
-def test_a_start_shares_its_sweeps(method, treebanks):
+@pytest.mark.parametrize("method", ["em", "vb", "cvb", "hastings", "gibbs"])
+def test_a_start_shares_its_work(method, treebanks):
     corpus = Corpus.from_conllu(treebanks.train, tags="xpos").filter(6)
     grammar, found, threads = DMV(len(corpus.vocab)), {}, set()
+    alpha = None if method == "em" else 0.5
     for reduce in (None, Counted()):
+        is_approximate = reduce is not None and method in ("cvb", "hastings")
         settings = Settings(
-            method=method, tags="xpos", max_length=6, starts=1, seed=0, alpha=0.5, init="uniform", stops="half",
+            method=method, tags="xpos", max_length=6, starts=1, seed=0, alpha=alpha, init="uniform", stops="half",
             distance=0.0, noise=0.3, steps=3, tolerance=0.0, patience=1, valence_attach=False, smoothing=1e-4,
-            unknown="error", approximate=None if reduce is None or method == "gibbs" else "in 1 processes",
+            unknown="error", approximate="in 1 processes" if is_approximate else None,
         )  # fmt: skip
         plain = grammar.initial_weights(corpus.words, "uniform")
-        work = StartWork(settings, grammar, corpus.words, None, plain, dict, None, 0.5, reduce)
+        work = StartWork(settings, grammar, corpus.words, None, plain, dict, None, alpha, reduce)
         found[reduce], _ = pickle.loads(work(1, [], lambda text: threads.add(torch.get_num_threads())))
         assert len(found[reduce].objective) == 3
         assert reduce is None or reduce.calls >= 3
     assert threads == {1}
-    if method == "cvb":  # the share of one process is the corpus; the others have random numbers of their own
+    if method in ("em", "vb", "cvb"):  # one process has the whole corpus; the others have random numbers of their own
         alone, shared = (start.weights for start in found.values())
         for name, w in alone.items():
             torch.testing.assert_close(shared[name], w, rtol=1e-12, atol=1e-12)
