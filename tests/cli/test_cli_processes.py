@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
+from pyrogram.cli.runs.processes import approximate_sweeps
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import StartWork
 from pyrogram.infer import AllReduce
@@ -173,6 +174,14 @@ def test_one_process_is_exact(refused, call, treebanks, monkeypatch):
         monkeypatch.setenv(name, value)
     assert "one alone is exact" in refused(*command, "--approximate")
     assert call(*command).status == 0
+
+
+@pytest.mark.parametrize("method", ["cvb", "hastings"])
+def test_settings_say_in_how_many_processes_sweeps_are_approximate(method, monkeypatch):
+    for name, value in {**TORCHRUN, "WORLD_SIZE": "3"}.items():
+        monkeypatch.setenv(name, value)
+    assert approximate_sweeps(method, True) == "in 3 processes"
+    assert approximate_sweeps("gibbs", False) is None
 
 
 def test_exact_and_approximate_runs_do_not_go_on_from_one_another(refused, call, treebanks, tmp_path):
