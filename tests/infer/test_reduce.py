@@ -123,6 +123,48 @@ def test_all_take_the_state_of_the_first_but_for_their_own_sentences() -> None:
         assert found == (common | {"sentence_counts.words.own": float(rank)}, (0.0,))
 
 
+def test_a_saved_state_is_shared_out_again() -> None:
+    """Sentence counts of a share are in the order of the processes; the rest is common."""
+
+    def work(reduce: ThreadReduce) -> tuple[Tensor, Tensor, Tensor]:
+        loop = CollapsedVB(print, reduce=reduce, approximate=True)
+        zero, own = torch.zeros(()), 10.0 * reduce.rank + torch.arange(2.0 + reduce.rank)
+        state = CollapsedState({"a": zero}, {"a": zero}, {}, zero, zero, zero, {"words": {"values": own}})
+        problem: Any = None
+        loop._present = lambda: (problem, state)  # type: ignore[method-assign]
+        name = "sentence_counts.words.values"
+        saved = loop._of_all(problem, flatten(state))
+        return saved[name], loop._of_this(problem, saved)[name], own
+
+    for saved, found, own in in_threads(SIZE, work):
+        assert saved.tolist() == [0, 1, 10, 11, 12, 20, 21, 22, 23]
+        assert found.tolist() == own.tolist()
+
+
+def test_all_start_where_the_first_does() -> None:
+    def work(reduce: ThreadReduce) -> tuple[Any, list[Any]]:
+        set_to: list[Any] = []
+        traced = SimpleNamespace(parameter_values=lambda: {"p": reduce.rank}, set_parameters=set_to.append)
+
+        class Started(CollapsedVB):
+            def _need_problem(self) -> Any:
+                return SimpleNamespace(traced=traced)
+
+            def _start(self, traced: Any) -> Any:
+                return {"a": reduce.rank}
+
+            def _init(self, problem: Any, start: Any) -> Any:
+                return start
+
+            def _agreed(self, problem: Any, state: Any, *numbers: float) -> Any:
+                return state, numbers
+
+        return Started(print, reduce=reduce, approximate=True)._present()[1], set_to
+
+    for state, set_to in in_threads(SIZE, work):
+        assert state == {"a": 0} and set_to == [{"p": 0}]
+
+
 # ---------------------------------------------------------------------- checkpoints
 
 
