@@ -3,6 +3,8 @@
 """What a reader of columns gives, beside one of records, which is its oracle."""
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
 from typing import Any
 
 from pyrogram.data import Corpus, CorpusError
@@ -41,3 +43,26 @@ def contents(corpus: Corpus) -> list[Any]:
 def of_records(read: Callable[[], Iterable[SentenceRecord]], path: str, options: Options) -> list[Any]:
     """The corpus of records."""
     return contents(Corpus._of(select([(path, in_columns(read()))], options)))
+
+
+def check_first_errors(
+    path: Path,
+    seed: str,
+    mutated: Callable[[Random], bytes],
+    read: Callable[[], Iterable[SentenceRecord]],
+    made: Callable[..., Corpus],
+    tags: Alphabet,
+) -> None:
+    """Corpora of broken files, and what is wrong with them first, are those of records.
+
+    :param mutated: what to write into the file.
+    :param read: its records.
+    :param made: the corpus of it, by way of columns.
+    """
+    rng = Random(seed)
+    for _ in range(200):
+        path.write_bytes(mutated(rng))
+        options = Options(tags, None, rng.choice(["remove", "keep"]), rng.choice([None, 1, 4]), "most_frequent", False)
+        given = {"tags": tags, "punctuation": options.punctuation, "max_length": options.max_length}
+        expected = outcome(lambda options=options: of_records(read, str(path), options))  # type: ignore[misc]
+        assert outcome(lambda given=given: contents(made(path, **given))) == expected, path.read_bytes()  # type: ignore[misc]

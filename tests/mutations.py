@@ -73,6 +73,18 @@ VALUES: list[Any] = [
 ]
 
 
+def as_file(rng: random.Random, text: str) -> bytes:
+    """Text with the line ends of some system, perhaps a mark of byte order; rarely cut off, or with wrong bytes."""
+    end = rng.choice(["\n", "\n", "\n", "\r\n", "\r"])
+    data = bytearray(rng.choice(["", "", "\ufeff"]).encode() + text.replace("\n", end).encode())
+    if rng.random() < 0.05:
+        data[rng.randrange(len(data)) :] = b""
+    if rng.random() < 0.05:
+        where = rng.randrange(len(data) + 1)
+        data[where:where] = rng.choice(BYTES)
+    return bytes(data)
+
+
 def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
     """One to three changes of bytes, lines or fields; now and then of the file as a whole."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

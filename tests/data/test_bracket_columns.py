@@ -10,14 +10,13 @@ from typing import Any
 
 import nltk
 import pytest
-from column_oracle import contents, of_records, outcome, records
+from column_oracle import check_first_errors, outcome, records
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import BYTES, PIECES
+from mutations import PIECES, as_file
 
 from pyrogram.data import HEAD_RULES, Corpus, bracket_columns
 from pyrogram.data.brackets import read_brackets
-from pyrogram.data.selection import Options
 
 # Many lines to a tree and many trees to a line, no label around a tree, traces, phrases of marks and of traces alone,
 # function tags, white space of other kinds, a tree that is a word.
@@ -46,14 +45,7 @@ def mutated(rng: random.Random) -> bytes:
     for _ in range(rng.choice([0, 1, 1, 1, 2])):
         at = rng.randrange(len(text))
         text = text[:at] + rng.choice([*NODES, *PIECES]) + text[at + rng.choice([0, 0, 1, 2, 7]) :]
-    end = rng.choice(["\n", "\n", "\n", "\r\n", "\r"])
-    data = bytearray(rng.choice(["", "", "\ufeff"]).encode() + text.replace("\n", end).encode())
-    if rng.random() < 0.05:
-        data[rng.randrange(len(data)) :] = b""
-    if rng.random() < 0.05:
-        where = rng.randrange(len(data))
-        data[where:where] = rng.choice(BYTES)
-    return bytes(data)
+    return as_file(rng, text)
 
 
 def test_valid_text_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,19 +73,10 @@ def test_as_one_by_one(universal: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with its bytes, and what is asked of it."""
-    path, rng = tmp_path / "t.mrg", random.Random(f"corpora {tags}")
-    for _ in range(200):
-        path.write_bytes(mutated(rng))
-        options = Options(tags, None, rng.choice(["remove", "keep"]), rng.choice([None, 1, 4]), "most_frequent", False)
-
-        def at_once(options: Options = options) -> Any:
-            return of_records(lambda: read_brackets(str(path), tags == "upos"), str(path), options)
-
-        def in_parts(options: Options = options) -> Any:
-            given = {"tags": tags, "punctuation": options.punctuation, "max_length": options.max_length}
-            return contents(Corpus.from_brackets(path, **given))
-
-        assert outcome(in_parts) == outcome(at_once), path.read_bytes()
+    path = tmp_path / "t.mrg"
+    check_first_errors(
+        path, f"corpora {tags}", mutated, lambda: read_brackets(str(path), tags == "upos"), Corpus.from_brackets, tags
+    )
 
 
 labels = st.sampled_from([*HEAD_RULES, "UNHEARD", "NP-SBJ", "-X-", "=1"])

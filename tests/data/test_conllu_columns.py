@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from column_oracle import contents, of_records, outcome
 from column_oracle import records as read_records
-from mutations import BYTES, PIECES
+from mutations import PIECES, as_file
 
 from pyrogram.data import Corpus, CorpusError, conllu_columns
 from pyrogram.data.conllu import Heads, read_conllu
@@ -120,14 +120,7 @@ def mutated(rng: random.Random) -> bytes:
         else:
             where = rng.randrange(len(lines[at]) + 1)
             lines[at] = lines[at][:where] + rng.choice(PIECES) + lines[at][where + rng.randrange(3) :]
-    end = rng.choice(["\n", "\n", "\n", "\r\n", "\r"])
-    data = bytearray(rng.choice(["", "", "\ufeff"]).encode() + end.join(lines).encode())
-    if rng.random() < 0.05:
-        data[rng.randrange(len(data)) :] = b""
-    if rng.random() < 0.05:
-        where = rng.randrange(len(data))
-        data[where:where] = rng.choice(BYTES)
-    return bytes(data)
+    return as_file(rng, "\n".join(lines))
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from column_oracle import contents, of_records, outcome, records
-from mutations import BYTES, PIECES
+from column_oracle import check_first_errors, outcome, records
+from mutations import PIECES, as_file
 
 from pyrogram.data import Corpus, tagged_columns
-from pyrogram.data.selection import Options
 from pyrogram.data.tagged import read_tagged
 
 WITH_WORDS = """
@@ -34,12 +33,7 @@ def mutated(rng: random.Random) -> bytes:
         space = rng.choice(["", " "])
         text = text[:at] + space + rng.choice([*TOKENS, *PIECES]) + space + text[at + rng.choice([0, 0, 1, 2, 7]) :]
     text = rng.choice([""] * 8 + ["# DT\n" * 150, "(NN\n" * 90, "(NN\n" * 110]) + text
-    end = rng.choice(["\n", "\n", "\n", "\r\n", "\r"])
-    data = bytearray(rng.choice(["", "", "\ufeff"]).encode() + text.replace("\n", end).encode())
-    if rng.random() < 0.05:
-        where = rng.randrange(len(data))
-        data[where:where] = rng.choice(BYTES)
-    return bytes(data)
+    return as_file(rng, text)
 
 
 @pytest.mark.parametrize("text", [WITH_WORDS, ALONE])
@@ -66,16 +60,5 @@ def test_as_one_by_one(tags: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with the file as a whole, and with the tags of an earlier one."""
-    path, rng = tmp_path / "t.txt", random.Random(f"corpora {tags}")
-    for _ in range(200):
-        path.write_bytes(mutated(rng))
-        options = Options(tags, None, rng.choice(["remove", "keep"]), rng.choice([None, 1, 4]), "most_frequent", False)
-
-        def at_once(options: Options = options) -> Any:
-            return of_records(lambda: read_tagged(str(path), tags), str(path), options)
-
-        def in_parts(options: Options = options) -> Any:
-            given = {"tags": tags, "punctuation": options.punctuation, "max_length": options.max_length}
-            return contents(Corpus.from_tags(path, **given))
-
-        assert outcome(in_parts) == outcome(at_once), path.read_bytes()
+    path = tmp_path / "t.txt"
+    check_first_errors(path, f"corpora {tags}", mutated, lambda: read_tagged(str(path), tags), Corpus.from_tags, tags)

@@ -159,9 +159,9 @@ class SentenceEvents:
         local, distinct, kinds = _local_words(words, real, word_axes.constants)
         counted = np.arange(num_numbers) if renumbered is None else renumbered
         ranges = {name: np.arange(first_event[name], first_event[name] + sizes_of[name]) for name in shapes}
-        repeated = _repeated(weights, ranges, located, counted)
-        if few and renumbered is not None:  # nothing says that elements of such a table are different events
-            repeated = frozenset(weights)
+        # Nothing says that the elements of a table of few events are different ones.
+        is_unknown = bool(few) and renumbered is not None
+        repeated = frozenset(weights) if is_unknown else _repeated(weights, ranges, located, counted)
         weights = {w.name: w for w in direct_first(weights.values(), repeated)}
 
         def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[str, Numbers, Numbers]]:

@@ -145,7 +145,7 @@ class Elements:
         *outer, last = hull.loops
         code.set("at.n", n)
         low, high = self._low(last), self._high(last)
-        fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= 8)
+        fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= ROW)
         name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
         if not inward:  # where sentences share a table, their counts are added
             fits = fits & (Name(f"{name}.b", "int") > 0)
@@ -166,8 +166,8 @@ class Elements:
                 first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
                 element = self.layout.weight(by_axes(first), None if inward else f"out.{first.table}")
                 place = self.place(w, hull, adjoint=not inward) - self.tables.turns[w][1]
-                with code.loop("t", low * count, (high + 1) * count, 8) as t:
-                    at = code.let(least(t, (high + 1) * count - 8))
+                with code.loop("t", low * count, (high + 1) * count, ROW) as t:
+                    at = code.let(least(t, (high + 1) * count - ROW))
                     code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
         with code.otherwise():
             yield

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..lanes.arithmetic import REALS, Arithmetic
-from ..lanes.elements import STARTS, Elements
+from ..lanes.elements import ROW, STARTS, Elements
 from ..lanes.regions import Region, by_axes, regions_of
 from ..lanes.tables import MEMORY, WeightCells
 from ..machine.expressions import Expression, Name, least
@@ -69,7 +69,7 @@ class TileElements(Elements):
             yield
             return
         count = self.layout.size(last.size)
-        with code.when((Name("full", "int") > 0) & (count >= 8) & self.layout.follow(ref, not inward)):
+        with code.when((Name("full", "int") > 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
             with self.each_lane() as x:
                 code.put(STARTS, x, self.layout.start(ref, not inward))
             self.layout.begin(code, ref)
@@ -79,8 +79,8 @@ class TileElements(Elements):
                 element = self.layout.weight(ref, None if inward else f"out.{w.table}")
                 start = code.let(element.index)
                 place = code.let(self.tables.weight(ref, posterior=not inward).index({}))
-                with code.loop("t", 0, count, 8) as t:
-                    at = code.let(least(t, count - 8))
+                with code.loop("t", 0, count, ROW) as t:
+                    at = code.let(least(t, count - ROW))
                     code.turn(MEMORY, place + at, element.array, STARTS, start + at, inward)
         with code.otherwise():
             yield
