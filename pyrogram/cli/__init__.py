@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -66,5 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     :param arguments: by default, those of the process.
     """
+    if arguments is None:
+        # At its end the interpreter would look for cycles among all that torch has imported, which takes half a second.
+        atexit.register(gc.freeze)
     given = None if arguments is None else list(arguments)
     return run_guarded(lambda: app(given, prog_name="pyrogram", standalone_mode=False))

@@ -13,6 +13,7 @@ import typer
 from pyrogram.cli.commands.choices import Decoder, Format, Retag, Unknown
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.runs.forks import import_all
 
 
 def parse(
@@ -53,6 +54,7 @@ def parse(
     --zero-shot FILE needs no run and no treebank: it has learnt from trees of other languages, and learns from the tags
     of FILE itself, of which some hundreds of sentences are best; stderr says which languages it drew on.
     """
+    import_all()
     from pyrogram.cli.io.files import check_writable, write_file
     from pyrogram.cli.io.output import write_text
     from pyrogram.cli.runs.opening import open_run

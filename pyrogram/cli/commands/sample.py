@@ -11,6 +11,7 @@ import typer
 
 from pyrogram.cli.commands.choices import SampleFormat
 from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.runs.forks import import_all
 
 MOST_WORDS = 10**8  # of all sentences, were each as long as it may be
 
@@ -34,6 +35,7 @@ def sample(
             f"--num {num} sentences of up to --max-length {max_length} words do not fit into memory; their product may "
             f"be {MOST_WORDS:,}"
         )
+    import_all()
     import torch
 
     from pyrogram.cli.io.output import write_text

@@ -13,6 +13,7 @@ import typer
 from pyrogram.cli.commands.choices import Format, PathKind, Prior, TrainModel, TrainTags, Unseen
 from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, note
+from pyrogram.cli.runs.forks import import_all
 
 
 def train(
@@ -51,6 +52,7 @@ def train(
     The model is Eisner's generative one with hierarchical Pitman-Yor priors (Wallach, Sutton and McCallum 2008).
     Punctuation is part of sentences, but left out of scores.
     """
+    import_all()
     from rich.text import Text
 
     from pyrogram.cli.commands.induce import _interruptible, _tell
