@@ -38,7 +38,7 @@ def test_a_list_of_trees_is_the_callers_own():
 
 def test_lengths_stop_at_the_first_padding():
     assert lengths_of(torch.tensor([[2, 0, 1], [0, -1, -1], [0, -1, 1], [-1, 0, 0]])).tolist() == [3, 1, 1, 0]
-    assert lengths_of(torch.zeros(2, 1000)).tolist() == [1000, 1000]
+    assert lengths_of(torch.zeros(2, 1000, dtype=torch.int64)).tolist() == [1000, 1000]
 
 
 @roots
