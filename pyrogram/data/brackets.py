@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyrogram.data.files import read_lines
@@ -62,7 +62,7 @@ def trees_of(path: str, number: int, lines: list[str], universal: bool) -> Itera
         )
 
 
-def split_trees(path: str, lines: list[str], number_of_first: int = 1) -> Iterator[tuple[int, str]]:
+def split_trees(path: str, lines: Iterable[str], number_of_first: int = 1) -> Iterator[tuple[int, str]]:
     """Every tree with the number of the line where it starts."""
     depth, first, parts = 0, 0, []
     for number, line in enumerate(lines, number_of_first):

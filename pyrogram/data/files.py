@@ -8,6 +8,7 @@ import codecs
 import itertools
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from pyrogram.atomic import write_atomically
@@ -84,15 +85,30 @@ def _text(path: str, data: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a UTF-8 file without their ends, all at once; see :func:`parts`.
-
-    Not ``str.splitlines``: it would also cut at the Unicode separators that words of real corpora contain.
-    """
+    """The lines of a UTF-8 file without their ends, all at once; see :func:`parts`."""
     return b"".join(_text(path, blocks(path))).decode().split("\n")
 
 
+@contextmanager
+def lines_in(path: str) -> Iterator[Iterator[str]]:
+    """The lines of a UTF-8 file without their ends, in one pass; see :func:`parts`.
+
+    :raises CorpusError: that this is no text, before whatever was found wrong with a line.
+    """
+    text = parts(path, blocks(path))
+    try:
+        yield lines_of(text)
+    except CorpusError:
+        for _ in text:
+            pass
+        raise
+
+
 def lines_of(text: Iterable[Part]) -> Iterator[str]:
-    """The lines of parts."""
+    """The lines of parts.
+
+    Not by ``str.splitlines``: it would also cut at the Unicode separators that words of real corpora contain.
+    """
     for _, part in text:
         yield from part.removesuffix(b"\n").decode().split("\n")
 

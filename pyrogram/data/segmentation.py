@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyrogram.data.files import StrPath, read_lines
+from pyrogram.data.files import StrPath, lines_in
 from pyrogram.data.records import CorpusError
 from pyrogram.printable import quoted
 
@@ -75,29 +75,32 @@ def read_morphs(path: StrPath) -> SegmentedCorpus:
     """
     path = str(path)
     alternatives, labels = [], []
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        columns = line.split("\t")
-        if len(columns) not in (2, 3):
-            raise CorpusError(
-                path, number, f"expected the columns word, morphs and labels, but there are {len(columns)}"
-            )
-        word, golds = columns[0], tuple(tuple(part.split()) for part in columns[1].split(","))
-        for gold in golds:
-            if "".join(gold) != word or not word:
-                raise CorpusError(
-                    path, number, f"the morphs {quoted(' '.join(gold))} do not make up the word {quoted(word)}"
-                )
-        alternatives.append(golds)
-        labels.append(columns[2].strip() if len(columns) == 3 else "")
+    with lines_in(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                golds, label = _morphs(line, path, number)
+                alternatives.append(golds)
+                labels.append(label)
     return SegmentedCorpus(tuple(alternatives), tuple(labels))
+
+
+def _morphs(line: str, path: str, number: int) -> tuple[tuple[Segments, ...], str]:
+    """The segmentations of a line's word, and its labels."""
+    columns = line.split("\t")
+    if len(columns) not in (2, 3):
+        raise CorpusError(path, number, f"expected the columns word, morphs and labels, but there are {len(columns)}")
+    word, golds = columns[0], tuple(tuple(part.split()) for part in columns[1].split(","))
+    for gold in golds:
+        if "".join(gold) != word or not word:
+            problem = f"the morphs {quoted(' '.join(gold))} do not make up the word {quoted(word)}"
+            raise CorpusError(path, number, problem)
+    return golds, columns[2].strip() if len(columns) == 3 else ""
 
 
 def read_utterances(path: StrPath) -> SegmentedCorpus:
     """Utterances, one to a line, with white space at the gold boundaries; empty lines are skipped."""
-    rows = [tuple(line.split()) for line in read_lines(str(path))]
-    return SegmentedCorpus(tuple((row,) for row in rows if row))
+    with lines_in(str(path)) as lines:
+        return SegmentedCorpus(tuple((row,) for line in lines if (row := tuple(line.split()))))
 
 
 # The generated language. A verb is subject, tense or none, object or none, root, extension or none, and a final vowel.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrogram.data.brackets import TRACE, bare, split_trees
-from pyrogram.data.files import read_lines
+from pyrogram.data.files import lines_in
 from pyrogram.data.records import CorpusError
 from pyrogram.printable import quoted, shown
 
@@ -40,22 +40,24 @@ def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
     """
     from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
 
-    trees: list[Any] = []
-    for line, text in split_trees(str(path), read_lines(str(path))):
-        if unparsed and "".join(text.split()) == "()":
-            trees.append(None)
-            continue
-        try:
-            tree = _cleaned(Tree.fromstring(text, remove_empty_top_bracketing=True), Tree, str(path), line)
-        except ValueError as e:
-            if isinstance(e, CorpusError):
-                raise
-            reason = " ".join(str(e).split())
-            raise CorpusError(str(path), line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
-        if tree is None:
-            raise CorpusError(str(path), line, "this tree has no words, only traces; remove it")
-        trees.append(tree)
-    return trees
+    with lines_in(str(path)) as lines:
+        return [_tree(text, Tree, str(path), line, unparsed) for line, text in split_trees(str(path), lines)]
+
+
+def _tree(text: str, make: Any, path: str, line: int, unparsed: bool) -> Any:
+    """The tree of a text that begins in this line; None for a sentence without a parse."""
+    if unparsed and "".join(text.split()) == "()":
+        return None
+    try:
+        tree = _cleaned(make.fromstring(text, remove_empty_top_bracketing=True), make, path, line)
+    except ValueError as e:
+        if isinstance(e, CorpusError):
+            raise
+        reason = " ".join(str(e).split())
+        raise CorpusError(path, line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
+    if tree is None:
+        raise CorpusError(path, line, "this tree has no words, only traces; remove it")
+    return tree
 
 
 def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pipes_with_data import needs_pipes, piped
 
-from pyrogram.data import Corpus, CorpusError, files, read_trees, streams
+from pyrogram.data import Corpus, CorpusError, files, read_morphs, read_trees, read_utterances, streams
 from pyrogram.data.formats import format_of_file, format_of_lines
 
 SENTENCE = "1\ta\t_\tDET\tDT\t_\t2\t_\t_\t_\n2\tb\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n"
@@ -139,6 +139,59 @@ def test_a_pipe_is_never_in_memory(kind: str, monkeypatch: pytest.MonkeyPatch) -
             tracemalloc.stop()
     assert corpus.forms == [["c"]]
     assert peak < 2 << 20, peak
+
+
+# Readers of other files than corpora: a good line, a bad one if there is any, and the words of the good one.
+OTHERS = {
+    "trees": (read_trees, TREE, "(S (NN a)))\n", lambda tree: tuple(tree.leaves()), ("the", "dog", "barks")),
+    "morphs": (read_morphs, "saka\tsa ka\tvr\n", "a\n", tuple, ("sa", "ka")),
+    "utterances": (read_utterances, "yu want\n", None, tuple, ("yu", "want")),
+}
+
+
+@needs_pipes
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_files_are_read_in_parts(
+    kind: str, pack: Callable[[bytes], bytes], in_small_parts: None, tmp_path: Path
+) -> None:
+    """First errors are those of corpora: it cannot be unpacked, it is no text, and only then what is in a line."""
+    read, good, bad, words, expected = OTHERS[kind]
+    path, text = tmp_path / "f", good.encode() * 50
+    path.write_bytes(pack(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n")))
+    assert [words(found) for found in read(path)] == [expected] * 50
+    with piped(pack(text)) as pipe:
+        assert [words(found) for found in read(pipe)] == [expected] * 50
+        with pytest.raises(CorpusError, match=f"^{pipe}: this was read before"):
+            read(pipe)
+    bad = "" if bad is None else bad
+    faults = [(bad + good * 50 + "\udcff", 51 + bool(bad), "byte 0xff is not UTF-8"), (" \n", 1, "the file is empty")]
+    faults += [(good * 50 + bad + good * 50, 51, "expected|never opened")] if bad else []
+    for fault, line, problem in faults:
+        path.write_bytes(pack(fault.encode("utf-8", "surrogateescape")))
+        with pytest.raises(CorpusError, match=problem) as error:
+            read(path)
+        assert error.value.line == line
+    path.write_bytes(gzip.compress(bad.encode() + text)[:-9])
+    with pytest.raises(CorpusError, match=CUT_OFF):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_files_are_never_in_memory(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(files, "_PART", 1 << 14)
+    read, good, _, _, _ = OTHERS[kind]
+    path = tmp_path / "f"
+    path.write_text((" " * 255 + "\n") * (1 << 14) + good)
+    assert len(read(path)) == 1  # what reading imports is there
+    tracemalloc.start()
+    try:
+        assert len(read(path)) == 1
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 19, peak
 
 
 def test_in_pieces_as_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
