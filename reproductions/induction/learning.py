@@ -156,7 +156,7 @@ def parses_of(
         for part, corpus in language.parts.items():
             if weights:
                 ready = smoothed(language.grammar, weights[i], smoothing)
-                heads, _ = parse_corpus(language.grammar, ready, corpus)
+                heads = parse_corpus(language.grammar, ready, corpus)
             else:
                 heads = dict.fromkeys(DECODERS, attach_right(corpus.lengths))
             assert corpus.heads is not None

@@ -108,7 +108,7 @@ class DMVRun(Run):
             note_unknown(corpus, file)
             with double_precision():
                 weights = smoothed(self.grammar, self.weights, self.smoothing)
-                heads, _ = parse_corpus(self.grammar, weights, corpus, [options.decoder], self.assumed)
+                heads = parse_corpus(self.grammar, weights, corpus, [options.decoder], self.assumed)
             trees = rows_of_heads(heads[options.decoder], corpus.lengths)
         return dependency_text(whole, heads_with_punctuation(whole.sentences, trees))
 

@@ -46,15 +46,20 @@ def smoothed(grammar: Grammar, weights: Weights, smoothing: float) -> Weights:
 
 
 def parse_corpus(
-    grammar: DMV, weights: Weights, corpus: Corpus, decoders: Sequence[str] = DECODERS, assumed: Assumed | None = None
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Heads by decoder and log-likelihoods of sentences of any length.
+    grammar: DMV,
+    weights: Weights,
+    corpus: Corpus,
+    decoders: Sequence[str] = DECODERS,
+    assumed: Assumed | None = None,
+    log_likelihood: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Heads by decoder of sentences of any length.
 
-    :param assumed: what trees are parsed under, besides the weights; the likelihood is without it.
+    :param assumed: what trees are parsed under, besides the weights.
+    :param log_likelihood: where to put those of the sentences under the weights alone, shape ``(N,)``.
     """
     words = corpus.words
     heads = {name: torch.full_like(words, -1) for name in decoders}
-    log_z = torch.zeros(len(words), dtype=torch.float64)
     lengths = (words >= 0).sum(-1)
     with torch.no_grad():
         for chunk in _chunks(lengths):
@@ -67,13 +72,15 @@ def parse_corpus(
                 heads["mbr"][chunk, :n] = trees.mbr()
             if "viterbi" in heads:
                 heads["viterbi"][chunk, :n] = trees.argmax()
-            log_z[chunk] = plain.log_partition.to(torch.float64)  # last: it comes along with marginals
-    return heads, log_z
+            if log_likelihood is not None:  # last: it comes along with marginals
+                log_likelihood[chunk] = plain.log_partition.to(log_likelihood.dtype)
+    return heads
 
 
 def evaluate(grammar: DMV, weights: Weights, corpus: Corpus, assumed: Assumed | None = None) -> Evaluation:
     """Parse a corpus with both decoders and score what comes out."""
-    heads, log_z = parse_corpus(grammar, weights, corpus, assumed=assumed)
+    log_z = torch.zeros(len(corpus), dtype=torch.float64)
+    heads = parse_corpus(grammar, weights, corpus, assumed=assumed, log_likelihood=log_z)
     scores = {}
     if corpus.heads is not None:
         scores = {name: accuracy_by_length(h, corpus.heads, BINS) for name, h in heads.items()}
