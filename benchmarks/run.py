@@ -111,7 +111,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
             long_sentences.HEADER, long_sentences.rows(lengths if quick else long_sentences.LENGTHS)
         ),
         "Long sentences, an iteration over one, DMV, one thread, float64": lambda: _table(
-            long_sentences.LOOP_HEADER, long_sentences.loop_rows(lengths if quick else long_sentences.LENGTHS[-2:])
+            long_sentences.LOOP_HEADER, long_sentences.loop_rows(lengths if quick else long_sentences.LONG)
         ),
         f"Plain, neural and compound context-free grammars, {compound.WHAT}": lambda: _table(
             compound.HEADER, compound.compound(seconds, 50 if quick else compound.SENTENCES)
@@ -124,6 +124,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         "Collapsed inference of hidden Markov models and latent annotations, one thread, float64": lambda: _table(
             sweeps.HEADER, sweeps.sweeps(seconds / 3)
+        ),
+        "Sweeps by page, one sentence after the other, one thread, float64": lambda: _table(
+            sweeps.PAGE_HEADER, sweeps.by_page(seconds / 6)
         ),
         f"Second-order trees, batches of {sibling.BATCH}, sentences/s": lambda: (
             f"{sibling.agreement(pairs(), lengths)}\n\n"

@@ -1,12 +1,16 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Collapsed inference of hidden Markov models and of latent annotations against iterations of EM, in the same run."""
+"""Collapsed inference of hidden Markov models and of latent annotations against iterations of EM, in the same run.
+
+And their sweeps by page, one sentence after the other, against those by hand.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pyro
@@ -16,11 +20,13 @@ from timing import race
 from torch import Tensor
 
 from pyrogram import models
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import Corpus, read_treebank
-from pyrogram.grammars import HMM
+from pyrogram.grammars import CFG, HMM
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
 
 HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
+PAGE_HEADER = ["grammar", "words", "sweep", "µs a sentence by hand", "µs by page", "times"]
 WSJ = Path(__file__).resolve().parents[2] / "shared/data/wsj-sample/train.mrg"
 STATES, LONGEST, SENTENCES = (10, 20, 50), 40, 2000
 SUBTYPES = (2, 4, 8)
@@ -50,6 +56,46 @@ def _sentences() -> Mapping[str, Tensor]:
         corpus = Corpus.from_conllu(EWT, tags=column, max_length=LONGEST)
         found[name] = corpus.words[:SENTENCES]
     return found
+
+
+def by_page(seconds: float) -> list[list[str]]:
+    """Rows: a sweep of one sentence after the other, on one thread, in float64, for about so many seconds each."""
+    torch.set_default_dtype(torch.float64)
+    grammars = {
+        **{f"HMM, {states} states": (HMM(states, 1000), (20, 100)) for states in (3, *STATES[::2])},
+        **{f"CFG, {size} + {size}, dense": (CFG.dense(size, size, 50), (10,)) for size in (5, 10)},
+    }
+    rows = []
+    for label, (grammar, lengths) in grammars.items():
+        for n, method in product(lengths, ("collapsed VB", "Hastings")):
+            words = torch.randint(50, (10_000 // n, n), generator=torch.Generator().manual_seed(0))
+            updates = grammar.collapsed_updates(words)
+            kinds = {"by hand": updates, "by page": updates.by_page()}
+            times = race({name: _sweep(kind, method) for name, kind in kinds.items()}, 1, seconds)
+            both = [f"{1e6 * t.median / len(words):.3g}" for t in times.values()]
+            ratio = times["by hand"].times_faster_than(times["by page"])
+            rows.append([label, f"{n}", method, *both, f"{ratio:.2f}"])
+            print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def _sweep(updates: CollapsedUpdates, method: str) -> Callable[[], object]:
+    """One sentence after the other, from the counts of the sweep before."""
+    blocks, order = updates.grammar.blocks, torch.arange(len(updates.words))
+    start = updates.grammar.initial_weights(updates.words, "random", seed=0)
+    alpha = {name: torch.full(block.shape, 0.1) for name, block in blocks.items()}
+    if method == "Hastings":
+        generator = torch.Generator().manual_seed(0)
+        trees = updates.draw({name: w.log() for name, w in start.items()}, generator)
+        corpus = CorpusCounts(updates.counts(trees), alpha)
+        return lambda: updates.hastings(corpus, trees, order, 1, generator=generator)
+    *_, own = updates.expected_counts(start)
+    field, kept = CorpusCounts(updates.total(own), alpha), [own]
+
+    def sweep() -> None:
+        kept[:] = updates.collapsed_vb(field, kept[0], order, 1)[1:]
+
+    return sweep
 
 
 def _of_hmm(grammar: HMM, words: Tensor) -> dict[str, GrammarLoop]:
@@ -89,4 +135,6 @@ def _rows(names: list[str], loops: Mapping[str, GrammarLoop], seconds: float) ->
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each table of a grammar")
-    sweeps(parser.parse_args().seconds)
+    seconds = parser.parse_args().seconds
+    sweeps(seconds)
+    by_page(seconds)

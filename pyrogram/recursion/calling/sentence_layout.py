@@ -61,7 +61,7 @@ class SentenceLayout(Layout):
         b = Name("b", "int")
         code.set("u", Array("distinct", "int")[b])
         code.set("positions", Array("lengths", "int")[b] + 1)
-        first = code.set("first", lane * Name("room", "int"))
+        code.set("first", lane * Name("room", "int"))
         code.set("sentence", Array("sentence_starts", "int")[b])
         for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
             code.set(f"trace.{w.name}", -1)
@@ -78,7 +78,7 @@ class SentenceLayout(Layout):
                     code.set(f"trace.{w.name}.{axis}", stride)
                     stride = code.let(stride * extent)
                 at = code.let(at + stride)
-            at = code.set("event_cells" if repeated else "direct_cells", (at + (CELL - 1)) // CELL) * CELL
+            at = code.set("events_of" if repeated else "direct_of", (at + (CELL - 1)) // CELL * CELL)
         sums = code.set("sums", at)
         at = value(0)
         for w in tables:
@@ -91,8 +91,7 @@ class SentenceLayout(Layout):
         if self.owned:
             code.set("row_start", Array("row_starts", "int")[b])
             at = Array("owned", "int")[b]
-        code.set("cells_of", (sums + at + (CELL - 1)) // CELL)
-        code.set("first_cell", first // CELL)
+        code.set("numbers_of", (sums + at + (CELL - 1)) // CELL * CELL)
 
     def owner(self, table: str, row: Expression) -> Expression:
         """The number of a row's multinomial, among those of the sentence at hand."""

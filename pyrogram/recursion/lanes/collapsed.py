@@ -6,7 +6,9 @@ for the sentences i of a batch, in lanes:
 weights = (f - f[i] + α) / sum (f - f[i] + α)
 inside, outside
 for each of them:
-out[i] = posteriors;  f += out[i] - f[i];  entropy[i] = log Z - sum(out[i] * log(weights))
+out[i] = posteriors;  entropy[i] = log Z - sum(out[i] * log(weights))
+for all of the batch:
+f += out[i] - f[i]
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..calling.replacements import COUNTS
-from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
@@ -22,14 +23,13 @@ from .logarithms import log_of_lanes
 from .sweeps import LOG_Z, NATS, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
 from .tables import WeightCells
 
-SEEN = Name("seen", "int")  # where the counts before a batch begin: a copy, or the counts themselves
 OWN, OUT = Array("own", "real"), Array("out", "real")
 ENTROPIES = Array("entropies", "real")
 
 
-def collapsed_vb(recursion: Recursion, weighing: Weighing) -> Function:
+def collapsed_vb(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return CollapsedSweep(recursion, weighing).function()
+    return CollapsedSweep(recursion, weighing, lanes).function()
 
 
 class CollapsedSweep(Sweeps):
@@ -41,7 +41,7 @@ class CollapsedSweep(Sweeps):
         self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
-                self.weigh(SEEN, OWN, OUT if self.weighing.repeated else None)
+                self.weigh(OWN, OUT if self.weighing.repeated else None)
                 self.announce([OWN, OUT, PLACES])
                 self.feed_reals(logs=False)
                 self.inside()
@@ -54,14 +54,13 @@ class CollapsedSweep(Sweeps):
                     fits = self.judge(x)
                     with code.when(fits > 0):
                         self._sum_rows()
-                        self._replace()
                         self._score()
                     with code.otherwise():
                         self._keep()
                 self.clear()
-            with code.loop("x", 0, SEEN) as x:
-                code.put(COUNTS, SEEN + x, COUNTS[x])
-        own: list[Array | Name] = [SEEN, OWN, OUT, ENTROPIES]
+            with code.loop("member", low, high) as x:
+                self._replace(code.let(Array("order", "int")[x]))
+        own: list[Array | Name] = [OWN, OUT, ENTROPIES]
         return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
 
     def drain_tables(self) -> None:
@@ -72,8 +71,8 @@ class CollapsedSweep(Sweeps):
 
     def clear_counts(self) -> None:
         code, first = self.code, Name("sentence", "int")
-        with code.loop("cell", 0, Name("cells_of", "int")) as cell:
-            code.put(Array("out", "lanes"), first // CELL + cell, fill(0.0))
+        for cell in self.cells_of(value(0), Name("numbers_of", "int")):
+            code.put(Array("out", "lanes"), first // self.lanes + cell, fill(0.0))
 
     def drain_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
         """The posteriors of some tables of a lane to the counts of its sentence."""
@@ -89,23 +88,24 @@ class CollapsedSweep(Sweeps):
                 code.set("multinomial.sum", total + OUT[first + at + e])
             code.add(OUT, first + owner, total)
 
-    def _replace(self) -> None:
-        """The sentence's counts in those of the corpus."""
-        code, first = self.code, Name("sentence", "int")
-        with code.loop("number", first, first + Name("cells_of", "int") * CELL) as i:
+    def _replace(self, b: Expression) -> None:
+        """A sentence's counts in those of the corpus: after a batch, which sees itself as it was."""
+        code = self.code
+        first = code.let(Array("sentence_starts", "int")[b])
+        with code.loop("number", first, first + Array("sentence_sizes", "int")[b]) as i:
             # What rounding leaves of nothing may be below it; whoever reads it sees to that.
             code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
 
     def _score(self) -> None:
-        """Entropy: log Z minus the expected log weight, eight events at a time.
+        """Entropy: log Z minus the expected log weight, as many events at a time as there are lanes.
 
         Nats are in log Z and not in the weights that are taken off, so that those expected stay.
         """
         code, b = self.code, Name("b", "int")
         score = code.set("score", fill(0.0))
-        with code.loop("cell", 0, Name("event_cells", "int")) as cell:
-            weights = log_of_lanes(code, NUMBER_CELLS[Name("first_cell", "int") + cell])
-            at = code.let(Name("sentence", "int") // CELL + cell)
+        for cell in self.cells_of(value(0), Name("events_of", "int")):
+            weights = log_of_lanes(code, NUMBER_CELLS[Name("first", "int") // self.lanes + cell])
+            at = code.let(Name("sentence", "int") // self.lanes + cell)
             expected = Array("out", "lanes")[at]
             if self.weighing.tilted:
                 weights = weights - Array(NATS.name, "lanes")[at]
@@ -117,5 +117,5 @@ class CollapsedSweep(Sweeps):
 
     def _keep(self) -> None:
         code, first = self.code, Name("sentence", "int")
-        with code.loop("number", first, first + Name("cells_of", "int") * CELL) as i:
+        with code.loop("number", first, first + Name("numbers_of", "int")) as i:
             code.put(OUT, i, OWN[i])

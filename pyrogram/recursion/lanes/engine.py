@@ -197,14 +197,13 @@ class LanesEngine:
     def _alone(self, given: Sentences, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
 
-        A block takes as long as some sentences alone: two of 128 words, five of 256 words or more, whose charts are far
-        larger than the caches. So it is as long as the longest of a block is longer than the others by far.
+        So it is as long as the longest of a block is longer than the others by far.
         """
         if not self.does_alone or self.width == 1 or not len(order) or given.lengths[order[0]] < LONG:
             return 0
         lengths = given.lengths[order].astype(np.float64)
-        for x, n in enumerate(lengths):
-            if n < LONG or ((lengths[x : x + self.width] / n) ** 3).sum() > (5 if n >= 2 * LONG else 2):
+        for x, (n, most_alone) in enumerate(zip(lengths, as_long_as(lengths), strict=True)):
+            if ((lengths[x : x + self.width] / n) ** 3).sum() > most_alone:
                 return x
         return len(order)
 
@@ -245,7 +244,10 @@ class LanesEngine:
         layout, found = getattr(self._own, "memory", (None, {}))
         wanted = name, prepared.pitch, prepared.size, prepared.sizes
         if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place
-            found = {"memory": lines_of(prepared.size, self.dtype), "starts": np.zeros(self.width, np.int64)}
+            found = {
+                "memory": lines_of(prepared.size, self.dtype, self.width),
+                "starts": np.zeros(self.width, np.int64),
+            }
             if found["memory"].nbytes <= KEPT:
                 self._own.memory = wanted, found
         if name == "lanes":
@@ -286,6 +288,14 @@ class LanesEngine:
         return self._functions[name]
 
 
+def as_long_as(n: Numbers) -> Numbers:
+    """How many sentences of n words alone take as long as a block of them; 0 where none is done alone.
+
+    From 256 words on charts of blocks are far larger than the caches.
+    """
+    return np.where(n >= 2 * LONG, 5.0, np.where(n >= LONG, 2.0, 0.0))
+
+
 def most(recursion: Recursion, dtype: str) -> float:
     """What all cells and adjoints may come to.
 
@@ -301,9 +311,8 @@ def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> di
     return room(cells, pitch, sizes) | {"terms": terms}
 
 
-def lines_of(cells: int, dtype: Numbers) -> Numbers:
+def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
     """Zeros for some cells of lanes. The first begins a cache line: a cell that straddles two takes twice as long."""
-    numbers = LINE // dtype.itemsize
-    memory = np.zeros((cells + 1) * numbers, dtype)
+    memory = np.zeros(cells * lanes + LINE // dtype.itemsize, dtype)
     skip = -memory.ctypes.data % LINE // memory.itemsize
-    return memory[skip : skip + cells * numbers]
+    return memory[skip : skip + cells * lanes]

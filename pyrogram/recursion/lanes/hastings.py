@@ -28,7 +28,7 @@ from ..calling.replacements import (
 )
 from ..calling.rows import make_chains
 from ..calling.traces import write_positions, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, log, negated, select, value
+from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, log, negated, select
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
@@ -41,9 +41,9 @@ from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
 
-def hastings(recursion: Recursion, weighing: Weighing) -> Function:
+def hastings(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TreeHastings(recursion, weighing).function()
+    return _TreeHastings(recursion, weighing, lanes).function()
 
 
 class HastingsSweep(Sweeps, Descents):
@@ -82,7 +82,7 @@ class HastingsSweep(Sweeps, Descents):
         :param first: number of its first one in the batch.
         """
         code = self.code
-        self.weigh(value(0), None)
+        self.weigh(None)
         self._raise()
         self._fill()
         with self.elements.each_lane() as x, code.when(equal(FAILED[Name("b", "int")], 0)):
@@ -131,15 +131,12 @@ class HastingsSweep(Sweeps, Descents):
 
     def _raise(self) -> None:
         """The weights of a block to the power 1 / T."""
-        code, first = self.code, Name("first_cell", "int")
-        with (
-            code.when(negated(equal(POWER, 1.0))),
-            self.elements.each_lane(),
-            code.loop("cell", first, first + Name("event_cells", "int")) as cell,
-        ):
-            x = code.let(NUMBER_CELLS[cell])
-            raised = exp_of_lanes(code, code.let(fill(POWER) * log_of_lanes(code, x)), "float64")
-            code.put(NUMBER_CELLS, cell, select(x > fill(0.0), raised, x))
+        code, first = self.code, Name("first", "int")
+        with code.when(negated(equal(POWER, 1.0))), self.elements.each_lane():
+            for cell in self.cells_of(first, first + Name("events_of", "int")):
+                x = code.let(NUMBER_CELLS[cell])
+                raised = exp_of_lanes(code, code.let(fill(POWER) * log_of_lanes(code, x)), "float64")
+                code.put(NUMBER_CELLS, cell, select(x > fill(0.0), raised, x))
 
     def _log_weights(self, b: Expression, k: Expression) -> Expression:
         """Log of the ratio of the weights of the derivation that was drawn and of the one that there is.

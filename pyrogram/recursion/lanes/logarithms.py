@@ -39,9 +39,9 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
     return fma(exponent + above, fill(math.log(2.0)), (s + s) * series)
 
 
-def gather(numbers: Array, begin: Expression, places: Array, first: Expression, lanes: int) -> Expression:
-    """``numbers[begin + places[first]], ..., numbers[begin + places[first + W - 1]]``."""
+def gather(numbers: Array, places: Array, first: Expression, lanes: int) -> Expression:
+    """``numbers[places[first]], ..., numbers[places[first + W - 1]]``."""
     found: Expression = fill(0.0)
     for lane in range(lanes):
-        found = with_lane(found, lane, numbers[begin + places[first + lane]])
+        found = with_lane(found, lane, numbers[places[first + lane]])
     return found

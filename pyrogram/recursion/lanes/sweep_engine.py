@@ -20,7 +20,7 @@ from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
-from .engine import lines_of, memory_of_descents, most
+from .engine import as_long_as, lines_of, memory_of_descents, most
 from .sweeps import Weighing
 
 Numbers = Any  # a numpy array
@@ -46,6 +46,7 @@ class SweepEngine:
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
+    _as_long_as = staticmethod(as_long_as)
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class SweepEngine:
         few: Mapping[str, FewEvents] | None = None,
     ) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
+        self._positions = max(len(rule.positions) for rule in recursion.rules)  # the power of n that a chart takes
         located = located or {}
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
@@ -78,7 +80,7 @@ class SweepEngine:
         )
         self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
-        self._functions, self._renumbered = dict[str, Compiled](), renumbered
+        self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
         self._tilts = {} if nats is None else self._tilts_of(nats)
         #: As those of :class:`.SentenceEvents`, of what is counted.
         self.places, self.multinomials = self.events.places, self.events.multinomials
@@ -106,14 +108,9 @@ class SweepEngine:
         :param order: a permutation of the sentences, int64.
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         """
-        N = len(self.events.words)
-        copies = batch_size > CELL
-        seen = np.concatenate([counts, counts]) if copies else counts
-        values = self._values(seen, alpha, order, batch_size, excess)
-        values |= {"seen": len(counts) if copies else 0, "own": own, "out": out, "entropies": np.zeros(N)}
-        self._function("collapsed_vb")("collapsed_vb", values)
-        if copies:
-            counts[:] = seen[: len(counts)]
+        values = self._values(counts, alpha, batch_size, excess)
+        values |= {"own": own, "out": out, "entropies": np.zeros(len(self.events.words))}
+        self._run("collapsed_vb", values, order, batch_size)
         return values["log_z"], values["entropies"], values["failed"].astype(np.bool_)
 
     def _tilts_of(self, nats: Numbers) -> dict[str, Numbers]:
@@ -146,7 +143,7 @@ class SweepEngine:
         :param excess: as in :meth:`collapsed_vb`.
         """
         N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
-        values = self._values(counts, alpha, order, size, excess)
+        values = self._values(counts, alpha, size, excess)
         width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
             "rows": rows,
@@ -167,19 +164,55 @@ class SweepEngine:
             values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
-        values |= memory_of_descents(self._cells, values["pitch"], self._sizes)
-        self._function("hastings")("hastings", values)
+        self._run("hastings", values, order, size)
         accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
         return accepted, failed, values["positions"]
 
-    def _values(
-        self, counts: Numbers, alpha: Numbers, order: Numbers, batch_size: int, excess: float
-    ) -> dict[str, Any]:
-        """The parameters that both sweeps have."""
+    def _run(self, name: str, values: Mapping[str, Any], order: Numbers, batch_size: int) -> None:
+        """Call a function for all batches.
+
+        :param values: its parameters, but order and memory.
+        """
+        if not len(order):
+            return
+        alone = self._are_alone(order, batch_size)
+        changes = np.flatnonzero(alone[1:] != alone[:-1]) + 1
+        runs = np.split(np.ascontiguousarray(order, np.int64), changes * batch_size)
+        lanes_of = [1 if alone[x] else CELL for x in (0, *changes)]
+        memory = {}
+        for lanes in set(lanes_of):
+            these = np.concatenate([run for run, own in zip(runs, lanes_of, strict=True) if own == lanes])
+            memory[lanes] = self._memory(name, values, these, lanes)
+        for run, lanes in zip(runs, lanes_of, strict=True):
+            self._function(name, lanes)(name, {**values, **memory[lanes], "order": run, "count": len(run)})
+
+    def _are_alone(self, order: Numbers, batch_size: int) -> Numbers:
+        """Which batches are done one sentence after the other: where charts in lanes have room for others in vain."""
+        batches = np.arange(0, len(order), batch_size)
+        if batch_size == 1:
+            return np.ones(len(batches), np.bool_)
+        blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
+        lengths = self.events.lengths[order].astype(np.float64)
+        longest = np.maximum.reduceat(lengths, blocks)
+        in_lanes = self._as_long_as(longest) * longest**self._positions
+        in_lanes = np.add.reduceat(in_lanes, np.searchsorted(blocks, batches))
+        found: Numbers = np.add.reduceat(lengths**self._positions, batches) < in_lanes
+        return found
+
+    def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
+        """The memory that a function needs for some sentences."""
+        n, room = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.sizes))
+        pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
+        own = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
+        size = self._function(name, lanes)("size", {**values, **own})
+        own |= {"numbers": lines_of(room, _DOUBLE, lanes), "memory": lines_of(size, _DOUBLE, lanes)}
+        return own | memory_of_descents(self._cells, pitch, self._sizes) if name == "hastings" else own
+
+    def _values(self, counts: Numbers, alpha: Numbers, batch_size: int, excess: float) -> dict[str, Any]:
+        """The parameters that both sweeps have, but order and memory."""
         events = self.events
-        N, n = len(events.words), int(events.lengths.max(initial=1))
-        room = max(CELL, int(events.sizes.max(initial=0)))
-        values: dict[str, Any] = {"pitch": (n + 1) | 1}  # odd: so rows do not fall into the same cache sets
+        N = len(events.words)
+        values: dict[str, Any] = {}
         for name in self._layout.words:
             values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
         values |= {f"size.{name}": size for name, size in self._sizes.items()}
@@ -194,34 +227,27 @@ class SweepEngine:
             "row_starts": events.row_starts,
             "owned": events.owned,
             "sentence_starts": events.starts,
-            "room": room,
             "lengths": events.lengths,
-            "order": np.ascontiguousarray(order, np.int64),
-            "count": len(order),
             "batch_size": batch_size,
-            "numbers": lines_of(room, _DOUBLE),
             "counts": counts,
             "alpha": alpha,
             "places": self.places,
             "sentence_sizes": events.sizes,
             "log_z": np.zeros(N),
             "failed": np.zeros(N, np.int64),
-            "starts": np.zeros(CELL, np.int64),
             "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
             "least": -math.inf,
         }
-        values |= self._tilts
-        values["memory"] = lines_of(self._function("collapsed_vb")("size", values), _DOUBLE)
-        return values
+        return values | self._tilts
 
-    def _function(self, name: str) -> Compiled:
-        if name not in self._functions:
+    def _function(self, name: str, lanes: int) -> Compiled:
+        if (name, lanes) not in self._functions:
             kind = f"{self._kind}: {name}, {self.weighing}"
-            make = functools.partial(self._functions_of, name)
-            self._functions[name] = compiled(self.recursion, kind, make, "float64", CELL)
-        return self._functions[name]
+            make = functools.partial(self._functions_of, name, lanes)
+            self._functions[name, lanes] = compiled(self.recursion, kind, make, "float64", lanes)
+        return self._functions[name, lanes]
 
-    def _functions_of(self, name: str) -> list[Function]:
+    def _functions_of(self, name: str, lanes: int) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
         make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [make(self.recursion, self.weighing), driver.size(self.recursion, self._layout)]
+        return [make(self.recursion, self.weighing, lanes), driver.size(self.recursion, self._layout)]

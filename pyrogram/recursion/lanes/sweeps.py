@@ -5,7 +5,7 @@
 A batch's sentences see each other as they were before it. A block of its sentences is done in lanes: the weights of a
 sentence are ratios of counts without its own, made once for every event that can occur in it
 (:mod:`~pyrogram.recursion.calling.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
-or a division.
+or a division. With one lane a block is a sentence, and numbers are gone through one by one.
 
 Weights may be *tied*: several events are one entry of a multinomial, which is what is counted. Then places of the
 numbers of a sentence are those of entries, and some of those of repeated tables are the same.
@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..calling.replacements import ALPHA, COUNTS, FAILED
-from ..calling.sentence_events import CELL
 from ..calling.sentence_layout import SentenceLayout
 from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, least, select, value
 from ..machine.statements import Code
@@ -87,12 +86,15 @@ class Weighing(NamedTuple):
 
 
 class Sweeps(Blocks):
-    """Code that goes through batches of sentences, in float64."""
+    """Code that goes through batches of sentences, in float64.
 
-    def __init__(self, recursion: Recursion, weighing: Weighing) -> None:
+    :param lanes: how many a cell has; the numbers of a sentence fill whole cells, if these divide ``CELL``.
+    """
+
+    def __init__(self, recursion: Recursion, weighing: Weighing, lanes: int) -> None:
         self.weighing, self.tied = weighing, weighing.tied
         self.layout = weighing.layout(recursion)
-        super().__init__(recursion, CELL, "float64", self.layout)
+        super().__init__(recursion, lanes, "float64", self.layout)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""
@@ -121,53 +123,56 @@ class Sweeps(Blocks):
             yield begin
             code.set("begin.of", begin + self.lanes)
 
-    def weigh(self, begin: Expression, own: Array | None, kept: Array | None = None) -> None:
+    def cells_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
+        """The cells that hold some numbers of a sentence."""
+        with self.code.loop("cell", low // self.lanes, high // self.lanes) as cell:
+            yield cell
+
+    def weigh(self, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
         their weights. These are multiplied by their factors, if they have some.
 
-        :param begin: where the counts begin.
         :param own: sentence counts, which are taken out of them.
         :param kept: an array like it that is free: counts of repeated events wait there while a sentence's own are
             taken out of the corpus, which has to be one after the other. They come back unrounded.
         """
         code, zero = self.code, fill(0.0)
         with self.elements.each_lane():
-            start, first = Name("sentence", "int"), Name("first_cell", "int")
-            direct, events, cells = (Name(name, "int") for name in ("direct_cells", "event_cells", "cells_of"))
+            start, first = Name("sentence", "int"), Name("first", "int")
+            direct, events, end = (Name(name, "int") for name in ("direct_of", "events_of", "numbers_of"))
 
             def pseudo(cell: Expression, own: Array | None) -> Expression:
-                at = code.let(start + cell * CELL)
-                found = gather(COUNTS, begin, PLACES, at, CELL)
+                at = code.let(start + cell * self.lanes)
+                found = gather(COUNTS, PLACES, at, self.lanes)
                 if own is not None:
-                    found = found - Array(own.name, "lanes")[code.let(at // CELL)]
-                return code.let(greatest(zero, found) + gather(ALPHA, value(0), PLACES, at, CELL))
+                    found = found - Array(own.name, "lanes")[code.let(at // self.lanes)]
+                return code.let(greatest(zero, found) + gather(ALPHA, PLACES, at, self.lanes))
 
             def weigh_events(low: Expression, high: Expression, own: Array | None) -> None:
-                with code.loop("cell", low, high) as cell:
+                for cell in self.cells_of(low, high):
                     number = pseudo(cell, own)
                     if self.weighing.tilted:
-                        number = number * Array(TILTS.name, "lanes")[code.let(start // CELL + cell)]
-                    code.put(NUMBER_CELLS, first + cell, number)
+                        number = number * Array(TILTS.name, "lanes")[code.let(start // self.lanes + cell)]
+                    code.put(NUMBER_CELLS, first // self.lanes + cell, number)
 
             weigh_events(value(0), direct, own)
             if self.weighing.repeated:
-                low, high = code.let(start + direct * CELL), code.let(start + events * CELL)
+                low, high = code.let(start + direct), code.let(start + events)
                 if kept is not None and own is not None:
                     with code.loop("number", low, high) as i:
-                        code.put(kept, i, COUNTS[begin + PLACES[i]])
+                        code.put(kept, i, COUNTS[PLACES[i]])
                     with code.loop("number", low, high) as i:
-                        code.add(COUNTS, begin + PLACES[i], -own[i])
+                        code.add(COUNTS, PLACES[i], -own[i])
                 weigh_events(direct, events, None)
                 if kept is not None:
                     with code.loop("number", low, high) as i:
-                        code.put(COUNTS, begin + PLACES[i], kept[i])
-            with code.loop("cell", events, cells) as cell:
-                code.put(NUMBER_CELLS, first + cell, fill(1.0) / pseudo(cell, own))
-            numbers = Name("first", "int")
+                        code.put(COUNTS, PLACES[i], kept[i])
+            for cell in self.cells_of(events, end):
+                code.put(NUMBER_CELLS, first // self.lanes + cell, fill(1.0) / pseudo(cell, own))
             for owner, at, length in self.multinomials():
-                inverse = code.let(NUMBERS[numbers + owner])
+                inverse = code.let(NUMBERS[first + owner])
                 for e in self.each(length):
-                    code.put(NUMBERS, numbers + at + e, NUMBERS[numbers + at + e] * inverse)
+                    code.put(NUMBERS, first + at + e, NUMBERS[first + at + e] * inverse)
 
     def _feed_lanes(self, in_logs: bool) -> None:
         with self.elements.each_lane() as x:

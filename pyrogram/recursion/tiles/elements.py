@@ -65,7 +65,7 @@ class TileElements(Elements):
         (w,) = family
         code, ref = self.code, self.tables.plain(w)
         last = ref.symbols[-1] if ref.symbols else None
-        if w not in self.rows_of or not isinstance(last, Variable):
+        if w not in self.rows_of or not isinstance(last, Variable) or self.lanes < ROW:
             yield
             return
         count = self.layout.size(last.size)

@@ -8,10 +8,12 @@ import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from ..calling.layout import Layout
 from ..calling.sentence_events import CELL
 from ..calling.sentences import Sentences
-from ..lanes.engine import LanesEngine
+from ..lanes.engine import LONG, LanesEngine, Numbers
 from ..lanes.sweep_engine import SweepEngine
 from ..machine.statements import Function
 from ..rules.cells import CellClass, Cells, Term
@@ -77,11 +79,15 @@ class TilesSweepEngine(SweepEngine):
 
     _kind = "sweeps in tiles"
 
-    def _functions_of(self, name: str) -> list[Function]:
+    @staticmethod
+    def _as_long_as(n: Numbers) -> Numbers:
+        return np.where(n >= LONG, 1.5, 0.0)
+
+    def _functions_of(self, name: str, lanes: int) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]
         return [
-            make(self.recursion, self.weighing),
-            driver.size(self.recursion, CELL, False, self._layout),
+            make(self.recursion, self.weighing, lanes),
+            driver.size(self.recursion, lanes, False, self._layout),
         ]
 
 

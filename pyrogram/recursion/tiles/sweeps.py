@@ -16,14 +16,14 @@ from .descents import TileDraws
 from .driver import TileBlocks
 
 
-def collapsed_vb(recursion: Recursion, weighing: Weighing) -> Function:
+def collapsed_vb(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
     """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
-    return _TileCollapsedVB(recursion, weighing).function()
+    return _TileCollapsedVB(recursion, weighing, lanes).function()
 
 
-def hastings(recursion: Recursion, weighing: Weighing) -> Function:
+def hastings(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
     """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
-    return _TileHastings(recursion, weighing).function()
+    return _TileHastings(recursion, weighing, lanes).function()
 
 
 class _TileCollapsedVB(CollapsedSweep, TileBlocks):
