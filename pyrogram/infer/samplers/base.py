@@ -59,7 +59,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         (all at once; its step size is adapted during the burn-in, and without one all the time, ever less, which leaves
         the limit exact: Roberts and Rosenthal 2007) or ``"nuts"``; by default HMC if weights are computed from them,
         and slice sampling otherwise.
-    :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`.
+    :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`: 4 bytes for each part, as if
+        all sentences were as long as the longest. Arcs of N sentences of up to n words take 4 N (n + 1)² bytes.
     :param keep_statistics: whether to keep means over the sentences of :func:`.tree_statistics`, of the present
         derivations after every sweep, for :meth:`trace`; or such statistics of one's own, by name. In Pyro's ``MCMC``
         they are among the samples, so that its ``summary`` has them.
