@@ -36,5 +36,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | Iterable[bytes]
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)
+    except FileNotFoundError as e:  # the name of the draft is no user's
+        raise FileNotFoundError(e.errno, "there is no such folder, make it first", str(target.parent)) from None
     finally:
         draft.unlink(missing_ok=True)

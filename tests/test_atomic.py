@@ -58,6 +58,8 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             write_atomically(path, b"data")
     assert os.listdir(tmp_path) == ["folder"]
+    with pytest.raises(FileNotFoundError, match=r"there is no such folder, make it first: '.*absent'$"):
+        write_atomically(tmp_path / "absent" / "file", b"data")
     assert os.listdir(folder) == []
 
 

@@ -46,6 +46,8 @@ def check_heads(record: SentenceRecord) -> None:
         # A walk up may end at ROOT or at a word of an earlier walk; at one of its own it is a cycle.
         if path and c in path:
             cycle = path[path.index(c) :]
+            if len(cycle) == 1:
+                raise record.error(f"word {cycle[0]} is its own head; give it another", cycle[0] - 1)
             words = ", ".join(str(w) for w in cycle[:10]) + (", ..." if len(cycle) > 10 else "")
             first = min(cycle) - 1
             raise record.error(f"the heads of words {words} form a cycle; one of them needs another head", first)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import stat
 import sys
 import zlib
@@ -20,6 +21,8 @@ from weakref import WeakKeyDictionary
 from pyrogram.data.records import STANDARD_INPUT, CorpusError
 
 _GZIP = b"\x1f\x8b"
+_OTHERS = re.compile(rb"(?P<bzip2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)|(?P<zip>PK\x03\x04)|(?P<zstd>\x28\xb5\x2f\xfd)")
+_MAGIC = 10  # bytes, the most of any of these
 _BLOCK = 1 << 20  # bytes that are read at a time
 _LOOK = 1 << 16  # by a look at the beginning
 
@@ -78,13 +81,13 @@ def is_unread(path: str) -> bool:
 def blocks(path: str) -> Iterator[bytes]:
     """What is in a file, unpacked if it is a gzip file, whatever its name; ``-`` is standard input.
 
-    :raises CorpusError: no such file, a directory, not readable, a damaged gzip file; standard input or a pipe that
-        was read before.
+    :raises CorpusError: no such file, a directory, not readable, a damaged gzip file, one of another packer; standard
+        input or a pipe that was read before.
     """
     with _told(path), _opened(path) as file:
         file.is_read = True
         found = hashlib.sha256() if is_stream(path) else None
-        for block in _unpacked(file, _BLOCK):
+        for block in _unpacked(path, file, _BLOCK):
             if found is not None:
                 found.update(block)
             yield block
@@ -97,7 +100,7 @@ def beginning(path: str) -> Generator[bytes, None, None]:
     The generator must be closed before that.
     """
     with _told(path), _opened(path) as file, file.look():
-        yield from _unpacked(file, _LOOK)
+        yield from _unpacked(path, file, _LOOK)
 
 
 def read_bytes(path: str) -> bytes:
@@ -118,10 +121,14 @@ def digest(path: str) -> str:
     return found.hexdigest()
 
 
-def _unpacked(file: _Input, size: int) -> Iterator[bytes]:
+def _unpacked(path: str, file: _Input, size: int) -> Iterator[bytes]:
     with file.look():
-        is_packed = file.read(len(_GZIP)) == _GZIP
-    source = gzip.GzipFile(fileobj=cast(BinaryIO, file)) if is_packed else file
+        magic = file.read(_MAGIC)
+    if other := _OTHERS.match(magic):
+        raise CorpusError(
+            path, None, f"this is a file of {other.lastgroup}, and only gzip is unpacked; unpack it first"
+        )
+    source = gzip.GzipFile(fileobj=cast(BinaryIO, file)) if magic.startswith(_GZIP) else file
     while block := source.read(size):
         yield block
 

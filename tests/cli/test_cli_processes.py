@@ -14,6 +14,7 @@ import time
 
 import pytest
 import torch
+from pipes_with_data import needs_pipes, piped
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
@@ -260,3 +261,14 @@ def test_approximate_sweeps_that_were_killed_go_on_to_the_exact_fixed_point(call
         torch.testing.assert_close(w, exact[name], rtol=1e-6, atol=1e-6)
     curves = [(tmp_path / name / "curve.csv").read_text() for name in ("run", "exact")]
     assert curves[0].splitlines()[5] != curves[1].splitlines()[5]
+
+
+@needs_pipes
+def test_standard_input_and_pipes_are_for_one_process(refused, command, treebanks, monkeypatch):
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    told = "can be read by one process only, and torchrun has started several; write it into a file"
+    assert f"standard input {told}" in refused("induce", "-")
+    assert f"standard input {told}" in refused("induce", treebanks.train, "--test", "-")
+    with piped(treebanks.train.read_bytes()) as pipe:
+        assert f"{pipe} {told}" in refused("induce", treebanks.train, "--dev", pipe)

@@ -100,7 +100,7 @@ DAMAGED = {
         5,
         "the heads of words 2, 4, 3 form a cycle; one of them needs another head",
     ),
-    "own head": (text(row(1), row(2, head=2)), 2, "the heads of words 2 form a cycle"),
+    "own head": (text(row(1), row(2, head=2)), 2, "word 2 is its own head; give it another"),
     "head too high": (TWO + text("# c", row(1), row(2, head=3)), 6, "the head 3 of word 2 is out of range"),
     "head negative": (text(row(1, head=-1)), 1, "the head '-1' is no integer from 0"),
     "head a word": (text(row(1), row(2, head="one")), 2, "the head 'one' is no integer from 0"),
@@ -320,7 +320,7 @@ def test_heads_of_some_words(file: Path, tmp_path: Path) -> None:
     [
         ((0, "_", 0), "words 1 and 3 both have head 0"),
         ((2, 1, "_"), "the heads of words 1, 2 form a cycle"),
-        (("_", 2, "_"), "the heads of words 2 form a cycle"),
+        (("_", 2, "_"), "word 2 is its own head; give it another"),
         ((4, "_", "_"), "the head 4 of word 1 is out of range"),
         (("x", "_", "_"), "is no integer from 0"),
     ],

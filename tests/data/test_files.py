@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where lines come from: files, gzip files, standard input, pipes; and which format a text has."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +38,28 @@ def test_damaged_gzip(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(CorpusError, match="c.gz: the gzip file is cut off or damaged"):
             Corpus.from_conllu(path)
+
+
+PACKERS = {
+    "bzip2": bz2.compress(SENTENCE.encode()),
+    "xz": lzma.compress(SENTENCE.encode()),
+    "zip": b"PK\x03\x04" + SENTENCE.encode(),
+    "zstd": b"\x28\xb5\x2f\xfd" + SENTENCE.encode(),
+}
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_files_of_other_packers_are_named(packer: str, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(PACKERS[packer])
+    for read in (Corpus.from_conllu, read_trees, format_of_file):
+        with pytest.raises(CorpusError, match=f"c: this is a file of {packer}, and only gzip is unpacked; unpack it"):
+            read(str(path))
+
+
+def test_a_text_that_begins_like_a_packer(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("BZh9 PK\n")
+    assert Corpus.from_tags(tmp_path / "c", tags="xpos").tags == [["BZh9", "PK"]]
 
 
 class Stdin:

@@ -19,7 +19,7 @@ from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.forks import import_all, prepare_workers
-from pyrogram.cli.runs.processes import approximate_sweeps, processes
+from pyrogram.cli.runs.processes import approximate_sweeps, check_shared, processes
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ def induce(
         raise CommandError("--alpha is not for --knowledge languages, whose prior has concentrations; leave it out")
     in_processes = approximate_sweeps(method.value, approximate)
     import_all()
+    check_shared(train, dev, test, grammar, prior)
     kind = "xpos" if train is None else default_tags(train, format.value)
     settings = Settings(
         method=method.value,

@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError, is_one_of_several
 
 if TYPE_CHECKING:
@@ -40,6 +42,21 @@ def approximate_sweeps(method: str, approximate: bool) -> str | None:
             "--approximate to let each sweep its own sentences, or leave out torchrun"
         )
     return f"in {size} processes" if approximate else None
+
+
+def check_shared(*paths: Path | None) -> None:
+    """Of several processes, each reads every file.
+
+    :raises CommandError: for standard input or a pipe, of which each would get a part.
+    """
+    from pyrogram.data.streams import is_stream
+
+    for path in paths:
+        if path is not None and is_one_of_several() and is_stream(str(path)):
+            raise CommandError(
+                f"{name_of(path)} can be read by one process only, and torchrun has started several; write it into a "
+                "file, and give that"
+            )
 
 
 @contextmanager
