@@ -40,6 +40,9 @@ class There(Tensor):
     def tolist(self) -> Any:
         return self.held.tolist()
 
+    def data_ptr(self) -> int:
+        return self.held.data_ptr()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return dispatch(None, func, args, kwargs or {})

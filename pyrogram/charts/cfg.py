@@ -41,8 +41,8 @@ def log_partition(
 ) -> Float[Tensor, "N"]:
     """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
     _check(log_weights, rules, matches)
-    if _by_torch(log_weights, rules, matches, engine):
-        return keep_nan(_in_torch(log_weights, rules, matches), (log_weights, 1))
+    if _by_tensors(log_weights, rules, matches, engine):
+        return keep_nan(_on_tensors(log_weights, rules, matches, engine), (log_weights, 1))
     if torch.is_grad_enabled() and log_weights.requires_grad:
         return keep_nan(_LogPartition.apply(log_weights, rules, matches), (log_weights, 1))
     return keep_nan(_run(log_weights, rules, matches, None, LOG_Z)[0], (log_weights, 1))
@@ -65,8 +65,8 @@ def expected_counts(
     if log_weights.dim() == 2:
         log_z, rows = posterior_counts(log_weights, rules, matches, engine=engine)
         return log_z, (rows if sentence_weights is None else rows * sentence_weights[:, None]).sum(0)
-    if _by_torch(log_weights.detach(), rules, matches, engine):
-        log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights)
+    if _by_tensors(log_weights.detach(), rules, matches, engine):
+        log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights, engine)
     else:
         log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
     return keep_nan(log_z, (log_weights, 1)), counts
@@ -79,7 +79,7 @@ def posterior_counts(
     _check(log_weights, rules, matches)
     if choose_engine(log_weights.detach(), engine) == "torch":
         rows = log_weights.detach().expand(len(matches), rules.num_events).clone()
-        log_z, counts = _by_gradient(rows, rules, matches, None)
+        log_z, counts = _by_gradient(rows, rules, matches, None, engine)
     else:
         log_z, counts = _run(log_weights, rules, matches, None, ROWS)
     return keep_nan(log_z, (log_weights, 1)), counts
@@ -121,7 +121,7 @@ def sample(
     _check(log_weights, rules, matches)
     L, num_samples = longest(rules, matches.max_length), check_size("num_samples", num_samples, 0)
     ids = np.full((num_samples, len(matches), L), -1)
-    for batch, weights in _batches(log_weights, rules, matches):
+    for batch, weights in _batches(log_weights, rules, matches, moved=False):
         seed = int(torch.randint(2**62, (), generator=generator))
         log_z, ids[:, batch.place] = batch.draws(weights, num_samples, seed, L)
         possible = (log_z > -np.inf) & (log_z < np.inf)
@@ -138,7 +138,7 @@ def top_k(
     _check(log_weights, rules, matches)
     k, L = check_size("k", k), longest(rules, matches.max_length)
     scores, ids = np.zeros((k, len(matches))), np.full((k, len(matches), L), -1)
-    for batch, weights in _batches(log_weights, rules, matches):
+    for batch, weights in _batches(log_weights, rules, matches, moved=False):
         scores[:, batch.place], ids[:, batch.place] = batch.best(weights, k, L)
     return torch.from_numpy(ids).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
 
@@ -188,8 +188,8 @@ def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
         matches.__dict__["checked"] = rules
 
 
-def _by_torch(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None) -> bool:
-    """Whether log space and autograd must do, because neither lanes nor matrix products can."""
+def _by_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None) -> bool:
+    """Whether kernels, or log space and autograd, must do, because neither lanes nor matrix products can."""
     by_products = engine is None and cfg_dense.suits(log_weights, rules, matches)
     return choose_engine(log_weights, engine) == "torch" and not by_products
 
@@ -229,35 +229,47 @@ def _run_lanes(
 
 
 def _batches(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, *, rows: bool = False, spans: bool = False
+    log_weights: Tensor,
+    rules: RuleTable,
+    matches: Matches,
+    *,
+    rows: bool = False,
+    spans: bool = False,
+    moved: bool = True,
 ) -> Iterator[tuple[Batch, Any]]:
-    """Batches with their log weights, (1, R) or (B, R), in float64.
+    """Batches with their log weights, (1, R) or (B, R), in float64: arrays.
 
     :param rows: whether every sentence has counts of its own.
+    :param moved: whether what is on another device is moved to the CPU; if not, weights are tensors there.
     """
     shared = log_weights.dim() == 1
-    weights = (log_weights[None] if shared else log_weights).detach().to("cpu", torch.float64).numpy()
+    own = (log_weights[None] if shared else log_weights).detach()
+    on_device = not moved and own.device.type != "cpu"
+    weights = own.double() if on_device else own.to("cpu", torch.float64).numpy()
     for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
 
 
-def _in_torch(log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor:
-    """log Z by torch: any device, precision and derivative, and under torch's transforms."""
+def _on_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None = None) -> Tensor:
+    """log Z on any device, in any precision, with any derivative, and under torch's transforms.
+
+    :param engine: "torch" if kernels are not to be used.
+    """
     shared = log_weights.dim() == 1
     weights = log_weights[None] if shared else log_weights
     parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
     for batch in batches(rules, matches, rows=not shared):
         own = weights if shared else weights[batch.place]
-        parts.append(batch.program.in_torch(batch.given(own)))
+        parts.append(batch.program.log_partition(batch.given(own), by_torch=engine == "torch"))
     return torch.cat(parts)
 
 
 def _by_gradient(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None
+    log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None, engine: Engine | None
 ) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.enable_grad():
         leaf = log_weights.detach().clone().requires_grad_()
-        log_z = _in_torch(leaf, rules, matches)
+        log_z = _on_tensors(leaf, rules, matches, engine)
         total = log_z.masked_fill(log_z == -torch.inf, 0.0)
         (counts,) = torch.autograd.grad((total if scale is None else total * scale.detach()).sum(), leaf)
     return log_z.detach(), counts
@@ -281,7 +293,7 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(weights: Tensor) -> Tensor:
-                return _in_torch(weights, ctx.rules, ctx.matches)
+                return _on_tensors(weights, ctx.rules, ctx.matches, "torch")
 
             return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None
         if log_weights.dim() == 2:

@@ -126,22 +126,35 @@ class Batch:
 
     def given(self, weights: Tensor) -> Given:
         """:meth:`sentences` in tensors."""
-        device = weights.device
+        events, places, lengths = self._on(weights.device)
         nothing = torch.zeros_like(weights[:, :1])
         weights = torch.cat([weights, nothing, nothing - torch.inf], 1)
         tables = {}
-        for kind, events in self.kinds.events.items():
-            index = torch.from_numpy(events).to(device)
+        for kind, index in events.items():
             tables[kind] = weights.index_select(1, index.flatten()).unflatten(1, index.shape)
-        for name, (shape, at, event, sentence) in self.places.items():
+        for name, (at, event, sentence) in places.items():
             own = event if len(weights) == 1 else sentence * weights.shape[1] + event
-            values = weights.flatten().index_select(0, torch.from_numpy(own).to(device))
+            values, shape = weights.flatten().index_select(0, own), self.places[name].shape
             empty = values.new_full((int(np.prod(shape)),), -torch.inf)
-            tables[name] = empty.index_put((torch.from_numpy(at).to(device),), values).reshape(shape)
+            tables[name] = empty.index_put((at,), values).reshape(shape)
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
-        lengths = torch.from_numpy(self.matches.lengths).to(device)
         return Given(tables, lengths, {}, self.sizes, self.lists)
+
+    def _on(self, device: torch.device) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]:
+        """Events of tables, places of matches and lengths, on a device: they are copied there once."""
+        if device not in self._moved:
+            events = {kind: torch.from_numpy(found).to(device) for kind, found in self.kinds.events.items()}
+            places = {
+                name: [torch.from_numpy(x).to(device) for x in (found.at, found.event, found.sentence)]
+                for name, found in self.places.items()
+            }
+            self._moved[device] = events, places, torch.from_numpy(self.matches.lengths).to(device)
+        return self._moved[device]
+
+    @cached_property
+    def _moved(self) -> dict[torch.device, tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]]:
+        return {}
 
     def names(self, nonterminals: Sequence[str], texts: Mapping[int, str]) -> dict[str, list[str]]:
         """Names of symbols, by the sizes of the recursion; of the rows of a list, its rules.
@@ -238,14 +251,25 @@ class Batch:
 
     # ------------------------------------------------------------------ derivations
 
-    def best(self, weights: Numbers, k: int, width: int) -> tuple[Numbers, Numbers]:
-        """The k best derivations: scores (k, B), and rows of events (k, B, width)."""
-        found = self.program.program.best(self.sentences(weights), k, self._trace, self._width)
-        return found[0], self._events(found[1], width)
+    def best(self, weights: Numbers | Tensor, k: int, width: int) -> tuple[Numbers, Numbers]:
+        """The k best derivations: scores (k, B), and rows of events (k, B, width).
 
-    def draws(self, weights: Numbers, number: int, seed: int, width: int) -> tuple[Numbers, Numbers]:
-        """Log Z (B,), and rows of events (number, B, width)."""
-        log_z, rows = self.program.program.draw(self.sentences(weights), number, seed, self._trace, self._width)
+        :param weights: an array, or a tensor on another device.
+        """
+        if isinstance(weights, Tensor):
+            on_device = self.program.best(self.given(weights), k, self._trace, self._width)
+            scores, rows = (x.cpu().numpy() for x in on_device)
+        else:
+            scores, rows = self.program.program.best(self.sentences(weights), k, self._trace, self._width)
+        return scores, self._events(rows, width)
+
+    def draws(self, weights: Numbers | Tensor, number: int, seed: int, width: int) -> tuple[Numbers, Numbers]:
+        """Log Z (B,), and rows of events (number, B, width); see :meth:`best`."""
+        if isinstance(weights, Tensor):
+            on_device = self.program.drawn(self.given(weights), number, seed, self._trace, self._width)
+            log_z, rows = (x.cpu().numpy() for x in on_device)
+        else:
+            log_z, rows = self.program.program.draw(self.sentences(weights), number, seed, self._trace, self._width)
         return log_z, self._events(rows, width)
 
     def marginals(self, weights: Numbers, num_symbols: int) -> Numbers:

@@ -28,7 +28,7 @@ from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
 
 from .checks import check_sentence_weights, check_size, checked_words, keep_nan
-from .projective import Engine, choose_engine
+from .projective import Engine, by_torch
 
 _STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
 
@@ -217,6 +217,9 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:
     """States in the order of words: derivations have the last one first."""
     n = words.shape[1]
+    if rows.device.type != "cpu":
+        at = _lengths(words)[:, None] - 1 - torch.arange(n, device=words.device)
+        return rows.gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
     place = _lengths(words).cpu().numpy()[:, None] - 1 - np.arange(n)
     states = rows.numpy()[..., ::-1].copy()
     if (place[:, 0] < n - 1).any():
@@ -253,4 +256,4 @@ def _checked(tables: tuple[Tensor, ...], words: Tensor) -> Tensor:
 
 
 def _by_torch(tables: tuple[Tensor, ...], engine: Engine | None) -> bool:
-    return "torch" in {choose_engine(t, engine) for t in tables}
+    return any(by_torch(t, engine) for t in tables)

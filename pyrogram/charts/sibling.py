@@ -29,7 +29,7 @@ from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from . import projective
 from .checks import check_size, is_traced
-from .projective import Engine, arc_numbers, broadcast, check_lengths, choose_engine, entropy, heads_of, shaped
+from .projective import Engine, arc_numbers, broadcast, by_torch, check_lengths, entropy, heads_of, shaped
 
 __all__ = ["entropy", "flatten", "log_partition", "marginals", "mbr", "sample", "second_order", "top_k"]
 
@@ -177,7 +177,7 @@ def _program(stops: bool, multiroot: bool) -> TensorProgram:
 
 
 def _by_torch(given: Given, engine: Engine | None) -> bool:
-    return any(choose_engine(x, engine) == "torch" for x in given.weights.values())
+    return any(by_torch(x, engine) for x in given.weights.values())
 
 
 def flatten(

@@ -17,7 +17,7 @@ from pyrogram.charts.checks import is_traced
 from pyrogram.charts.projective import choose_engine
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.running.given import Given
+from pyrogram.recursion.tensors.given import Given
 
 Self = TypeVar("Self", bound="ChartDistribution")
 

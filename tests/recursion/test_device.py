@@ -24,13 +24,21 @@ from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.machine import kernels, objects
 from pyrogram.recursion.machine.expressions import Array, Name, log
 from pyrogram.recursion.machine.statements import Code, Function
+from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tensors.given import Given
 
 TREES = [
     *(page for page in PAGES if fits_lanes(page.make())),
     Page("dmv and claims", lambda: first_order(valences=2, stops=2)),
     Page("siblings and claims", second_order),
 ]
+WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
+CASES = [
+    *((page, "float64", False) for page in TREES),
+    *((page, "float32", False) for page in TREES if page.name in ("projective", "dmv_words")),
+    *((page, dtype, shared) for page in WITH_SYMBOLS for dtype in TOLERANCE for shared in (False, True)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -42,28 +50,43 @@ def nan_in_fresh_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def tensors(given: Sentences) -> tuple[dict[str, torch.Tensor], torch.Tensor, dict[str, torch.Tensor]]:
+def tensors(given: Sentences) -> Given:
     weights = {name: torch.from_numpy(np.ascontiguousarray(table)) for name, table in given.weights.items()}
-    return weights, torch.from_numpy(given.lengths), {name: torch.from_numpy(w) for name, w in given.words.items()}
+    words = {name: torch.from_numpy(w) for name, w in given.words.items()}
+    return Given(weights, torch.from_numpy(given.lengths), words, given.sizes, given.lists)
 
 
-@pytest.mark.parametrize(
-    ("page", "dtype"),
-    [(p, "float64") for p in TREES] + [(p, "float32") for p in TREES if p.name in ("projective", "dmv_words")],
-    ids=str,
-)
-def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str) -> None:
+@pytest.mark.parametrize(("page", "dtype", "shared"), CASES, ids=str)
+def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, shared: bool) -> None:
     """More sentences than threads, none of them in order."""
     made, rng = page.make(), np.random.default_rng(0)
     given = random_sentences(page, made, [4, 1, 3, 2, 3, 5, 4, 2, 1] + [2, 1, 3] * 10, rng, dtype=dtype)
-    engine, scale = DeviceEngine(made, dtype, fake_launcher()), rng.random(39)
+    engine, scale = DeviceEngine(made, dtype, fake_launcher(), shared), rng.random(39)
     truth = listed(page, made, given)
-    log_z, counts, failed = engine.log_counts(*tensors(given), scale=torch.from_numpy(scale))
+    log_z, counts, failed = engine.log_counts(tensors(given), scale=torch.from_numpy(scale))
     assert not failed.any()
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     for name, table in expected_counts(given, truth, scale).items():
         assert counts[name].shape == table.shape
         np.testing.assert_allclose(counts[name], table, atol=50 * TOLERANCE[dtype], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in TREES + WITH_SYMBOLS if p.name in ("projective", "hmm", "pcfg_rules")], ids=str
+)
+def test_a_sentence_that_fails_leaves_nothing_behind(page: Page) -> None:
+    """A thread goes on with the memory of a sentence that overflowed, or was NaN."""
+    made, rng = page.make(), np.random.default_rng(0)
+    given = random_sentences(page, made, [3] * 32 + [2] * 64, rng, shared=False)
+    table = given.weights["arc" if page.name == "projective" else next(iter(given.weights))]
+    table[:16] += 1e4
+    table[16:32] = np.nan
+    log_z, counts, failed = DeviceEngine(made, "float64", fake_launcher()).log_counts(tensors(given))
+    assert failed.tolist() == [True] * 32 + [False] * 64
+    truth = listed(page, made, given)
+    np.testing.assert_allclose(log_z[32:], [one.log_z for one in truth[32:]], rtol=1e-12)
+    for name, table in expected_counts(given, truth).items():
+        np.testing.assert_allclose(counts[name][32:], table[32:], atol=1e-10, err_msg=name)
 
 
 def test_logarithms_of_all_magnitudes() -> None:
@@ -97,7 +120,7 @@ def test_launches_fill_the_device_and_no_more() -> None:
     ):
         given = random_sentences(page, made, [3] * count, np.random.default_rng(0))
         engine = DeviceEngine(made, "float64", launcher)
-        engine.log_counts(*tensors(given))
+        engine.log_counts(tensors(given))
         driver = launcher._driver
         assert isinstance(driver, FakeDriver)
         assert driver.launched == [(blocks, 32, "lanes")] and driver.contexts == []
@@ -109,7 +132,7 @@ def test_errors_of_the_driver_are_reported() -> None:
     launcher._driver.fails_with = 700
     given = random_sentences(page, made, [3], np.random.default_rng(0))
     with pytest.raises(RuntimeError, match="CUDA's driver reports 700 from cuLaunchKernel on device 0"):
-        DeviceEngine(made, "float64", launcher).log_counts(*tensors(given))
+        DeviceEngine(made, "float64", launcher).log_counts(tensors(given))
     assert launcher._driver.contexts == []
 
 

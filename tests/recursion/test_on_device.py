@@ -10,7 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from fake_device import FakeDriver, fake_launcher
+from fake_device import kernels_on, launched
 
 from pyrogram.charts import dmv, projective
 from pyrogram.recursion.device.launching import Launcher
@@ -29,16 +29,9 @@ def nan_in_fresh_memory() -> Iterator[None]:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """A device for whatever is on the CPU, which compiled code never sees."""
-    launcher = fake_launcher()
-    monkeypatch.setattr(on_tensors, "launcher_for", lambda device: launcher)
+    launcher = kernels_on("cpu", monkeypatch)
     monkeypatch.setattr(on_tensors.Given, "arrays", None)
     return launcher
-
-
-def launched(device: Launcher) -> list[str]:
-    driver = device._driver
-    assert isinstance(driver, FakeDriver)
-    return [name for _, _, name in driver.launched]
 
 
 def scores(lengths: list[int], spread: float = 1.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

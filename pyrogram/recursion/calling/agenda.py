@@ -102,8 +102,8 @@ def in_class(code: Code, cell: CellClass) -> Iterator[None]:
         yield
 
 
-def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> dict[str, Any]:
-    """Memory for the way down, by the names of parameters: zeros for an agenda and for the chains of rows.
+def size_of_agenda(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> int:
+    """How many numbers an agenda takes.
 
     The way down from the goal meets each item once at most: of a column for each position, or of all columns where
     points and spans read one another.
@@ -114,5 +114,11 @@ def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> 
     width = _POSITIONS + extra + max(map(len, cells.sizes.values()), default=0)
     most = max(len(rule.items) for rule in cells.recursion.rules)
     kinds = {cells.arity[name] for name in cells.sizes} - {0}
-    entries = most * pitch ** max(len(kinds), 1) * sum(symbols) + 2
-    return {"agenda": np.zeros(entries * width, np.int64), "chains": np.zeros(size_of_chains(cells, sizes), np.int64)}
+    entries: int = most * pitch ** max(len(kinds), 1) * sum(symbols) + 2
+    return entries * width
+
+
+def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> dict[str, Any]:
+    """Memory for the way down, by the names of parameters: zeros for an agenda and for the chains of rows."""
+    agenda = np.zeros(size_of_agenda(cells, pitch, sizes, extra), np.int64)
+    return {"agenda": agenda, "chains": np.zeros(size_of_chains(cells, sizes), np.int64)}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ..machine.expressions import Array, Expression, Name, value
-from ..machine.statements import Code
+from ..machine.statements import Code, Function
 from ..rules.cells import Cells
 from ..rules.language import Entry, Size
 from .layout import Layout
@@ -44,19 +44,36 @@ def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
     return sum(s if isinstance(s, int) else sizes[s] for s in both)
 
 
-def make_chains(layout: Layout, code: Code) -> None:
-    """Code that chains the rows of all lists."""
+def place_chains(layout: Layout, code: Code) -> list[tuple[str, Size, Size, Expression, Expression]]:
+    """Set variables for the beginning of each chain's table; returns columns, the sizes of symbols and of rows, and
+    where first rows and next rows lie.
+    """
     total: Expression = value(0)
+    found: list[tuple[str, Size, Size, Expression, Expression]] = []
     for (column, size), rows in _columns(layout.cells).items():
         first = code.set(f"first.{column}.{size}", total)
         following = code.set(f"next.{column}.{size}", total + layout.size(size))
         total = following + layout.size(rows)
+        found.append((column, size, rows, first, following))
+    return found
+
+
+def make_chains(layout: Layout, code: Code) -> None:
+    """Code that chains the rows of all lists."""
+    for column, size, rows, first, following in place_chains(layout, code):
         with code.loop("x", 0, layout.size(size)) as x:
             code.put(CHAINS, first + x, -1)
         with code.loop("x", layout.size(rows) - 1, -1, -1) as x:
             symbol = code.let(first + Array(f"list.{column}", "int")[x])
             code.put(CHAINS, following + x, CHAINS[symbol])
             code.put(CHAINS, symbol, x)
+
+
+def chains(layout: Layout) -> Function:
+    """``chains``: all chains, in an array that others are called with."""
+    code = Code()
+    make_chains(layout, code)
+    return Function("chains", [*layout.parameters(), CHAINS], code.body)
 
 
 @contextmanager

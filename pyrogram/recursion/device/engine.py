@@ -12,24 +12,32 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.agenda import room
+from ..calling.agenda import size_of_agenda
 from ..calling.functions import compiled, compiled_kernels
 from ..calling.layout import Layout
+from ..calling.rows import chains as chains_of_rows
+from ..calling.rows import size_of_chains
 from ..calling.traces import Trace, trace_parameters
 from ..lanes import driver
 from ..lanes.engine import most
-from ..machine.kernels import WARP
+from ..lanes.schedule import fits_lanes
+from ..machine.kernels import WARP, Kernel
 from ..machine.objects import Compiled
+from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import threads
+from ..tensors.given import Given
+from . import threads, tiles
 from .launching import Launcher, Loaded
 
 _MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
+_TILE_MAKERS = {"lanes": tiles.log_counts, "draw": tiles.draw, "best": tiles.best}
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int | float]
 
@@ -40,11 +48,16 @@ class Batch:
 
     :param order: numbers of the sentences.
     :param values: parameters of kernels.
+    :param pitch: positions of the longest one, and one more.
+    :param sizes: numbers of symbols.
+    :param lists: columns of lists of rules.
     """
 
     order: Tensor
     values: Values
     pitch: int
+    sizes: Mapping[str, int]
+    lists: Mapping[str, Any]
 
     def back(self, found: Tensor) -> Tensor:
         """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
@@ -55,14 +68,16 @@ class Batch:
 class DeviceEngine:
     """Log Z, expected counts, draws and best derivations of many sentences at once, in tensors on a device.
 
-    Log weights are tensors of one type, ``(B, *axes)`` or ``(1, *axes)``, positions first.
+    Log weights are tensors of one type.
 
-    :param recursion: the rules; items have no symbols.
+    :param recursion: the rules.
     :param dtype: ``float64`` or ``float32``.
+    :param shared: whether all sentences share the weights of :func:`.plain_tables`, where items have symbols.
     """
 
-    def __init__(self, recursion: Recursion, dtype: str, launcher: Launcher) -> None:
-        self.recursion, self.dtype, self.launcher = recursion, dtype, launcher
+    def __init__(self, recursion: Recursion, dtype: str, launcher: Launcher, shared: bool = False) -> None:
+        self.recursion, self.dtype, self.launcher, self.shared = recursion, dtype, launcher, shared
+        self._in_lanes = fits_lanes(recursion)
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
@@ -71,9 +86,7 @@ class DeviceEngine:
 
     def log_counts(
         self,
-        weights: Mapping[str, Tensor],
-        lengths: Tensor,
-        words: Mapping[str, Tensor],
+        given: Given,
         *,
         counts: bool = True,
         scale: Tensor | None = None,
@@ -89,8 +102,8 @@ class DeviceEngine:
         :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
-        B, device = len(lengths), lengths.device
-        batch = self._batch(weights, lengths, words)
+        weights, B, device = given.weights, len(given.lengths), given.lengths.device
+        batch = self._batch(given)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         failed = torch.zeros(B, dtype=torch.long, device=device)
         values = batch.values | self._judged(log_z, failed, least, excess)
@@ -111,22 +124,15 @@ class DeviceEngine:
         return batch.back(log_z), found, batch.back(failed) != 0
 
     def draw(
-        self,
-        weights: Mapping[str, Tensor],
-        lengths: Tensor,
-        words: Mapping[str, Tensor],
-        rows: tuple[int, int],
-        seed: int,
-        trace: Trace,
-        least: float,
+        self, given: Given, rows: tuple[int, int], seed: int, trace: Trace, least: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Log Z; the weights in drawn derivations, shape ``(number, B, width)``; and which sentences failed.
 
         :param rows: number and width.
         :param least: the least log Z that is trusted.
         """
-        B, device, (number, width) = len(lengths), lengths.device, rows
-        batch = self._batch(weights, lengths, words)
+        B, device, (number, width) = len(given.lengths), given.lengths.device, rows
+        batch = self._batch(given)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         failed = torch.zeros(B, dtype=torch.long, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
@@ -134,12 +140,10 @@ class DeviceEngine:
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
         return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1), batch.back(failed) != 0
 
-    def best(
-        self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor], trace: Trace, width: int
-    ) -> tuple[Tensor, Tensor]:
+    def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B, device = len(lengths), lengths.device
-        batch = self._batch(weights, lengths, words)
+        B, device = len(given.lengths), given.lengths.device
+        batch = self._batch(given, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((B, width), -1, dtype=torch.long, device=device)
         self._launch("best", batch, batch.values | self._traced(trace, found) | {"scores": scores, "batch": B})
@@ -147,31 +151,40 @@ class DeviceEngine:
 
     # ------------------------------------------------------------------ parameters
 
-    def _batch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> Batch:
-        """Sentences in the order of their lengths."""
-        pitch = self.pitch(weights, lengths, words)
+    def _batch(self, given: Given, raised: bool = True) -> Batch:
+        """Sentences in the order of their lengths.
+
+        :param raised: whether numbers that all sentences share are exponentiated.
+        """
+        pitch, lengths, weights = self.pitch(given), given.lengths, given.weights
         order = torch.argsort(lengths, descending=True, stable=True)
         # No kernel reads beyond a table, whatever the lengths are.
         sorted_lengths = lengths.index_select(0, order).clamp(0, pitch - 1).to(torch.long)
         values: Values = {"pitch": pitch, "count": len(lengths), "lengths": sorted_lengths}
         values["order"] = torch.arange(len(lengths), device=lengths.device)
-        for name, rows in words.items():
+        values |= {f"size.{name}": given.sizes[name] for name in self.layout.sizes}
+        columns = given.list_tensors()
+        values |= {f"list.{name}": columns[name].to(torch.long).contiguous() for name in self.layout.lists}
+        for name, rows in given.words.items():
             values[f"words.{name}"] = rows.index_select(0, order).to(torch.long).contiguous()
             values[f"words.{name}.b"] = rows.shape[1]
         for w in self.layout.weights:
             table, shared = weights[w.name].detach().to(self._torch_dtype), len(weights[w.name]) == 1
             own = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
             values |= _strided(f"weight.{w.name}", own, w.num_axes, shared)
-        return Batch(order, values, pitch)
+        if self.shared:
+            numbers = tiles.numbers_of(self.recursion, weights, given.sizes, raised)
+            values["numbers"] = numbers.to(self._torch_dtype)
+        return Batch(order, values, pitch, given.sizes, given.lists)
 
-    def pitch(self, weights: Mapping[str, Tensor], lengths: Tensor, words: Mapping[str, Tensor]) -> int:
+    def pitch(self, given: Given) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
         bounds = []
         for w in self.layout.weights:
-            shape = weights[w.name].shape[1 : 1 + w.num_positions]
+            shape = given.weights[w.name].shape[1 : 1 + w.num_positions]
             bounds += [size - last for size, last in zip(shape, w.last, strict=True)]
-        bounds += [rows.shape[1] + 1 for rows in words.values()]
-        return min(bounds) if bounds else int(lengths.max()) + 1
+        bounds += [rows.shape[1] + 1 for rows in given.words.values()]
+        return min(bounds) if bounds else int(given.lengths.max()) + 1
 
     def _judged(self, log_z: Tensor, failed: Tensor, least: float | None, excess: float) -> Values:
         most = self.most * math.exp(-min(excess, 700.0))
@@ -190,43 +203,76 @@ class DeviceEngine:
     # ------------------------------------------------------------------ kernels
 
     def _launch(self, name: str, batch: Batch, values: Values) -> None:
-        kernel, size = self._kernel(name), self._size(batch)
+        kernel, descends = self._kernel(name), name != "lanes"
         B, device = len(batch.order), batch.order.device
-        if size * WARP >= 2**31:  # indices of 32 bits
-            raise ValueError(f"a chart of {batch.pitch - 1} words has {size} cells, too many for a GPU's kernels")
-        itemsize = self._torch_dtype.itemsize
-        most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * size * itemsize))
+        cells, agenda, terms, each = self._room(batch.pitch, batch.sizes, descends)
+        if descends:
+            values["chains"] = self._chains(batch).to(device)
+        most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
-        values["size"] = size
-        values["memory"] = torch.empty(number * size, dtype=self._torch_dtype, device=device)
-        if name != "lanes":
-            agenda = len(room(self.cells, batch.pitch, {})["agenda"])
-            terms = len(self.recursion.rules) * (batch.pitch + 1)
-            values |= {"size.agenda": agenda, "size.terms": terms, "chains": 0}
-            values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
-            values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
+        values |= {"size": cells, "size.agenda": agenda, "size.terms": terms}
+        fresh = torch.empty if self._in_lanes else torch.zeros
+        values["memory"] = fresh(number * cells, dtype=self._torch_dtype, device=device)
+        values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
+        values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
         self.launcher.launch(kernel, number, values)
+
+    def fits(self, given: Given, descends: bool) -> bool:
+        """Whether the device has memory for a warp, and what a warp has fits into indices of 32 bits.
+
+        :param descends: whether derivations are wanted.
+        """
+        *numbers, each = self._room(self.pitch(given), given.sizes, descends)
+        return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.device.memory // _SHARE
+
+    def _room(self, pitch: int, sizes: Mapping[str, int], descends: bool) -> tuple[int, int, int, int]:
+        """What a thread has for itself: cells of a chart, numbers of an agenda, terms of an item; bytes of all."""
+        unused = dict.fromkeys(self._sizes.parameters["size"], 0)
+        symbols = {f"size.{name}": sizes[name] for name in self.layout.sizes}
+        cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
+        agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
+        terms = len(self.recursion.rules) * (pitch + 1) if descends and self._in_lanes else 0
+        return cells, agenda, terms, cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
+
+    def _chains(self, batch: Batch) -> Tensor:
+        """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""
+        chains = np.zeros(size_of_chains(self.cells, batch.sizes), np.int64)
+        if len(chains):
+            sizes = {f"size.{name}": size for name, size in batch.sizes.items()}
+            lists = {f"list.{name}": np.asarray(column, np.int64) for name, column in batch.lists.items()}
+            unused = dict.fromkeys(self._rows.parameters["chains"], 0)
+            self._rows("chains", unused | sizes | lists | {"chains": chains})
+        return torch.from_numpy(chains)
+
+    @functools.cached_property
+    def _rows(self) -> Compiled:
+        return compiled(self.recursion, "chains", lambda: [chains_of_rows(self.layout)], self.dtype, 1)
 
     def _kernel(self, name: str) -> Loaded:
         if name not in self._kernels:
             module, parameters = compiled_kernels(
                 self.recursion,
-                name,
-                lambda: ([_MAKERS[name](self.recursion, self.dtype)], [threads.log()]),
+                f"{name} with numbers" if self.shared else name,
+                lambda: ([self._make(name)], [threads.log()]),
                 (self.dtype, self.dtype),
                 self.launcher.device.architecture,
             )
             self._kernels |= self.launcher.load(module, parameters)
         return self._kernels[name]
 
-    def _size(self, batch: Batch) -> int:
-        """Cells of a chart."""
-        values = {name: 0 if isinstance(x, Tensor) else x for name, x in batch.values.items()}
-        return self._sizes("size", values)
+    def _make(self, name: str) -> Kernel:
+        if self._in_lanes:
+            return _MAKERS[name](self.recursion, self.dtype)
+        return _TILE_MAKERS[name](self.recursion, self.dtype, self.shared)
 
     @functools.cached_property
     def _sizes(self) -> Compiled:
-        return compiled(self.recursion, "size", lambda: [driver.size(self.recursion)], self.dtype, 1)
+        kind = "size with numbers" if self.shared else "size"
+
+        def made() -> list[Function]:
+            return [driver.size(self.recursion) if self._in_lanes else tiles.size(self.recursion, self.shared)]
+
+        return compiled(self.recursion, f"{kind} of a thread", made, self.dtype, 1)
 
 
 def _strided(name: str, table: Tensor, num_axes: int, shared: bool) -> Values:

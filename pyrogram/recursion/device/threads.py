@@ -31,7 +31,7 @@ OPTIONS = Options(pair=False, columns=160)
 _OWN = {"memory": "size", "agenda": "size.agenda", "terms": "size.terms"}
 
 
-class ThreadElements(Elements):
+class ByThread(Elements):
     """Code that goes through the weights of one sentence."""
 
     @contextmanager
@@ -54,13 +54,10 @@ class Threads(Blocks):
 
     through = [Array("lengths", "int"), Array("order", "int"), Name("count", "int"), THREAD, THREADS]
     options = OPTIONS
+    kind: type[Elements] = ByThread
 
     def __init__(self, recursion: Recursion, dtype: str) -> None:
         super().__init__(recursion, 1, dtype, Layout(lower(recursion)))
-
-    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        found = super()._elements(recursion, lanes, layout)
-        return ThreadElements(found.products, found.lanes, found.layout)
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -73,11 +70,11 @@ class Threads(Blocks):
             code.set(name, 0)
         with code.loop_while(begin < Name("count", "int")):
             code.set("n", Array("lengths", "int")[Array("order", "int")[begin]])
-            self._clear_weights()
+            self.clear_weights()
             yield
             code.set("begin.of", begin + THREADS)
 
-    def _clear_weights(self) -> None:
+    def clear_weights(self) -> None:
         """Zero for weights that only empty sums are multiplied by: all else is written before it is read."""
         code, tables = self.code, self.elements.tables
         for w in tables.weights:
@@ -100,22 +97,23 @@ class _Best(Threads, BestTree):
 
 def log_counts(recursion: Recursion, dtype: str) -> Kernel:
     """``lanes``: log Z and posteriors; weights are logarithms."""
-    return _kernel(_Counts(recursion, dtype).function(logs=True))
+    return kernel(_Counts(recursion, dtype).function(logs=True))
 
 
 def draw(recursion: Recursion, dtype: str) -> Kernel:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
     made: IndependentDraws = _Draws(recursion, dtype)
-    return _kernel(made.function(logs=True))
+    return kernel(made.function(logs=True))
 
 
 def best(recursion: Recursion, dtype: str) -> Kernel:
     """``best``: the derivation of greatest weight of each sentence, and its logarithm."""
     made: BestDerivation = _Best(recursion, dtype)
-    return _kernel(made.function())
+    return kernel(made.function())
 
 
-def _kernel(f: Function) -> Kernel:
+def kernel(f: Function) -> Kernel:
+    """A function of threads, with the sizes of all that each has for itself."""
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in own.values()]

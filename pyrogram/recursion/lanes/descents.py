@@ -59,6 +59,10 @@ class Descents(Blocks):
         code.set("length", 0)
         self.agenda.run(self.step)
 
+    def chain_rows(self) -> None:
+        """What is done before the first descent: chains of the rows of lists."""
+        make_chains(self.elements.layout, self.code)
+
     def step(self, table: str) -> None:
         """Choose a term of the item at hand, and push the items that it is made of."""
         raise NotImplementedError
@@ -191,7 +195,7 @@ class IndependentDraws(Descents):
         :param logs: whether weights are logarithms.
         """
         code, b = self.code, Name("b", "int")
-        make_chains(self.elements.layout, code)
+        self.chain_rows()
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
@@ -225,7 +229,7 @@ class BestDerivation(Descents):
     def function(self) -> Function:
         """The function itself."""
         code, b = self.code, Name("b", "int")
-        make_chains(self.elements.layout, code)
+        self.chain_rows()
         with self.blocks():
             self.feed(LOGS.zero)
             self.inside()

@@ -75,13 +75,14 @@ class Blocks:
     numbers: Arithmetic = REALS
     options = Options()
     through: Sequence[Array | Name] = BLOCKS
+    kind: type[Elements] = Elements
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        return Elements(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
+        return self.kind(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
 
     def _begin(self) -> None:
         """What is done before the first block: nothing."""

@@ -69,6 +69,7 @@ class Module:
     checked: bool
     weights: str
     pointer: str = "ptr"  # to arrays
+    attributes: str = ""  # of functions
     declared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -123,7 +124,7 @@ class Module:
         """The function itself, with a parameter for each of its own."""
         typed = ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
         lines = "\n".join(self.lines(f))
-        return f'define internal {self.types[f.result]} @"{f.name}.body"({typed}) {{\n{lines}\n}}\n'
+        return f'define internal {self.types[f.result]} @"{f.name}.body"({typed}){self.attributes} {{\n{lines}\n}}\n'
 
     def lines(self, f: Function) -> list[str]:
         """The instructions of a function."""

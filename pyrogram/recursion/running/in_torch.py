@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..tensors.engine import SumsInTorch
-from .given import Given
+from ..tensors.given import Given
 
 
 def log_counts_in_torch(

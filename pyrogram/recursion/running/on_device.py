@@ -18,7 +18,7 @@ from ..calling.traces import Trace
 from ..device.engine import DeviceEngine
 from ..device.launching import Launcher
 from ..tensors.engine import TorchEngine
-from .given import Given
+from ..tensors.given import Given
 from .in_torch import log_counts_in_torch
 from .program import FEW_WORDS, Program
 
@@ -26,13 +26,21 @@ from .program import FEW_WORDS, Program
 class DeviceProgram:
     """Log Z, expected counts, draws and best derivations, in tensors on one device.
 
-    :param program: the same on the CPU; items have no symbols.
+    :param program: the same on the CPU.
     :param in_torch: the same in torch.
     """
 
     def __init__(self, program: Program, in_torch: TorchEngine, launcher: Launcher) -> None:
         self._program, self._in_torch = program, in_torch
-        self._engine = functools.lru_cache(functools.partial(DeviceEngine, program.recursion, launcher=launcher))
+        self._engines = functools.lru_cache(functools.partial(DeviceEngine, program.recursion, launcher=launcher))
+
+    def fits(self, given: Given, descends: bool) -> bool:
+        """Whether the charts of a few sentences fit on the device; and, if derivations are wanted, what that takes."""
+        return self._engine("float64", given).fits(given, descends)
+
+    def _engine(self, dtype: str, given: Given) -> DeviceEngine:
+        shares = {name: len(w) == 1 for name, w in given.weights.items()}
+        return self._engines(dtype, shared=self._program.has_numbers(shares))
 
     def log_counts(
         self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
@@ -42,14 +50,13 @@ class DeviceProgram:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
-        engine, excess = self._engine(_dtype(given)), self._excess(given)
+        engine = self._engine(_dtype(given), given)
+        excess = self._excess(engine, given)
         least = None if counts or excess else self._least(engine, given)
         if least is not None and engine.dtype == "float32" and self._words(engine, given) > FEW_WORDS:
             return self.log_counts(_doubled(given), counts=False)
         log_z, found, failed = engine.log_counts(
-            given.weights,
-            given.lengths,
-            given.words,
+            given,
             counts=counts,
             scale=scale,
             least=least,
@@ -78,7 +85,7 @@ class DeviceProgram:
     def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""
         given = _doubled(given)
-        return self._engine("float64").best(given.weights, given.lengths, given.words, trace, width)
+        return self._engine("float64", given).best(given, trace, width)
 
     def draw(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``.
@@ -86,12 +93,13 @@ class DeviceProgram:
         Sentences that cannot be trusted are drawn on the CPU.
         """
         given = _doubled(given)
-        engine, excess = self._engine("float64"), self._excess(given)
-        arguments, least = (given.weights, given.lengths, given.words), self._least(engine, given)
+        engine = self._engine("float64", given)
+        excess = self._excess(engine, given)
+        least = self._least(engine, given)
         spoilt = torch.zeros(len(given.lengths), dtype=torch.bool, device=given.lengths.device)
         if excess:  # adjoints say of which charts one may draw
-            spoilt, least = engine.log_counts(*arguments, counts=False, excess=excess)[2], -math.inf
-        log_z, rows, failed = engine.draw(*arguments, (number, width), seed, trace, least)
+            spoilt, least = engine.log_counts(given, counts=False, excess=excess)[2], -math.inf
+        log_z, rows, failed = engine.draw(given, (number, width), seed, trace, least)
         todo = (failed | spoilt).nonzero()[:, 0]
         if len(todo):
             few = given.only(todo).arrays()
@@ -100,9 +108,10 @@ class DeviceProgram:
             rows[:, todo] = torch.from_numpy(found).to(rows)
         return log_z, rows
 
-    def _excess(self, given: Given) -> float:
+    def _excess(self, engine: DeviceEngine, given: Given) -> float:
         """The log of the greatest product of weights in a rule, if that is greater than one."""
-        tables = [given.weights[name].detach() for name in self._program.unclaimed if given.weights[name].numel()]
+        names = [*self._program.unclaimed, *(self._program.plain if engine.shared else ())]
+        tables = [given.weights[name].detach() for name in names if given.weights[name].numel()]
         if not tables:
             return 0.0
         greatest = torch.stack([torch.where(t.isfinite(), t, -torch.inf).amax().double() for t in tables]).amax()
@@ -114,7 +123,7 @@ class DeviceProgram:
     @staticmethod
     def _words(engine: DeviceEngine, given: Given) -> int:
         """Of the longest sentence."""
-        return engine.pitch(given.weights, given.lengths, given.words) - 1
+        return engine.pitch(given) - 1
 
 
 def _dtype(given: Given) -> str:

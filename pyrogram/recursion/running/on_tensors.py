@@ -22,10 +22,10 @@ from ..calling.traces import Trace
 from ..device.launching import Launcher, launcher_for
 from ..rules.recursions import Recursion
 from ..tensors.engine import SumsInTorch, TorchEngine
+from ..tensors.given import Given as Given
+from ..tensors.given import factors_of as factors_of
+from ..tensors.given import fits_compiled as fits_compiled
 from ..tensors.tracing import is_traced
-from .given import Given as Given
-from .given import factors_of as factors_of
-from .given import fits_compiled as fits_compiled
 from .in_torch import log_counts_in_torch
 from .on_device import DeviceProgram
 from .program import Program
@@ -53,8 +53,11 @@ class SumsOnTensors(ABC):
     def torch_engine(self) -> SumsInTorch:
         """The same in torch."""
 
-    def on_device(self, given: Given) -> DeviceProgram | None:
-        """The same in kernels, if the weights are on a device that has them; here there are none."""
+    def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
+        """The same in kernels, if the weights are on a device that has them; here there are none.
+
+        :param descends: whether derivations are wanted, and not sums alone.
+        """
         return None
 
     def fits(self, given: Given) -> bool:
@@ -141,7 +144,7 @@ class SumsOnTensors(ABC):
         """See :meth:`.Program.best`; scores are float64. On a device the best one is found by kernels, k on the CPU."""
         if len(given.lengths) == 0:
             return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
-        kernels = self.on_device(given) if k == 1 else None
+        kernels = self.on_device(given, descends=True) if k == 1 else None
         if kernels is not None:
             score, row = kernels.best(given, trace, width)
             return score[None], row[None]
@@ -161,12 +164,7 @@ class SumsOnTensors(ABC):
         seed = int(torch.randint(2**62, (), generator=generator, device=device))
         if len(given.lengths) == 0 or number == 0:
             return torch.zeros(number, len(given.lengths), width, dtype=torch.long)
-        kernels = self.on_device(given)
-        if kernels is not None:
-            log_z, found = kernels.draw(given, number, seed, trace, width)
-        else:
-            values, rows = self.program.draw(given.arrays(), number, seed, trace, width)
-            log_z, found = torch.from_numpy(values), torch.from_numpy(rows)
+        log_z, found = self.drawn(given, number, seed, trace, width)
         possible = log_z.isfinite()
         if not possible.all():
             first = int(possible.long().argmin())
@@ -174,6 +172,14 @@ class SumsOnTensors(ABC):
                 raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
             raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
         return found
+
+    def drawn(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+        """Log Z, shape ``(B,)``, and the weights in drawn derivations; see :meth:`.Program.draw`."""
+        kernels = self.on_device(given, descends=True)
+        if kernels is not None:
+            return kernels.draw(given, number, seed, trace, width)
+        values, rows = self.program.draw(given.arrays(), number, seed, trace, width)
+        return torch.from_numpy(values), torch.from_numpy(rows)
 
     def in_torch(self, given: Given) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
@@ -205,9 +211,9 @@ class TensorProgram(SumsOnTensors):
     def torch_engine(self) -> TorchEngine:
         return TorchEngine(self.recursion)
 
-    def on_device(self, given: Given) -> DeviceProgram | None:
+    def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(given.lengths.device)
-        if launcher is None or not len(given.lengths) or not self.program.in_lanes:
+        if launcher is None or not len(given.lengths) or not self.program.in_many:
             return None
         tables = [*given.weights.values(), *given.words.values()]
         if any(t.device != given.lengths.device or is_traced(t) for t in tables) or is_traced(given.lengths):
@@ -216,7 +222,8 @@ class TensorProgram(SumsOnTensors):
             return None
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, self.torch_engine, launcher)
-        return self._on_devices[launcher]
+        found = self._on_devices[launcher]
+        return found if found.fits(given, descends) else None
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:

@@ -45,7 +45,7 @@ class Program:
         self.recursion = recursion
         self.in_lanes = fits_lanes(recursion)
         self.in_tiles = not self.in_lanes and fits_tiles(recursion)
-        self._many = self.in_lanes or self.in_tiles  # whether many sentences are done at once
+        self.in_many = self.in_lanes or self.in_tiles  # whether many sentences are done at once
         kind = TilesEngine if self.in_tiles else LanesEngine
         self._lanes = functools.lru_cache(functools.partial(kind, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
@@ -55,7 +55,8 @@ class Program:
         self.unclaimed = [w.name for w in layout.weights if recursion.tables[w.name].once is None]
         """Tables whose weights nothing shifts: they may be greater than one."""
         self._by_position = any(w.num_positions for w in layout.weights)
-        self._plain = plain_tables(recursion) if self.in_tiles else frozenset()
+        self.plain = plain_tables(recursion) if self.in_tiles else frozenset[str]()
+        """Weights that know neither positions nor words; see :func:`.plain_tables`."""
         self._rows = {} if self.in_lanes else _words_first(layout)
         self.most_weights = max(len(rule.weights) for rule in recursion.rules)
 
@@ -87,7 +88,7 @@ class Program:
             grown = excess / self.most_weights * self._uses(given) if excess else 0.0
             alone = [x for x in (self._first_dtype(given), "float64") if grown < _GROWN[x]]
             attempts = [*((x, False) for x in alone), *(attempts if excess else attempts[1:])]
-        for of_lanes, adjoints in dict.fromkeys(attempts) if self._many else ():
+        for of_lanes, adjoints in dict.fromkeys(attempts) if self.in_many else ():
             if len(todo) == 0:
                 break
             engine, few = self._ready(given, of_lanes)
@@ -123,7 +124,7 @@ class Program:
         Weights of groups (``once``) are at most one when they have been shifted.
         """
         are_raised = bool(given.constants) or self._is_shared(given)
-        names = set(given.weights) if are_raised else {*self.unclaimed, *self._plain}
+        names = set(given.weights) if are_raised else {*self.unclaimed, *self.plain}
         logs = [_greatest(given.weights[name]) for name in names - set(given.constants) if name in given.weights]
         logs += [math.log(max(1.0, greatest)) for greatest in given.constants.values()]
         return max(0.0, *logs, 0.0) * self.most_weights
@@ -160,7 +161,7 @@ class Program:
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
         """
         given = given.in_logarithms()
-        if k > 1 or not self._many:
+        if k > 1 or not self.in_many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
         if self._has_numbers(given):
             engine = self._lanes("float64", shared=True)
@@ -189,7 +190,7 @@ class Program:
         given = given.in_logarithms()
         dtype, n, excess = _dtype(given), given.pitch - 1, self._excess(given)
         todo = longest_first(given.lengths)
-        if not self._many:
+        if not self.in_many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
         log_z, rows = np.empty(len(todo)), np.full((number, len(todo), width), -1)
         adjoints_first = bool(excess) or n > MOST_WORDS
@@ -220,14 +221,20 @@ class Program:
         """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""
         return not self._by_position and all(len(table) == 1 for table in given.weights.values())
 
+    def has_numbers(self, shared: Mapping[str, bool]) -> bool:
+        """Whether all sentences share the weights that know neither positions nor words.
+
+        :param shared: by table, whether all sentences share it.
+        """
+        return bool(self.plain) and all(shared.get(name, False) for name in self.plain)
+
     def _has_numbers(self, given: Sentences) -> bool:
-        """Whether all sentences share the weights that know neither positions nor words."""
-        return bool(self._plain) and all(len(given.weights.get(name, ())) == 1 for name in self._plain)
+        return self.has_numbers({name: len(w) == 1 for name, w in given.weights.items()})
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
         shared = self._is_shared(given) or bool(given.constants)
-        numbers = self._plain if self._has_numbers(given) else frozenset[str]()
+        numbers = self.plain if self._has_numbers(given) else frozenset[str]()
         if not shared and not numbers:
             return self._lanes(dtype, weights=_dtype(given)), given
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}

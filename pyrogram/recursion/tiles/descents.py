@@ -42,7 +42,7 @@ class TileDescents(TileBlocks, Descents):
         for f in term.all_factors:
             grid = tables.factor(f)
             index = grid.index({})
-            parts.append(NUMBERS[index] if grid.is_number else self._number(index))
+            parts.append(self._number(index) if grid.numbers is None else grid.numbers[index])
         for v in parts:
             total = v if total is None else self.numbers.times(total, v)
         return value(self.numbers.one) if total is None else total

@@ -42,6 +42,7 @@ class TileBlocks(Blocks):
     """
 
     elements: TileElements
+    kind: type[TileElements] = TileElements
 
     def __init__(
         self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
@@ -51,7 +52,7 @@ class TileBlocks(Blocks):
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         made = layout or Layout(lower(recursion))
-        return TileElements(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
+        return self.kind(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
 
     def _begin(self) -> None:
         """Numbers that all sentences share, in whole tiles."""
@@ -61,7 +62,7 @@ class TileBlocks(Blocks):
             ref = tables.plain(w)
             grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
-                code.put(NUMBERS, grid.index({}), self.elements.layout.weight(ref))
+                code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
 
     def inside(self) -> None:
         self.columns = None if self.numbers.in_logs else columns(self.elements.cells)
@@ -90,9 +91,8 @@ class TileLogCounts(TileBlocks, LogCounts):
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         assert layout is not None
-        return TileElements(
-            with_given(recursion, layout.given), lanes, layout, shared=self._shared, arithmetic=self.numbers
-        )
+        products = with_given(recursion, layout.given)
+        return self.kind(products, lanes, layout, shared=self._shared, arithmetic=self.numbers)
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.elements import ROW, STARTS, Elements
@@ -30,11 +31,12 @@ class TileElements(Elements):
 
     shared: bool = False
     arithmetic: Arithmetic = REALS
+    places: ClassVar[type[TileTables]] = TileTables
 
     def __post_init__(self) -> None:
         self.cells = lower(self.products.recursion, widen=True)
         # All that reads the tables of trees is overridden here and in TileLogCounts.
-        self.tables: TileTables = TileTables(  # type: ignore[assignment]
+        self.tables: TileTables = self.places(  # type: ignore[assignment]
             self.cells, self.layout, self.lanes, self.shared, self.arithmetic
         )
         factors = self.products.factors

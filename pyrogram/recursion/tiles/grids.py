@@ -29,7 +29,6 @@ from ..calling.layout import Layout
 from ..lanes.arithmetic import Arithmetic
 from ..lanes.tables import MEMORY
 from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
-from ..machine.registers import tile_of_sums
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
@@ -45,13 +44,13 @@ class Grid:
     :param start: the first of them.
     :param symbols: the indices.
     :param strides: of each.
-    :param is_number: whether they are numbers, the same in all lanes, and not cells.
+    :param numbers: the array that they are in, if they are numbers, the same in all lanes, and not cells.
     """
 
     start: Expression
     symbols: tuple[Symbol, ...]
     strides: tuple[Expression, ...]
-    is_number: bool = False
+    numbers: Array | None = None
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -74,7 +73,7 @@ class Grid:
     def value(self, steps: Mapping[str, int]) -> Expression:
         """What it holds there, in lanes."""
         index = self.index(steps)
-        return fill(NUMBERS[index]) if self.is_number else MEMORY[index]
+        return MEMORY[index] if self.numbers is None else fill(self.numbers[index])
 
 
 Factor = Grid | Name  # a name is of lanes that have no symbols
@@ -112,11 +111,13 @@ class Sums:
 
     :param layout: the names of sizes.
     :param numbers: what a sum and a product are.
+    :param tile: rows and columns of sums that are formed at once.
     """
 
     code: Code
     layout: Layout
     numbers: Arithmetic
+    tile: tuple[int, int]
 
     # ------------------------------------------------------------------ loops
 
@@ -161,7 +162,6 @@ class Sums:
         body: Callable[[list[dict[str, int]]], None],
     ) -> None:
         """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
-        shape = tile_of_sums()
 
         def go(x: int, counts: dict[str, int]) -> None:
             if x == len(free):
@@ -174,7 +174,7 @@ class Sums:
                     go(x + 1, counts)
                 return
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
-            at_once = TILE if len(tiled) == 1 else shape[tiled.index(v)]
+            at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
             with self.code.loop(name, 0, whole, at_once):
                 go(x + 1, counts | {v.name: at_once})
             if v in rows:

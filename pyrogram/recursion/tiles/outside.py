@@ -9,10 +9,9 @@ points, with the cells innermost, so that each count stays in a register.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from ..lanes.tables import MEMORY, WeightCells, weight_cells
+from ..lanes.tables import MEMORY, weight_cells
 from ..machine.expressions import Expression, Name, fill, select, value
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
@@ -189,7 +188,7 @@ class Outside(Pass):
                 with code.loop("y", low * block, high * block) as y:
                     code.put(MEMORY, Name(f"adjoint.{name}", "int") + y, zero)
         for w in filter(self.tables.is_counted, self.tables.weights):
-            with self._elements(w) as element:
+            with self.tables.elements(self.code, w) as element:
                 code.put(MEMORY, Name(f"d{w.name}", "int") + element, zero)
 
     def _close(self) -> None:
@@ -202,7 +201,7 @@ class Outside(Pass):
                     number = code.let(weight.value({}))
                     self._multiply(number, count.index({}))
                 continue
-            with self._elements(w) as element:
+            with self.tables.elements(self.code, w) as element:
                 number = code.let(MEMORY[Name(w.name, "int") + element])
                 self._multiply(number, Name(f"d{w.name}", "int") + element)
 
@@ -211,20 +210,3 @@ class Outside(Pass):
         found = self.code.let(select(count > fill(0.0), weight * count, fill(0.0)))
         self.code.put(MEMORY, place, found)
         self.sums.meet([count, found])
-
-    @contextmanager
-    def _elements(self, w: WeightCells) -> Iterator[Expression]:
-        """Loops over the cells of a table of weights within a sentence."""
-        code, block = self.code, self.tables.block(self.tables.sizes(w))
-
-        @contextmanager
-        def nest(depth: int, index: Expression) -> Iterator[Expression]:
-            if depth == 0:
-                with code.loop("element", index * block, (index + 1) * block) as x:
-                    yield x
-                return
-            with code.loop(f"axis.{depth}", 0, N + 1) as x, nest(depth - 1, index * PITCH + x) as found:
-                yield found
-
-        with nest(w.num_axes, value(0)) as found:
-            yield found

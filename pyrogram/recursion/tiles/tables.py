@@ -9,17 +9,20 @@ The symbols of an item at (i, j) are neighbours. A weight has a table for each w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from ..calling.layout import Layout
 from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.tables import WeightCells, axes, weight_cells
-from ..machine.expressions import Expression, Name, value, within
+from ..machine.expressions import Array, Expression, Name, value, within
+from ..machine.registers import tile_of_sums
 from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
-from .grids import TILE, Grid, Sums
+from .grids import NUMBERS, TILE, Grid, Sums
 
 PITCH = Name("pitch", "int")
 RESULTS = ("z", "bound", "exponent", "grown", "shift", "shift.rest")
@@ -47,6 +50,7 @@ class TileTables:
     shared: bool
     arithmetic: Arithmetic = REALS
     sums: Sums = field(init=False)
+    SHARED: ClassVar[Array] = NUMBERS  # what numbers that all sentences share are in
 
     def __post_init__(self) -> None:
         terms = [t for c in self.cells.classes for h in c.heads for t in h.terms]
@@ -77,7 +81,7 @@ class TileTables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        self.sums = Sums(code, self.layout, self.arithmetic)
+        self.sums = Sums(code, self.layout, self.arithmetic, self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)
@@ -102,12 +106,19 @@ class TileTables:
         for name in RESULTS:
             code.set(name, total)
             total = total + 1
-        end: Expression = code.set("total", total)  # up to here nothing outlives a block
+        return self.place_numbers(code, code.set("total", total))  # up to here nothing outlives a block
+
+    def place_numbers(self, code: Code, end: Expression) -> Expression:
+        """Numbers that all sentences share lie behind the cells; returns the number of cells with them."""
         for w in self.numbers:
             code.set(w.name, end * self.lanes)
             end = end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes
             end = code.set("end.of.numbers", end)
         return end
+
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of sums that are formed at once."""
+        return tile_of_sums()
 
     def at(self, x: Position) -> Expression:
         """A position as a number."""
@@ -126,10 +137,10 @@ class TileTables:
         return count
 
     def _grid(
-        self, start: Expression, symbols: Sequence[Symbol], sizes: Sequence[Size], is_number: bool = False
+        self, start: Expression, symbols: Sequence[Symbol], sizes: Sequence[Size], numbers: Array | None = None
     ) -> Grid:
         strides = [self.block(sizes[a + 1 :]) for a in range(len(sizes))]
-        return Grid(start, tuple(symbols), tuple(strides), is_number)
+        return Grid(start, tuple(symbols), tuple(strides), numbers)
 
     def item(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it."""
@@ -153,7 +164,7 @@ class TileTables:
             index = index * PITCH + within(self.sums.at(x), 0, PITCH)
         start = Name(f"d{w.name}" if posterior else w.name, "int") + index * self.block(sizes)
         symbols = [x for x in ref.symbols if isinstance(x, (Variable, Entry))]
-        return self._grid(start, symbols, sizes, self.is_number(w) and not posterior)
+        return self._grid(start, symbols, sizes, self.SHARED if self.is_number(w) and not posterior else None)
 
     def factor(self, ref: Ref) -> Grid:
         """An item or a weight."""
@@ -174,6 +185,23 @@ class TileTables:
     def factor_of_column(self) -> Grid:
         """The power of two of the column j at hand."""
         return Grid(Name("factors", "int") + Name("at.j", "int"), (), ())
+
+    @contextmanager
+    def elements(self, code: Code, w: WeightCells) -> Iterator[Expression]:
+        """Loops over the cells of a table of weights within a sentence."""
+        block, n = self.block(self.sizes(w)), Name("n", "int")
+
+        @contextmanager
+        def nest(depth: int, index: Expression) -> Iterator[Expression]:
+            if depth == 0:
+                with code.loop("element", index * block, (index + 1) * block) as x:
+                    yield x
+                return
+            with code.loop(f"axis.{depth}", 0, n + 1) as x, nest(depth - 1, index * PITCH + x) as found:
+                yield found
+
+        with nest(w.num_axes, value(0)) as found:
+            yield found
 
     def plain(self, w: WeightCells) -> Ref:
         """A weight without positions, at variables for all of its symbols but constants."""

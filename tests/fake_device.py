@@ -11,9 +11,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import pytest
+
 from pyrogram.recursion.calling.functions import CPU
 from pyrogram.recursion.device.launching import Launcher, Properties
 from pyrogram.recursion.machine import objects
+from pyrogram.recursion.running import on_tensors
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 CONTEXT, STREAM = "the context of torch", 7
@@ -76,3 +79,17 @@ class FakeProperties(Properties):
 def fake_launcher(memory: int = 2**30, processors: int = 1) -> Launcher:
     """A device with one warp for each processor."""
     return Launcher(FakeProperties(0, CPU, memory, processors), FakeDriver())
+
+
+def kernels_on(device_type: str, monkeypatch: pytest.MonkeyPatch, memory: int = 2**30) -> Launcher:
+    """Whatever is on devices of a type has kernels."""
+    launcher = fake_launcher(memory)
+    monkeypatch.setattr(on_tensors, "launcher_for", lambda device: launcher if device.type == device_type else None)
+    return launcher
+
+
+def launched(launcher: Launcher) -> list[str]:
+    """The names of the kernels that have run."""
+    driver = launcher._driver
+    assert isinstance(driver, FakeDriver)
+    return [name for _, _, name in driver.launched]

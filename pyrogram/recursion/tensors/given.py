@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..calling.sentences import Constant, Sentences
-from ..tensors.tracing import is_traced
+from .tracing import is_traced
 
 Numbers = Any  # a numpy array
 
