@@ -7,7 +7,7 @@ a device of CUDA it prints one sentence.
 
 A sentence moves so many bytes in the inner loops of both passes; a device moves so many in a second, which is measured
 by a copy. Their ratio bounds the rate of kernels whose charts fit into no cache, and the table has the share of it that
-is reached.
+is reached. Where items have symbols, a number that is read is used four times, and there is no such bound.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 
-from pyrogram.charts import projective
-from pyrogram.grammars import DMV
+from pyrogram.charts import cfg, hmm, projective
+from pyrogram.grammars import CFG, DMV
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.device.engine import DeviceEngine
 from pyrogram.recursion.device.launching import launcher_for
@@ -142,11 +142,53 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
             (len(few_words), by_torch),
             (len(cpu_words), lambda w=cpu_words, logs=logs, grammar=grammar: grammar.expected_counts(logs, w)),
         )
+        yield from symbols(n, count, speed, rounds, device)
+
+
+def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device) -> Iterator[str]:
+    """Expected counts of chains, and of of grammars as lists of rules."""
+    for states in (10, 50):
+        tables = [
+            torch.randn(*shape, device=device).double() for shape in ((states,), (states, states + 1), (states, 99))
+        ]
+        words = torch.randint(99, (count, n), device=device)
+        few, on_cpu = words[: max(64, count // 64)], words[: max(64, count // 128)].cpu()
+        there = [t.cpu() for t in tables]
+        yield row(
+            f"HMM, {states} states | {n} | torch.float64",
+            None,
+            (n, count, 8, speed, rounds),
+            lambda tables=tables, words=words: hmm.expected_counts(*tables, words),
+            (len(few), lambda tables=tables, few=few: hmm.expected_counts(*tables, few, engine="torch")),
+            (len(on_cpu), lambda there=there, on_cpu=on_cpu: hmm.expected_counts(*there, on_cpu)),
+        )
+    grammar, generator = lists_of_rules(), torch.Generator().manual_seed(0)
+    words = torch.randint(5, (count // 8, n), generator=generator)
+    few, on_cpu = (words[: max(64, len(words) // share)] for share in (64, 128))
+    logs = torch.randn(len(grammar.rules), generator=generator).double()
+    there = logs.to(device)
+    whole, part, small = (grammar.matches(w) for w in (words, few, on_cpu))
+    yield row(
+        f"CFG, {len(grammar.rules)} rules | {n} | torch.float64",
+        None,
+        (n, len(words), 8, speed, rounds),
+        lambda: cfg.expected_counts(there, grammar.table, whole),
+        (len(few), lambda: cfg.expected_counts(there, grammar.table, part, engine="torch")),
+        (len(on_cpu), lambda: cfg.expected_counts(logs, grammar.table, small)),
+    )
+
+
+def lists_of_rules() -> CFG:
+    """Ten nonterminals, ten preterminals with five words, and a third of all binary rules."""
+    wide, narrow = [f"N{x}" for x in range(10)], [f"T{x}" for x in range(10)]
+    pairs = [(a, b) for a in wide + narrow for b in wide + narrow]
+    rules = [(left, right) for x, left in enumerate(wide) for right in pairs[x % 3 :: 3]]
+    return CFG(rules + [(t, (str(w),)) for t in narrow for w in range(5)], "N0")
 
 
 def row(
     title: str,
-    recursion: Recursion,
+    recursion: Recursion | None,
     sizes: tuple[int, int, int, float, int],
     kernels: Callable[[], object],
     in_torch: tuple[int, Callable[[], object]],
@@ -163,11 +205,12 @@ def row(
     alone = count / statistics.median(launches[2:])
     torch_rate = in_torch[0] / seconds(in_torch[1], max(2, rounds // 3))
     cpu_rate = on_cpu[0] / seconds(on_cpu[1], max(2, rounds // 3))
-    bound = speed / bytes_of(recursion, n, itemsize)
     print(f"{title}: first call {first:.1f} s", file=sys.stderr)
-    rates = [rate, alone, bound, torch_rate, cpu_rate]
-    a, b, c, d, e = (f"{x / 1e3:,.1f}" for x in rates)
-    return f"| {title} | {a} | {b} | {alone / bound:.0%} | {c} | {d} | {e} |\n"
+    a, b, c, d = (f"{x / 1e3:,.1f}" for x in (rate, alone, torch_rate, cpu_rate))
+    if recursion is None:
+        return f"| {title} | {a} | {b} | | | {c} | {d} |\n"
+    bound = speed / bytes_of(recursion, n, itemsize)
+    return f"| {title} | {a} | {b} | {alone / bound:.0%} | {bound / 1e3:,.1f} | {c} | {d} |\n"
 
 
 class timed_launches:
