@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -48,6 +49,16 @@ class There(Tensor):
         return dispatch(None, func, args, kwargs or {})
 
 
+class _FromNumbers(TorchFunctionMode):
+    """``torch.tensor([1, 2], device=...)``: on ``meta`` torch forgets the numbers."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        asked = (kwargs or {}).get("device")
+        if func in (torch.tensor, torch.as_tensor) and asked is not None and torch.device(asked) == META:
+            return func(*args, **{**kwargs, "device": "cpu"}).to(META)
+        return func(*args, **(kwargs or {}))
+
+
 class OtherDevice(TorchDispatchMode):
     """See the module.
 
@@ -60,6 +71,15 @@ class OtherDevice(TorchDispatchMode):
         self.numbers = 0
         self.copies: list[tuple[int, ...]] = []
         self.device = META
+        self._from_numbers = _FromNumbers()
+
+    def __enter__(self) -> OtherDevice:
+        self._from_numbers.__enter__()
+        return super().__enter__()  # type: ignore[no-any-return]
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._from_numbers.__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return dispatch(self, func, args, kwargs or {})

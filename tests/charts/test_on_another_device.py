@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums, derivatives, draws and best derivations on a device that has kernels, against lists of all derivations.
 
-Its tensors refuse those of the CPU, and say when they are copied there.
+The device is the CPU in disguise: its tensors refuse those of the CPU, and say when they are copied there. Where
+there is a GPU, and cuda-python, all is done on it, too.
 """
 
 from __future__ import annotations
@@ -24,37 +25,65 @@ from torch import Tensor
 
 from pyrogram.charts import cfg, hmm, projective, sibling
 from pyrogram.distributions import Segmentation, SpanTree
-from pyrogram.recursion.device.launching import Launcher
+from pyrogram.recursion.device.launching import Launcher, launcher_for
 from pyrogram.testing import chi_square
 
 LENGTHS = torch.tensor([3, 1, 4, 2])
 
 
-@pytest.fixture
-def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+class Disguised:
+    """The CPU in disguise."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+
+    def there(self, work: Callable[..., Any], *given: Tensor, copies: int = 0) -> Any:
+        """Results of work on the device, as numbers of the CPU.
+
+        :param copies: how many tensors may go to the CPU.
+        """
+        with OtherDevice() as device:
+            found = work(*(device.put(x) for x in given))
+            assert len(device.copies) == copies, device.copies
+        return self.back(found)
+
+    def back(self, found: Any) -> Any:
+        if isinstance(found, Tensor):
+            assert found.device.type == "meta"
+            return found.held.detach()  # type: ignore[attr-defined]
+        return [self.back(x) for x in found]
+
+    def launched(self, *names: str) -> bool:
+        """Whether these kernels, and no others, were launched."""
+        return launched(self.launcher) == [*names]
+
+
+class Real:
+    """A GPU; which kernels it runs is not seen."""
+
+    def there(self, work: Callable[..., Any], *given: Tensor, copies: int = 0) -> Any:
+        return self.back(work(*(x.cuda() for x in given)))
+
+    def back(self, found: Any) -> Any:
+        if isinstance(found, Tensor):
+            assert found.device.type == "cuda"
+            return found.detach().cpu()
+        return [self.back(x) for x in found]
+
+    def launched(self, *names: str) -> bool:
+        return True
+
+
+@pytest.fixture(params=["disguised", "real"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disguised | Real]:
     """What no kernel has written is NaN: none may read it."""
-    torch.use_deterministic_algorithms(True)
-    yield kernels_on("meta", monkeypatch)
+    if request.param == "real" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    if request.param == "real" and launcher_for(torch.device("cuda")) is None:
+        pytest.skip("cuda-python is not installed, or the GPU is too old")
+    torch.use_deterministic_algorithms(request.param == "disguised")
+    yield Real() if request.param == "real" else Disguised(kernels_on("meta", monkeypatch))
     torch.use_deterministic_algorithms(False)
-
-
-def back(found: Any) -> Any:
-    """Results as numbers of the CPU; all of them are on the device."""
-    if isinstance(found, Tensor):
-        assert found.device.type == "meta"
-        return found.held.detach()  # type: ignore[attr-defined]
-    return [back(x) for x in found]
-
-
-def there(work: Callable[..., Any], *given: Tensor | None, copies: int = 0) -> Any:
-    """Results of work on the device.
-
-    :param copies: how many tensors may go to the CPU.
-    """
-    with OtherDevice() as device:
-        found = work(*(None if x is None else device.put(x) for x in given))
-        assert len(device.copies) == copies, device.copies
-    return back(found)
 
 
 def gradients(log_partition: Callable[..., Tensor]) -> Callable[..., Sequence[Tensor]]:
@@ -77,16 +106,16 @@ def check_draws(drawn: Sequence[Any], listed: Sequence[Any], probabilities: Sequ
 # ---------------------------------------------------------------------- trees
 
 
-def test_projective_trees(launcher: Launcher) -> None:
+def test_projective_trees(device: Disguised | Real) -> None:
     arcs, stops = torch.randn(4, 5, 5, 2), torch.randn(4, 5, 2, 2)
     truth = [
         oracle.Enumeration(a[: n + 1, : n + 1].numpy(), s[: n + 1].numpy(), False) for a, s, n in rows(arcs, stops)
     ]
-    log_z, by_arcs, by_stops = there(projective.marginals, arcs, stops, LENGTHS)
-    pushed = there(gradients(projective.log_partition), arcs, stops, LENGTHS)
-    heads, best = there(projective.top_k, arcs, stops, LENGTHS)
-    drawn = there(lambda *x: projective.sample(*x, num_samples=2000), arcs, stops, LENGTHS)
-    assert launched(launcher) == ["lanes", "lanes", "best", "draw"]
+    log_z, by_arcs, by_stops = device.there(projective.marginals, arcs, stops, LENGTHS)
+    pushed = device.there(gradients(projective.log_partition), arcs, stops, LENGTHS)
+    heads, best = device.there(projective.top_k, arcs, stops, LENGTHS)
+    drawn = device.there(lambda *x: projective.sample(*x, num_samples=2000), arcs, stops, LENGTHS)
+    assert device.launched("lanes", "lanes", "best", "draw")
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-6)
     for b, (n, one) in enumerate(zip(LENGTHS.tolist(), truth, strict=True)):
         for found in (by_arcs, pushed[0]):
@@ -99,16 +128,18 @@ def test_projective_trees(launcher: Launcher) -> None:
         check_draws([tuple(x) for x in drawn[:, b, :n].tolist()], one.trees, one.probs)
 
 
-def test_second_order_trees(launcher: Launcher) -> None:
+def test_second_order_trees(device: Disguised | Real) -> None:
     arcs, siblings = torch.randn(4, 5, 5), torch.randn(4, 5, 5, 5)
     truth = [
         sibling_oracle.Enumeration(a[: n + 1, : n + 1].numpy(), s[: n + 1, : n + 1, : n + 1].numpy(), None, False)
         for a, s, n in rows(arcs, siblings)
     ]
-    log_z, by_arcs, by_siblings = there(lambda a, s, n: sibling.marginals(a, s, None, n)[:3], arcs, siblings, LENGTHS)
-    heads, best = there(lambda a, s, n: sibling.top_k(a, s, None, n), arcs, siblings, LENGTHS)
-    drawn = there(lambda a, s, n: sibling.sample(a, s, None, n, num_samples=2000), arcs, siblings, LENGTHS)
-    assert launched(launcher) == ["lanes", "best", "draw"]
+    log_z, by_arcs, by_siblings = device.there(
+        lambda a, s, n: sibling.marginals(a, s, None, n)[:3], arcs, siblings, LENGTHS
+    )
+    heads, best = device.there(lambda a, s, n: sibling.top_k(a, s, None, n), arcs, siblings, LENGTHS)
+    drawn = device.there(lambda a, s, n: sibling.sample(a, s, None, n, num_samples=2000), arcs, siblings, LENGTHS)
+    assert device.launched("lanes", "best", "draw")
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-6)
     for b, (n, one) in enumerate(zip(LENGTHS.tolist(), truth, strict=True)):
         np.testing.assert_allclose(by_arcs[b, : n + 1, : n + 1], one.marginals[0], atol=1e-5)
@@ -126,16 +157,16 @@ def rows(a: Tensor, b: Tensor) -> Iterator[tuple[Tensor, Tensor, int]]:
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
-def test_chains(launcher: Launcher, own: bool) -> None:
+def test_chains(device: Disguised | Real, own: bool) -> None:
     K, V = 5, 3  # more than a tile of states
     words = torch.tensor([[0, 2, 1, 0], [1, -1, -1, -1], [2, 2, 0, -1], [1, 0, -1, -1]])
     B = len(words) if own else 1
     given = torch.randn(B, K).double(), torch.randn(B, K, K + 1).double(), torch.randn(B, K, V).double()
-    log_z, moves, states = there(hmm.posteriors, *given, words)
-    by_initial, by_moves, by_words = there(gradients(hmm.log_partition), *given, words)
-    best, scores = there(hmm.top_k, *given, words)
-    drawn = there(lambda *x: hmm.sample(*x, num_samples=2000), *given, words)
-    assert launched(launcher) == ["lanes", "lanes", "best", "lanes", "draw"]  # weights above one want adjoints first
+    log_z, moves, states = device.there(hmm.posteriors, *given, words)
+    by_initial, by_moves, by_words = device.there(gradients(hmm.log_partition), *given, words)
+    best, scores = device.there(hmm.top_k, *given, words)
+    drawn = device.there(lambda *x: hmm.sample(*x, num_samples=2000), *given, words)
+    assert device.launched("lanes", "lanes", "best", "lanes", "draw")  # weights above one want adjoints first
     counted = [np.zeros(x.shape) for x in given]
     for b, row in enumerate(words.tolist()):
         initial, transition, emission = (x[b if own else 0].tolist() for x in given)
@@ -181,7 +212,7 @@ GRAMMAR = cfg_oracle.Case(
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
-def test_grammars(launcher: Launcher, own: bool) -> None:
+def test_grammars(device: Disguised | Real, own: bool) -> None:
     case, B = GRAMMAR, len(GRAMMAR.lengths)
     rules = cfg.RuleTable(case.num_symbols, 0, case.num_events, case.binary, case.unary)
     of_sentence = sorted(case.matches, key=lambda row: row[0])
@@ -189,14 +220,14 @@ def test_grammars(launcher: Launcher, own: bool) -> None:
     matches = cfg.Matches(case.lengths, offsets, [row[1:] for row in of_sentence])
     w = torch.randn(*([B] if own else []), case.num_events).double()
     truth = [cfg_oracle.Enumeration(case, b, (w[b] if own else w).numpy()) for b in range(B)]
-    log_z, counts = there(lambda w: cfg.posterior_counts(w, rules, matches), w)
-    (pushed,) = there(lambda w: gradients(lambda w, m: cfg.log_partition(w, rules, m))(w, matches), w)
-    total = there(lambda w: cfg.expected_counts(w, rules, matches)[1], w)
-    assert set(launched(launcher)) == {"lanes"}
+    log_z, counts = device.there(lambda w: cfg.posterior_counts(w, rules, matches), w)
+    (pushed,) = device.there(lambda w: gradients(lambda w, m: cfg.log_partition(w, rules, m))(w, matches), w)
+    total = device.there(lambda w: cfg.expected_counts(w, rules, matches)[1], w)
+    assert device.launched("lanes", "lanes", "lanes")
     # Rows of a kernel's derivations become rows of events on the CPU.
-    best, scores = there(lambda w: cfg.top_k(w, rules, matches), w, copies=2)
-    drawn = there(lambda w: cfg.sample(w, rules, matches, 2000), w, copies=2)
-    assert launched(launcher)[-3:] == ["best", "lanes", "draw"]
+    best, scores = device.there(lambda w: cfg.top_k(w, rules, matches), w, copies=2)
+    drawn = device.there(lambda w: cfg.sample(w, rules, matches, 2000), w, copies=2)
+    assert device.launched("lanes", "lanes", "lanes", "best", "lanes", "draw")
     expected = np.array([one.counts for one in truth])
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-13)
     np.testing.assert_allclose(counts, expected, atol=1e-12)
@@ -211,13 +242,14 @@ def test_grammars(launcher: Launcher, own: bool) -> None:
 @pytest.mark.parametrize(("memory", "descents"), [(2000, False), (400_000, False), (2**30, True)])
 def test_what_does_not_fit_is_done_by_torch(memory: int, descents: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warp's charts of a chain of 4 words take 40 KB, and as much again for derivations."""
-    launcher = kernels_on("meta", monkeypatch, memory)
+    device = Disguised(kernels_on("meta", monkeypatch, memory))
     given = torch.randn(1, 5).double(), torch.randn(1, 5, 6).double(), torch.randn(1, 5, 3).double()
     words = torch.tensor([[0, 2, 1, 0]])
-    log_z = there(hmm.log_partition, *given, words)
-    assert launched(launcher) == ([] if memory < 10_000 else ["lanes"])
-    there(hmm.top_k, *given, words, copies=0 if descents else 7)
-    assert launched(launcher)[1:] == (["best"] if descents else [])
+    log_z = device.there(hmm.log_partition, *given, words)
+    sums = [] if memory < 10_000 else ["lanes"]
+    assert device.launched(*sums)
+    device.there(hmm.top_k, *given, words, copies=0 if descents else 7)
+    assert device.launched(*sums, *(["best"] if descents else []))
     np.testing.assert_allclose(log_z, hmm.log_partition(*given, words, engine="torch"), rtol=1e-12)
 
 
@@ -226,7 +258,7 @@ def test_what_does_not_fit_is_done_by_torch(memory: int, descents: bool, monkeyp
 
 @pytest.mark.parametrize("kind", [SpanTree, Segmentation])
 @pytest.mark.parametrize("labels", [1, 2])
-def test_scored_structures(launcher: Launcher, kind: Any, labels: int) -> None:
+def test_scored_structures(device: Disguised | Real, kind: Any, labels: int) -> None:
     """Labels that are independent are summed out by torch, before."""
 
     def made(x: Tensor) -> Any:
@@ -234,9 +266,11 @@ def test_scored_structures(launcher: Launcher, kind: Any, labels: int) -> None:
 
     scores = torch.randn(3, 4, 5 if kind is SpanTree else 3, labels).double()
     listed = made(scores[0]).enumerate_support(expand=False)
-    log_z, marginals, best = there(lambda x: (made(x).log_partition, made(x).marginals(), made(x).argmax()), scores)
-    drawn = there(lambda x: made(x).sample((2000,)), scores)
-    assert set(launched(launcher)) == {"lanes", "best", "draw"}
+    log_z, marginals, best = device.there(
+        lambda x: (made(x).log_partition, made(x).marginals(), made(x).argmax()), scores
+    )
+    drawn = device.there(lambda x: made(x).sample((2000,)), scores)
+    assert device.launched("lanes", "lanes", "best", "lanes", "draw")
     parts = torch.nn.functional.one_hot((listed + 1).clamp_min(0), labels + 1)[..., 1:].double()
     for b, table in enumerate(scores):
         totals = (parts * table).flatten(1).sum(-1)

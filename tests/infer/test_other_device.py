@@ -12,13 +12,15 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from fake_device import kernels_on, launched
 from other_device import OtherDevice
 from torch import Tensor
 
 import pyrogram
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar
-from pyrogram.infer import EM, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.recursion.device.launching import Launcher
 
 WORDS = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1], [1, 0, 2, -1]])
 GRAMMARS: dict[str, Callable[[], Grammar]] = {
@@ -26,6 +28,17 @@ GRAMMARS: dict[str, Callable[[], Grammar]] = {
     "dmv of three valences": lambda: pyrogram.DMV(3, num_valences=3),
     "hmm": lambda: pyrogram.HMM(2, 3),
 }
+
+
+@pytest.fixture(params=[False, True], ids=["torch", "kernels"])
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Launcher | None:
+    """Of the device, if it has kernels."""
+    return kernels_on("meta", monkeypatch) if request.param else None
+
+
+def check_launches(launcher: Launcher | None, *names: str) -> None:
+    if launcher is not None:
+        assert set(launched(launcher)) == set(names)
 
 
 def cpu(x: Tensor) -> Any:
@@ -51,7 +64,7 @@ def test_the_device_is_strict() -> None:
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_sums_stay_where_the_words_are(name: str) -> None:
+def test_sums_stay_where_the_words_are(name: str, launcher: Launcher | None) -> None:
     grammar = GRAMMARS[name]()
     logs = random_logs(grammar)
     expected, counts = grammar.expected_counts(logs, WORDS)
@@ -64,6 +77,7 @@ def test_sums_stay_where_the_words_are(name: str) -> None:
         assert {t.device for t in (log_z, again, *found.values())} == {device.device}
         updates = grammar.collapsed_updates(words)
         assert type(updates).__name__ == "CollapsedUpdates"  # no compiled code
+        check_launches(launcher, "lanes")
     np.testing.assert_allclose(cpu(log_z), expected, rtol=1e-12)
     np.testing.assert_allclose(cpu(again), expected, rtol=1e-12)
     for block, table in counts.items():
@@ -98,7 +112,7 @@ def bayes(words: Tensor, grammar: Grammar) -> None:
 
 
 @pytest.mark.parametrize("loop", [EM, VariationalEM])
-def test_loops_stay_where_the_words_are(loop: Any) -> None:
+def test_loops_stay_where_the_words_are(loop: Any, launcher: Launcher | None) -> None:
     """The objectives of the CPU; what the host reads in a step does not depend on the number of sentences."""
     model = maximum_likelihood if loop is EM else bayes
 
@@ -119,3 +133,27 @@ def test_loops_stay_where_the_words_are(loop: Any) -> None:
     first, third, of_many, third_of_many = reads
     assert third[0] - first[0] == third_of_many[0] - of_many[0] <= 2 * 16
     assert third[1] == first[1] == of_many[1] == third_of_many[1]  # copies are of the start alone
+    check_launches(launcher, "lanes")
+
+
+@pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings, TreeGibbs])
+@pytest.mark.parametrize("name", ["dmv", "hmm"])
+def test_sweeps_run_where_the_words_are(name: str, loop: Any, launcher: Launcher | None) -> None:
+    """Collapsed VB has the objective that it has on the CPU; chains have derivations of the words."""
+
+    def run(words: Tensor) -> Any:
+        pyro.clear_param_store()
+        pyro.set_rng_seed(0)
+        grammar = GRAMMARS[name]()
+        return loop(bayes, seed=0).run(words, grammar, num_steps=3, progress=False), grammar
+
+    with OtherDevice() as device:
+        found, grammar = run(device.put(WORDS))
+        if loop is CollapsedVB:
+            found, expected = found.history[-1], run(WORDS)[0].history[-1]
+            assert found == pytest.approx(expected, rel=1e-9)
+        else:
+            trees = found.trees()
+            logs = grammar.derivation({b: w.exp() for b, w in random_logs(grammar).items()}, WORDS)
+            assert logs.support.check(torch.as_tensor(cpu(trees))).all()
+    check_launches(launcher, "lanes", *([] if loop is CollapsedVB else ["draw"]))
