@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import TextIO, get_args, overload
+from typing import TYPE_CHECKING, TextIO, get_args, overload
 
-import networkx as nx
 import torch
 from torch import Tensor
 
@@ -38,6 +37,9 @@ from pyrogram.data.selection import (
 )
 from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.vocabulary import Unknown, Vocabulary
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from pyrogram.data.conllu import DEPREL, HEAD, HINT_KEY, UPOS, XPOS
 from pyrogram.data.punctuation import is_punctuation
 from pyrogram.data.records import MISSING, Hints, SentenceRecord
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _LINE_END = re.compile("(\r\n|\r|\n)")
 
@@ -103,6 +105,8 @@ def relations(record: SentenceRecord, heads: Sequence[int]) -> list[str]:
 
 def graph(record: SentenceRecord, heads: Sequence[int]) -> nx.DiGraph[int]:
     """Nodes 0..n, 0 ROOT, each with attributes ``form`` and ``tag``; edges from head to dependent."""
+    import networkx as nx  # on demand: few want graphs, and it is a twentieth of what commands import
+
     tree: nx.DiGraph[int] = nx.DiGraph(sent_id=record.sent_id)
     tree.add_node(0, form="", tag="")
     for i, (form, tag) in enumerate(zip(record.forms, record.tags, strict=True), 1):

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import torch
 from torch import Tensor
 
@@ -114,6 +113,8 @@ def _most_expected(marginals: Tensor, lengths: Tensor) -> Tensor:
 
 def _modes(trees: Sequence[Tensor], ranked: Sequence[int], same: float) -> tuple[int, ...]:
     """The mode of each run, numbered in the order of their best runs."""
+    import networkx as nx  # on demand, as in :mod:`pyrogram.data.export`
+
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(ranked)
     for a in ranked:
