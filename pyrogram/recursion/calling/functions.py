@@ -41,7 +41,7 @@ def compiled(
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
     source = "\n".join([recursion.key(), kind, dtype, weights, str(lanes), str(checked), _compiler()])
-    return objects.load(source, text)
+    return objects.load(source, text, vectors=lanes == 1)
 
 
 CPU = "cpu"  # the architecture of kernels that run on the processor at hand, thread by thread

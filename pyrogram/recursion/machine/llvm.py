@@ -75,14 +75,16 @@ class Module:
     def __post_init__(self) -> None:
         self.bits = _BITS[self.dtype]
         self.element, self.weight = _FLOATS[self.dtype], _FLOATS[self.weights]
-        self.vector = f"<{self.lanes} x {self.element}>"
-        self.integers = f"<{self.lanes} x i{self.bits}>"
+        # One lane is a number: of vectors of one LLVM makes no wider ones.
+        several = f"<{self.lanes} x {{}}>" if self.lanes > 1 else "{}"
+        self.vector, self.integers = several.format(self.element), several.format(f"i{self.bits}")
+        self.mask = several.format("i1")
         self.types: dict[str, str] = {
             "int": "i64",
             "real": "double",
             "bool": "i1",
             "lanes": self.vector,
-            "mask": f"<{self.lanes} x i1>",
+            "mask": self.mask,
             "none": "void",
         }
         self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
@@ -263,7 +265,7 @@ class Body:
     def _put(self, s: Put) -> None:
         kind, align = self.m.stored[s.array.elements]
         given = self._value(s.value)
-        if kind == "float":
+        if kind == "float" and s.array.elements != "lanes":
             given = self._new(f"fptrunc double {given} to float")
         elif s.array.elements in ("int32", "byte"):
             given = self._new(f"trunc i64 {given} to {kind}")
@@ -273,7 +275,7 @@ class Body:
     def _add(self, s: AtomicAdd) -> None:
         kind, align = self.m.stored[s.array.elements]
         given = self._value(s.value)
-        if kind == "float":
+        if kind == "float" and s.array.elements != "lanes":
             given = self._new(f"fptrunc double {given} to float")
         address = f"{self.m.pointer} {self._address(s.array, s.index)}"
         self._new(f"atomicrmw fadd {address}, {kind} {given} monotonic, align {align}")
@@ -302,7 +304,7 @@ class Body:
             assert isinstance(place, Element)
             return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
         if x.op == "fill" and isinstance(x.args[0], Number):
-            return f"<{', '.join([f'{self.m.element} {self._float(x.args[0].number, self.m.bits)}'] * self.m.lanes)}>"
+            return self._all(self.m.element, self._float(x.args[0].number, self.m.bits))
         return self._call(x, [self._value(a) for a in x.args])
 
     def _within(self, x: Call) -> str:
@@ -337,7 +339,7 @@ class Body:
             if kind == "int":
                 return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
             test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
-            first = f"<{self.m.lanes} x i1>" if kind == "lanes" else "i1"
+            first = self.m.mask if kind == "lanes" else "i1"
             return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
         if op == "not":
             return self._new(f"xor i1 {args[0]}, true")
@@ -358,15 +360,18 @@ class Body:
     def _lanes(self, x: Call, args: list[str]) -> str | None:
         """Operations that only lanes have, or that they have in a way of their own."""
         m, v, w, op = self.m, self.m.vector, self.m.lanes, x.op
-        kind = f"v{w}f{m.bits}"
+        kind = f"v{w}f{m.bits}" if w > 1 else f"f{m.bits}"
+        if w == 1 and op in ("fill", "with_lane"):
+            return self._narrow(args[-1])
+        if w == 1 and op in ("lane", "total_of"):
+            return self._wide(args[0])
         if op == "fill":
             first = self._new(f"insertelement {v} poison, {m.element} {self._narrow(args[0])}, i64 0")
             return self._new(f"shufflevector {v} {first}, {v} poison, <{w} x i32> zeroinitializer")
         if op == "with_lane":
             return self._new(f"insertelement {v} {args[0]}, {m.element} {self._narrow(args[2])}, i64 {args[1]}")
         if op == "lane":
-            found = self._new(f"extractelement {v} {args[0]}, i64 {args[1]}")
-            return found if m.bits == 64 else self._new(f"fpext float {found} to double")
+            return self._wide(self._new(f"extractelement {v} {args[0]}, i64 {args[1]}"))
         if op == "fma":
             return self._intrinsic(f"llvm.fma.{kind}", v, args)
         if op == "rounded":
@@ -374,17 +379,17 @@ class Body:
         if op == "total_of":  # in pairs
             name = f"llvm.vector.reduce.fadd.{kind}"
             m.declared.add(f"declare {m.element} @{name}({m.element}, {v})")
-            found = self._new(
-                f"call reassoc {m.element} @{name}({m.element} {self._float(0.0, m.bits)}, {v} {args[0]})"
+            return self._wide(
+                self._new(f"call reassoc {m.element} @{name}({m.element} {self._float(0.0, m.bits)}, {v} {args[0]})")
             )
-            return found if m.bits == 64 else self._new(f"fpext float {found} to double")
+        zero = self._all(m.element, self._float(0.0, m.bits))
         if op == "any_lane":
-            test = self._new(f"fcmp une {v} {args[0]}, zeroinitializer")
-            return self._new(f"icmp ne i{w} {self._new(f'bitcast <{w} x i1> {test} to i{w}')}, 0")
+            test = self._new(f"fcmp une {v} {args[0]}, {zero}")
+            return self._new(f"icmp ne i{w} {self._new(f'bitcast {m.mask} {test} to i{w}')}, 0")
         mantissa, bias = (52, 1023) if m.bits == 64 else (23, 127)
 
         def constant(number: int) -> str:
-            return f"<{', '.join([f'i{m.bits} {number}'] * w)}>"
+            return self._all(f"i{m.bits}", str(number))
 
         if op == "power_of_two":
             whole = self._new(f"fptosi {v} {args[0]} to {m.integers}")
@@ -396,8 +401,8 @@ class Body:
             bits = self._new(f"lshr {m.integers} {bits}, {constant(mantissa)}")
             bits = self._new(f"sub {m.integers} {bits}, {constant(bias)}")
             found = self._new(f"sitofp {m.integers} {bits} to {v}")
-            zero = self._new(f"fcmp oeq {v} {args[0]}, zeroinitializer")
-            return self._new(f"select <{w} x i1> {zero}, {v} zeroinitializer, {v} {found}")
+            is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")
+            return self._new(f"select {m.mask} {is_zero}, {v} {zero}, {v} {found}")
         return None
 
     def _load(self, x: Element) -> str:
@@ -408,7 +413,7 @@ class Body:
             return self._new(f"sext i32 {found} to i64")
         if x.array.elements == "byte":
             return self._new(f"zext i8 {found} to i64")
-        if kind == "float":
+        if kind == "float" and x.array.elements != "lanes":
             return self._new(f"fpext float {found} to double")
         return found
 
@@ -436,6 +441,14 @@ class Body:
         if bits == 32:
             number = struct.unpack("f", struct.pack("f", number))[0]
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+    def _all(self, kind: str, number: str) -> str:
+        """A number in every lane."""
+        lanes = self.m.lanes
+        return f"<{', '.join([f'{kind} {number}'] * lanes)}>" if lanes > 1 else number
+
+    def _wide(self, value: str) -> str:
+        return value if self.m.bits == 64 else self._new(f"fpext float {value} to double")
 
     def _narrow(self, value: str) -> str:
         return value if self.m.bits == 64 else self._new(f"fptrunc double {value} to float")

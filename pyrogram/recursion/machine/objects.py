@@ -100,16 +100,17 @@ def _address(array: Any) -> int:
         return address
 
 
-def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]]) -> Compiled:
+def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]], vectors: bool = False) -> Compiled:
     """Compiled functions, from the cache or made now.
 
     :param source: all that decides what ``make`` returns.
     :param make: gives LLVM's assembly language and the parameters of each function; called only if there is no object.
+    :param vectors: see :func:`optimized`.
     """
 
     def made() -> tuple[bytes, dict[str, list[str]]]:
         text, parameters = make()
-        return object_of(text), parameters
+        return object_of(text, vectors), parameters
 
     data, parameters = kept("\0".join((source, *processor())), ".o", made)
     with _lock:
@@ -176,22 +177,27 @@ def assembly_of(text: str) -> str:
     return found
 
 
-def object_of(text: str) -> bytes:
+def object_of(text: str, vectors: bool = False) -> bytes:
     """Machine code of a module in LLVM's assembly language, for the processor at hand."""
     machine = _machine()
-    data: bytes = machine.emit_object(optimized(text, _binding().get_default_triple(), machine))
+    data: bytes = machine.emit_object(optimized(text, _binding().get_default_triple(), machine, vectors))
     return data
 
 
-def optimized(text: str, triple: str, machine: Any) -> Any:
-    """A module of LLVM, for a machine."""
+def optimized(text: str, triple: str, machine: Any, vectors: bool = False) -> Any:
+    """A module of LLVM, for a machine.
+
+    :param vectors: whether LLVM makes vectors of loops. Their results are the same: it does not reorder sums.
+    """
     llvm = _binding()
     module = llvm.parse_assembly(text)
     module.triple = triple
     module.data_layout = str(machine.target_data)
-    # Loops are written as they are to run: what a higher level finds takes longer to compile and runs no faster.
+    # Loops over cells of lanes are written as they are to run: what a higher level finds takes longer to compile and
+    # runs no faster.
     options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    options.loop_vectorization = vectors
+    options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
