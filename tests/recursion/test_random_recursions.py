@@ -120,8 +120,8 @@ def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool
         yield {"logs": False}, with_numbers(given.weights)
 
 
-def check_tiles(page: Page) -> bool:
-    """The same for pages with symbols, of weights by sentence and of weights that all sentences share."""
+def check_tiles(page: Page, *widths: int) -> bool:
+    """The same for pages with symbols, of weights by sentence and of weights that all sentences share; alone, too."""
     made = page.make()
     if not fits_tiles(made):
         return False
@@ -131,7 +131,9 @@ def check_tiles(page: Page) -> bool:
     except InvalidRecursion:  # the lists are not in topological order
         return False
     order = np.argsort(-given.lengths, kind="stable")
-    results = [TilesEngine(made, **options).log_counts(own, order) for options, own in of_kinds(made, given)]
+    results = []
+    for options, own in of_kinds(made, given):
+        results += [TilesEngine(made, **options, width=width).log_counts(own, order) for width in widths]
     for found, compiled, failed in results:
         trusted = failed == 0
         np.testing.assert_allclose(found[trusted], log_z[trusted], rtol=1e-10, atol=1e-10, err_msg=str(made))
@@ -176,14 +178,14 @@ def check_descents_in_tiles(page: Page) -> bool:
 
 
 def test_random_recursions_in_tiles() -> None:
-    assert sum(check_tiles(page) for page in random_recursions([*range(15, 19), *range(34, 38)])) > 1
+    assert sum(check_tiles(page, 8) for page in random_recursions([*range(15, 19), *range(34, 38)])) > 1
     assert sum(check_descents_in_tiles(page) for page in random_recursions(range(9))) > 0
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
-    check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
+    check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS), 8)
     check_descents_in_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
@@ -191,7 +193,7 @@ def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_random_recursions_in_tiles(block: int) -> None:
     pages = list(random_recursions(range(1000 + 150 * block, 1150 + 150 * block)))
-    found = [check_tiles(page) for page in pages]
+    found = [check_tiles(page, 8, 1) for page in pages]
     assert sum(found) > 4  # of 150 that fit tiles, and have a derivation for every length
     assert sum(map(check_descents_in_tiles, pages)) > 4
 

@@ -69,8 +69,6 @@ class LanesEngine:
     :param width: sentences at once; None: as many as a cache line has numbers.
     """
 
-    does_alone = True  # whether long sentences may be done one at a time
-
     def __init__(
         self,
         recursion: Recursion,
@@ -199,18 +197,35 @@ class LanesEngine:
 
         So it is as long as the longest of a block is longer than the others by far.
         """
-        if not self.does_alone or self.width == 1 or not len(order) or given.lengths[order[0]] < LONG:
+        if self.width == 1:
             return 0
-        lengths = given.lengths[order].astype(np.float64)
-        for x, (n, most_alone) in enumerate(zip(lengths, as_long_as(lengths), strict=True)):
-            if ((lengths[x : x + self.width] / n) ** 3).sum() > most_alone:
+        for x, b in enumerate(order):
+            n = int(given.lengths[b])
+            most_alone = self._as_long_as(n, given.sizes)
+            if not most_alone:
+                return x
+            block = given.lengths[order[x : x + self.width]]
+            if ((block / n) ** self._positions).sum() > most_alone:
                 return x
         return len(order)
+
+    def _as_long_as(self, n: int, sizes: Mapping[str, int]) -> float:
+        """How many sentences of n words alone take as long as a block of them; 0 if none is done alone."""
+        return float(as_long_as(n)) if n >= LONG else 0.0
+
+    @functools.cached_property
+    def _positions(self) -> int:
+        """The power of n that a chart takes."""
+        return max(len(rule.positions) for rule in self.recursion.rules)
 
     @functools.cached_property
     def _lone(self) -> LanesEngine:
         """The same, one sentence at a time."""
-        return LanesEngine(self.recursion, self._name, self.logs, self._weights.name, self.layout.given, width=1)
+        return self._of_width(1)
+
+    def _of_width(self, width: int) -> LanesEngine:
+        """The same, some sentences at a time."""
+        return LanesEngine(self.recursion, self._name, self.logs, self._weights.name, self.layout.given, width)
 
     def _prepare(self, name: str, given: Sentences, own: dict[str, Any], pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.

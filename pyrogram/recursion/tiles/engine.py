@@ -6,22 +6,25 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..calling.layout import Layout
 from ..calling.sentence_events import CELL
 from ..calling.sentences import Sentences
-from ..lanes.engine import LONG, LanesEngine, Numbers
+from ..lanes.engine import LINE, LONG, LanesEngine, Numbers
 from ..lanes.sweep_engine import SweepEngine
 from ..machine.statements import Function
-from ..rules.cells import CellClass, Cells, Term
-from ..rules.language import InvalidRecursion, Ref, Word, _positions
+from ..rules.cells import CellClass, Cells, Term, symbols_in
+from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
 from . import descents, driver, sweeps
 from .tables import TileTables
+
+WORTH = 6e5  # operations from which on a sentence may be done alone: fewer are not worth the time of compiling that
+LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
 
 
 class TilesEngine(LanesEngine):
@@ -32,8 +35,6 @@ class TilesEngine(LanesEngine):
         for best derivations, which take logarithms alone. None: if all weights are shared.
     """
 
-    does_alone = False
-
     def __init__(
         self,
         recursion: Recursion,
@@ -42,26 +43,50 @@ class TilesEngine(LanesEngine):
         weights: str = "",
         given: frozenset[str] = frozenset(),
         shared: bool | None = None,
+        width: int | None = None,
     ) -> None:
-        super().__init__(recursion, dtype, logs, weights, given)
+        super().__init__(recursion, dtype, logs, weights, given, width)
         self.shared = not logs if shared is None else shared
+        self._most_alone: dict[tuple[int, ...], float] = {}  # by length and sizes
 
     @property
     def _kind(self) -> str:
         numbers = " with numbers" if self.shared else ""
         return f"tiles of {'logs' if self.logs else 'reals'}{numbers}{self._given}"
 
+    def _of_width(self, width: int) -> LanesEngine:
+        options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
+        return TilesEngine(self.recursion, *options, width)
+
+    def _as_long_as(self, n: int, sizes: Mapping[str, int]) -> float:
+        """Charts of blocks that are far larger than the caches take twice as long as others."""
+        key = n, *sizes.values()
+        if key not in self._most_alone:
+            items = self.cells.sizes.items()
+            cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
+            most = 3.0 if cells * LINE > LARGE else 1.5
+            self._most_alone[key] = most if self._operations(n, sizes) >= WORTH else 0.0
+        return self._most_alone[key]
+
     @functools.cached_property
-    def _rules(self) -> list[tuple[list[int | str], int]]:
-        """Of every rule the sizes of its symbols, and how many positions it has."""
-        return [([x.size for x in rule.variables], len(rule.positions)) for rule in self.recursion.rules]
+    def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
+        """Of every sum of products its symbols, and how many positions its terms have."""
+        found = []
+        for cell in self.cells.classes:
+            cells = max(0, len(cell.positions) - (cell.width is not None))
+            for term in (t for h in cell.heads for t in h.terms):
+                inner = term.inner
+                if inner is not None:
+                    found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
+                found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
+        return found
+
+    def _operations(self, n: int, sizes: Mapping[str, int]) -> float:
+        """About their number for a sentence of n words, inside and outside."""
+        return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
     def _cost(self, given: Sentences) -> float:
-        found = 0.0
-        for sizes, positions in self._rules:
-            symbols = math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
-            found += 2.0 * symbols * float(given.pitch) ** positions
-        return found
+        return self._operations(given.pitch, given.sizes)
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         kind = self.width, self._name, None, self.shared
@@ -72,6 +97,11 @@ class TilesEngine(LanesEngine):
             "best": lambda recursion: descents.BestTileDerivation(recursion, *kind).function(),
         }
         return [make[name], lambda recursion: driver.size(recursion, self.width, self.shared, given=self.layout.given)]
+
+
+def _product(own: Sequence[Size], sizes: Mapping[str, int]) -> int:
+    """The number of all symbols together."""
+    return math.prod(s if isinstance(s, int) else sizes[s] for s in own)
 
 
 class TilesSweepEngine(SweepEngine):

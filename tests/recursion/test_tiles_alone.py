@@ -1,0 +1,137 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Chains and grammars that are done alone, in one lane: against all derivations, bit for bit against eight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, random_sentences, summed
+from pages import PAGES, Page
+
+from pyrogram.recursion import Recursion
+from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.tiles.engine import TilesEngine
+
+WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
+LENGTHS = [4, 1, 3, 2, 5, 4, 4, 2, 1, 1, 3]
+pages = pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
+
+
+@pytest.fixture
+def widths(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """All sentences of three words or more are alone; how many lanes the functions have that are called."""
+    found = set[int]()
+    prepare = LanesEngine._prepare
+    monkeypatch.setattr(TilesEngine, "_as_long_as", lambda _, n, sizes: 9.0 if n >= 3 else 0.0)
+    monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: found.add(a[0].width) or prepare(*a))
+    return found
+
+
+def close(found: dict[str, Any], expected: dict[str, Any], tolerance: float = 1e-10) -> None:
+    for name, table in expected.items():
+        np.testing.assert_allclose(found[name], table, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pages
+@pytest.mark.parametrize("shared", [None, True, False])
+def test_sums_over_all_derivations(page: Page, shared: bool | None, widths: set[int]) -> None:
+    """With weights that are numbers, and with those of each sentence."""
+    made = page.make()
+    given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=shared)
+    log_z, counts, _ = summed(page, made, given)
+    found = Program(made).log_counts(given)
+    np.testing.assert_allclose(found[0], log_z, rtol=1e-10, atol=1e-10)
+    close(found[1], counts)
+    np.testing.assert_allclose(Program(made).log_counts(given, counts=False)[0], log_z, rtol=1e-10, atol=1e-10)
+    assert widths >= {1, 8}
+
+
+@pages
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[int]) -> None:
+    """Log Z, counts by sentence, scaled ones, best derivations and draws, of short and of long sentences."""
+    made = page.make()
+    given = random_sentences(page, made, [30, 3, 17, 2, 9], np.random.default_rng(0))
+    given = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
+    order, trace, rng = np.argsort(-given.lengths), Trace(given).numbers(), np.random.default_rng(1)
+    alone, lanes = TilesEngine(made, dtype), TilesEngine(made, dtype)
+    lanes._alone = lambda given, order: 0  # type: ignore[method-assign]
+    for options in ({"by_sentence": True}, {"by_sentence": True, "scale": rng.random(5)}, {"scale": rng.random(5)}):
+        (log_z, counts, failed), (expected_z, expected, expected_failed) = (
+            engine.log_counts(given, order, **options) for engine in (alone, lanes)
+        )
+        assert (log_z == expected_z).all() and (failed == expected_failed).all()
+        if "by_sentence" in options:
+            assert all((counts[name] == table).all() for name, table in expected.items())
+        close(counts, expected, 1e-12 if dtype == "float64" else 1e-5)
+    one, other = (
+        (*e.best(given, order, trace, 200), *e.draw(given, order, (3, 200), 0, trace, -np.inf)) for e in (alone, lanes)
+    )
+    assert all((a == b).all() for a, b in zip(one, other, strict=True))
+    assert widths == {1, 8 if dtype == "float64" else 16}
+
+
+@pages
+def test_a_sentence_that_fails_alone(page: Page, widths: set[int]) -> None:
+    """Is done in logarithms; NaN and impossible weights stay with it, in the memory that the next sentence has."""
+    made = page.make()
+    given = random_sentences(page, made, [5, 5, 4, 4, 4, 3, 2], np.random.default_rng(0), shared=False)
+    name, bad = next(n for n, table in given.weights.items() if table.ndim > 1), np.arange(7) == 2
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    for junk in (-np.inf, np.nan, -5000.0):
+        weights = {n: table.copy() for n, table in given.weights.items()}
+        weights[name][2] += junk
+        one = replace(given, weights=weights)
+        failed = TilesEngine(made).log_counts(one, np.arange(7))[2]
+        assert failed.tolist() == bad.tolist()
+        found_z, found = Program(made).log_counts(one)
+        np.testing.assert_allclose(found_z[~bad], log_z[~bad], rtol=1e-11)
+        np.testing.assert_allclose(found_z[bad], ScalarEngine(made).log_counts(one)[0][bad], rtol=1e-11)
+        close({n: table[~bad] for n, table in found.items()}, {n: table[~bad] for n, table in counts.items()})
+    assert widths == {1, 8}
+
+
+@pages
+def test_counts_into_tables_and_constants(page: Page, widths: set[int]) -> None:
+    """Of sentences that have each their own table; constants count nothing."""
+    made = page.make()
+    given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=False)
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    into = {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    Program(made).log_counts(given, into=into)
+    close(into, counts)
+    name = next(n for n, table in given.weights.items() if table.ndim > 1)
+    found_z, found = Program(made).log_counts(with_constant(made, given, name))
+    np.testing.assert_allclose(found_z, log_z, rtol=1e-10)
+    assert name not in found
+    close(found, {n: table for n, table in counts.items() if n != name})
+    assert widths == {1, 8}
+
+
+def with_constant(made: Recursion, given: Sentences, name: str) -> Sentences:
+    numbers = np.exp(given.weights[name])
+    return given.with_constants({name: Constant(numbers, float(numbers.max()))})
+
+
+def test_who_is_alone() -> None:
+    """Where a block would be mostly empty, if there is enough to do; where charts are large, also beside another."""
+    engines = {page.name: TilesEngine(page.make()) for page in WITH_SYMBOLS}
+
+    def alone(name: str, lengths: list[int], **sizes: int) -> int:
+        given = Sentences(np.array(lengths), {}, {}, sizes, {})
+        return engines[name]._alone(given, np.arange(len(lengths)))
+
+    assert alone("hmm", [500], K=50, W=9) == alone("hmm", [500, 100, 90], K=50, W=9) == 1
+    assert alone("hmm", [500, 500], K=50, W=9) == alone("hmm", [500], K=3, W=9) == 0
+    assert alone("hmm", [9000, 8000, 7000], K=50, W=9) == 3  # the last ones of a batch
+    assert alone("hmm", [9000] * 8 + [8500], K=50, W=9) == 0
+    assert alone("pcfg", [60, 30, 30], S=10, W=9) == 1 and alone("pcfg", [10], S=5, W=9) == 0
+    assert alone("pcfg", [60, 30, 30, 30, 30, 30], S=10, W=9) == 0
+    assert alone("pcfg", [], S=10, W=9) == 0
