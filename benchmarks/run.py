@@ -47,6 +47,7 @@ def prepare() -> Path:
 
 def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str, Callable[[], str]]:
     """By title what makes each section, as markdown; each comparison takes about so many seconds."""
+    import alone
     import before
     import cold_start
     import collapsed
@@ -109,6 +110,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
         "Long sentences, by sentence, one thread, float64": lambda: _table(
             long_sentences.HEADER, long_sentences.rows(lengths if quick else long_sentences.LENGTHS)
+        ),
+        "Long sentences of chains and context-free grammars, one thread, float64": lambda: _table(
+            alone.HEADER, alone.rows(seconds / 5)
         ),
         "Long sentences, an iteration over one, DMV, one thread, float64": lambda: _table(
             long_sentences.LOOP_HEADER, long_sentences.loop_rows(lengths if quick else long_sentences.LONG)

@@ -18,7 +18,7 @@ from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, ch
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL, FewEvents
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.running.program import Program, longest_first
 from pyrogram.recursion.tiles.engine import TilesSweepEngine
 
 from .compiled_collapsed import CompiledUpdates
@@ -158,7 +158,8 @@ class RecursiveUpdates(CompiledUpdates):
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
         own = torch.zeros(len(self._engine.places), dtype=torch.float64)
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
-        return self._sweep(fixed, own, torch.empty_like(own), torch.arange(len(self.words)), CELL)
+        order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
+        return self._sweep(fixed, own, torch.empty_like(own), order, CELL)
 
     def _sweep(
         self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
