@@ -209,11 +209,7 @@ class Grammar(ABC):
         :param words: shape ``(N, n)``.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        with torch.enable_grad():
-            leaves = {name: w.detach().requires_grad_() for name, w in log_weights.items()}
-            log_z = self.log_partition(leaves, words)
-            gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
-        return log_z.detach(), dict(zip(leaves, gradients, strict=True))
+        return counts_by_gradient(self.log_partition, log_weights, words)
 
     def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         """The multinomials of each sentence, for weights that differ from sentence to sentence.
@@ -425,6 +421,17 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     return own + (start - before).repeat_interleave(size)
 
 
+def counts_by_gradient(
+    log_partition: Callable[[Weights, Tensor], Tensor], log_weights: Mapping[str, Tensor], words: Tensor
+) -> tuple[Tensor, Weights]:
+    """log Z per sentence, and expected counts summed over sentences: its gradient, in inference mode, too."""
+    with torch.inference_mode(False), torch.enable_grad():
+        leaves = {name: w.detach().clone().requires_grad_() for name, w in log_weights.items()}
+        log_z = log_partition(leaves, words.clone() if words.is_inference() else words)
+        gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
+    return log_z.detach(), dict(zip(leaves, gradients, strict=True))
+
+
 def check_blocks(grammar: Grammar, weights: Mapping[str, Tensor], argument: str = "weights") -> list[torch.Size]:
     """The batch shape of the weights of each block.
 
@@ -455,10 +462,14 @@ def checked_inputs(
     """Words as int64, once they and the shapes of the log weights are known to be right: charts read no further.
 
     :param shared: whether there must be one grammar, and words of shape ``(N, n)``.
-    :raises ValueError: if a block is missing or has another shape, or if a sentence is not words and then padding.
+    :raises ValueError: if a block is missing or has another shape, if a sentence is not words and then padding, or if
+        words are on another device.
     """
     batches = check_blocks(grammar, log_weights, "log_weights")
     words = checked_words(words, grammar.num_words)
+    for name in grammar.blocks:
+        if (device := log_weights[name].device) != words.device:
+            raise ValueError(f"log_weights[{name!r}] is on {device} but words are on {words.device}: move one of them")
     if shared:
         for name, batch in zip(grammar.blocks, batches, strict=True):
             if batch:

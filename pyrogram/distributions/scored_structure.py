@@ -176,10 +176,11 @@ class ScoredStructure(ChartDistribution):
 
         def compute() -> tuple[Tensor, dict[str, Tensor]]:
             graph = torch.is_grad_enabled() and any(x.requires_grad for x in self._scores.values())
-            with torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad():
                 wide = {}
                 for name, x in self._wide(self._own_batch).items():
-                    wide[name] = x if graph and x.requires_grad else x.detach().requires_grad_()
+                    leaf = x.clone() if x.is_inference() else x.detach()
+                    wide[name] = x if graph and x.requires_grad else leaf.requires_grad_()
                 log_z = self._sum(wide)
                 counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=graph)
             return log_z if graph else log_z.detach(), dict(zip(wide, counts, strict=True))
@@ -384,10 +385,10 @@ class ScoredStructure(ChartDistribution):
             raise NotImplementedError("sentences of different lengths have no common support to enumerate")
         with torch.no_grad():
             zeros = {
-                name: torch.zeros(1, *x.shape[x.dim() - self._event_dims[name] :], dtype=torch.float64)
+                name: x.new_zeros(1, *x.shape[x.dim() - self._event_dims[name] :], dtype=torch.float64)
                 for name, x in self._scores.items()
             }
-            one = torch.tensor([n])
+            one = self.lengths.new_full((1,), n)
             number = float(self._program.log_partition(self._given(zeros, lengths=one)))
             if number > math.log(MOST_ENUMERATED + 0.5):
                 raise NotImplementedError(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -18,7 +18,15 @@ from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, 
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import digest_of
-from pyrogram.grammar import Block, Known, PackedBlock, SentenceMultinomials, Weights, checked_inputs
+from pyrogram.grammar import (
+    Block,
+    Known,
+    PackedBlock,
+    SentenceMultinomials,
+    Weights,
+    checked_inputs,
+    counts_by_gradient,
+)
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
 from .dmv import DMV
@@ -223,11 +231,7 @@ class SparseDMV(DMV):
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = {name: log_weights[name].detach() for name in self.blocks}
         if not fits_compiled(*tables.values()):
-            with torch.enable_grad():
-                leaves = {name: t.requires_grad_() for name, t in tables.items()}
-                log_z = self.log_partition(leaves, words, bonus=bonus)
-                gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
-            return log_z.detach(), dict(zip(leaves, gradients, strict=True))
+            return counts_by_gradient(partial(self.log_partition, bonus=bonus), tables, words)
         flat, stop = self._doubles(tables)
         log_z, total, stops = flat.new_zeros(len(words)), torch.zeros_like(flat), torch.zeros_like(stop)
         for arcs in self._arcs.of(words):

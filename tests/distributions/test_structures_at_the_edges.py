@@ -93,6 +93,19 @@ def test_one_word(name: str) -> None:
 
 
 @each
+@pytest.mark.parametrize("made", [False, True], ids=["used", "made"])
+def test_inference_mode(name: str, made: bool) -> None:
+    make, shape = STRUCTURES[name]
+    scores, lengths = random(2, *shape(3)), torch.tensor([3, 2])
+    expected = make(scores, lengths)
+    with torch.inference_mode():
+        found = make(scores.clone(), lengths.clone()) if made else make(scores, lengths)
+        marginals, entropy = found.marginals(), found.entropy()
+    torch.testing.assert_close(marginals, expected.marginals())
+    torch.testing.assert_close(entropy, expected.entropy())
+
+
+@each
 def test_batches_that_do_not_fit(name: str) -> None:
     make, shape = STRUCTURES[name]
     with pytest.raises(ValueError, match=r"batches of scores and of lengths must broadcast, not have shapes .*\(3,\)"):

@@ -130,6 +130,8 @@ class TorchEngine(SumsInTorch):
         sizes: Mapping[str, int] | None,
         lists: Mapping[str, Tensor] | None,
     ) -> Tensor:
+        if len(lengths) == 0:  # operations of torch want to know the greatest number, or the shape
+            return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
         plans, lists = self._plans(dict(lists or {}))
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
         if isinstance(semiring, Logarithms) and not self._spans_read_points:

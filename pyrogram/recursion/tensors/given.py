@@ -83,9 +83,13 @@ def fits_compiled(*tensors: Tensor) -> bool:
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
     """The factors that scores are the logarithms of; None if some are too great or too small for a number.
 
+    None also on another device: kernels take logarithms.
+
     :param scores: shape ``(B, *axes)``; those of -inf are 0.
     """
-    scores = scores.detach().to("cpu", dtype)
+    if scores.device.type != "cpu":
+        return None
+    scores = scores.detach().to(dtype)
     factors = scores.exp()
     is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
     if bool(is_small.any()) or not bool(factors.isfinite().all()):
