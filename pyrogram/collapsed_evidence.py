@@ -62,7 +62,8 @@ class EvidenceUpdates(CollapsedUpdates):
         CollapsedUpdates.__init__(found, grammar, self.words)
         found._moving = {part: (own, updates.tilted(grammar, nats)) for part, (own, updates) in self._moving.items()}
         tables = [nats[n] if n in nats else torch.zeros(block.shape) for n, block in self.blocks.items()]
-        flat = torch.cat([*(t.detach().double().reshape(-1) for t in tables), torch.zeros(1, dtype=torch.float64)])
+        tables.append(torch.zeros(1))
+        flat = torch.cat([t.detach().to(self.words.device, torch.float64).reshape(-1) for t in tables])
         found._known_nats = flat[self._known.index].sum(-1)
         return found
 

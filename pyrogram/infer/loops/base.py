@@ -396,15 +396,16 @@ class GrammarLoop(Resumable, Generic[P, S]):
         tensors, self._pending = dict(self._pending), None
         history, held_out = tensors.pop("history").tolist(), tensors.pop("held_out_history").tolist()
         best = {name.removeprefix("best."): tensors.pop(name) for name in list(tensors) if name.startswith("best.")}
-        like = self._like(problem)
+        like, owner = self._like(problem), type(self).__name__
+        device = problem.traced.sentences[0].words.device
         states = []
         for given in (tensors, best):
-            state = unflatten(like, self._of_this(problem, given), type(self).__name__) if given else None
+            state = unflatten(like, self._of_this(problem, given), owner, device) if given else None
             if state is not None:
                 self._accept(problem, state)
             states.append(state)
         if states[0] is None or len(history) != len(held_out):
-            raise ValueError(f"this is not the state of {type(self).__name__}: its histories differ in length")
+            raise ValueError(f"this is not the state of {owner}: its histories differ in length")
         self._set_state(states[0])
         self._best, self.history, self.held_out_history = states[1], history, held_out
 

@@ -67,7 +67,7 @@ class CollapsedState:
     entropy: Tensor
     sweep: Tensor
     generator: Tensor
-    sentence_counts: dict[str, SentenceCounts] = ragged()
+    sentence_counts: dict[str, SentenceCounts] = ragged(of_sentences=True)
 
 
 @dataclass

@@ -79,7 +79,7 @@ class MixtureGrammar(Grammar):
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """Those of the grammar, each component's disturbed in its own way: components that are alike stay alike."""
-        found = {self.indicator: self._blocks[self.indicator].uniform(torch.ones(()))}
+        found = {self.indicator: self._blocks[self.indicator].uniform(torch.ones((), device=words.device))}
         for k in range(self.num_components):
             generator = torch.Generator().manual_seed(k)
             for name, w in self.base.initial_weights(words, *method, **options).items():

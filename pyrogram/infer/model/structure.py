@@ -54,7 +54,8 @@ class SentenceSite:
 
     def derivation(self) -> Any:
         """The distribution over derivations in which all derivations of a sentence have one weight."""
-        zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.grammar.blocks.items()}
+        blocks = self.grammar.blocks.items()
+        zeros = {n: self.words.new_zeros(b.shape, dtype=torch.float64) for n, b in blocks}
         return self.grammar.derivation(None, self.words, log_weights=zeros)
 
     @property

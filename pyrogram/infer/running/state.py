@@ -27,9 +27,12 @@ class Info:
     objective: float
 
 
-def ragged() -> Any:
-    """A field of a state whose tensors have shapes, and innermost names, that only the algorithm can check."""
-    return field(metadata={"ragged": True})
+def ragged(*, of_sentences: bool = False) -> Any:
+    """A field of a state whose tensors have shapes, and innermost names, that only the algorithm can check.
+
+    :param of_sentences: whether they are on the sentences' device.
+    """
+    return field(metadata={"ragged": True, "of_sentences": of_sentences})
 
 
 def flatten(state: Any) -> Tensors:
@@ -43,11 +46,12 @@ def flatten(state: Any) -> Tensors:
     return found
 
 
-def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str) -> S:
+def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str, device: torch.device | None = None) -> S:
     """The inverse of :func:`flatten`, on the devices and in the dtypes of another state.
 
     :param like: a state with the same names and shapes, but for fields that are :func:`ragged`.
     :param owner: whose state it is, for messages.
+    :param device: of the sentences; None: tensors about them stay where they are.
     :raises ValueError: if an entry is missing, unknown or of another shape.
     """
     loose = {f.name for f in fields(like) if f.metadata.get("ragged")}  # type: ignore[arg-type]
@@ -72,6 +76,8 @@ def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str) -> S:
             found[f.name] = tensors[f.name].detach().to(part, copy=True)
         else:
             own = {n[len(f.name) + 1 :]: t for n, t in tensors.items() if n.startswith(f"{f.name}.")}
+            if f.metadata.get("of_sentences"):
+                own = {n: t.to(device) for n, t in own.items()}
             found[f.name] = _grouped(own, nested=get_args(hints[f.name])[1] is not Tensor)
     return type(like)(**found)
 

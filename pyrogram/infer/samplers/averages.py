@@ -40,8 +40,8 @@ class TreeAverages:
     best_joint: Tensor
     joints: Tensor = ragged()
     traces: Weights = ragged()
-    parts: Weights = ragged()
-    best: Weights = ragged()
+    parts: Weights = ragged(of_sentences=True)
+    best: Weights = ragged(of_sentences=True)
 
     @staticmethod
     def none(traced: TracedModel) -> TreeAverages:

@@ -454,7 +454,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         given, owner = dict(self._pending or {}), type(self).__name__
         kept = {n.removeprefix("averages."): given.pop(n) for n in list(given) if n.startswith("averages.")}
         self._pending = given
-        averages = unflatten(TreeAverages.none(problem.traced), kept, owner)
+        averages = unflatten(TreeAverages.none(problem.traced), kept, owner, problem.traced.sentences[0].words.device)
         if not averages_fit(problem, averages, self.keep_parts, partial(self._followed_by, problem)):
             raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")
         super()._take_pending(problem)

@@ -38,7 +38,7 @@ class TreeState:
     log_joint: Tensor
     sweep: Tensor
     generator: Tensor
-    derivations: Weights = ragged()
+    derivations: Weights = ragged(of_sentences=True)
     tuning: Weights = ragged()
 
 
