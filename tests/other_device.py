@@ -8,11 +8,12 @@ refuse operands of which one is on the CPU, and numpy cannot have them. What com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -29,9 +30,10 @@ class There(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> There:
-        made = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, held.shape, strides=held.stride(), dtype=held.dtype, device=META, requires_grad=held.requires_grad
-        )
+        with torch.inference_mode(False):  # in which no wrapper can be detached
+            made = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+                cls, held.shape, strides=held.stride(), dtype=held.dtype, device=META, requires_grad=held.requires_grad
+            )
         made.held = held
         return made  # type: ignore[no-any-return]
 
@@ -49,14 +51,16 @@ class There(Tensor):
         return dispatch(None, func, args, kwargs or {})
 
 
-class _FromNumbers(TorchFunctionMode):
+def _from_numbers(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """``torch.tensor([1, 2], device=...)``: on ``meta`` torch forgets the numbers."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        asked = (kwargs or {}).get("device")
-        if func in (torch.tensor, torch.as_tensor) and asked is not None and torch.device(asked) == META:
-            return func(*args, **{**kwargs, "device": "cpu"}).to(META)
-        return func(*args, **(kwargs or {}))
+    def made(*args: Any, **kwargs: Any) -> Tensor:
+        asked = kwargs.get("device")
+        if asked is not None and torch.device(asked) == META:
+            return make(*args, **{**kwargs, "device": "cpu"}).to(META)
+        return make(*args, **kwargs)
+
+    return made
 
 
 class OtherDevice(TorchDispatchMode):
@@ -71,17 +75,25 @@ class OtherDevice(TorchDispatchMode):
         self.numbers = 0
         self.copies: list[tuple[int, ...]] = []
         self.device = META
-        self._from_numbers = _FromNumbers()
+        self._patches = pytest.MonkeyPatch()
 
     def __enter__(self) -> OtherDevice:
-        self._from_numbers.__enter__()
+        # A mode for functions would be off while derivatives are computed.
+        self._patches.setattr(torch, "tensor", _from_numbers(torch.tensor))
+        self._patches.setattr(torch, "as_tensor", _from_numbers(torch.as_tensor))
         return super().__enter__()  # type: ignore[no-any-return]
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        self._from_numbers.__exit__(*error)
+        self._patches.undo()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.is_inference_mode_enabled() and func._can_decompose():  # autograd, which does it, is off
+            super().__enter__()
+            try:
+                return func.decompose(*args, **(kwargs or {}))
+            finally:
+                super().__exit__(None, None, None)
         return dispatch(self, func, args, kwargs or {})
 
     def put(self, value: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from pyrogram.grammar import (
     TooLong,
     Weights,
     checked_inputs,
+    counts_by_gradient,
     logarithms,
 )
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
@@ -120,7 +121,7 @@ class DMV(Grammar):
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
         # Under vmap a single table may be traced, or the words alone.
         if shared and not is_traced(words) and self._fits(log_weights, words):
-            given = self._given(log_weights, words.reshape(-1, words.shape[-1]))
+            given = self._given(log_weights, words)
             log_z = self.program().log_partition(given).to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         arcs, stops = self.scores(log_weights, words)
@@ -135,7 +136,8 @@ class DMV(Grammar):
         return fits and self.program().on_device(self._given(log_weights, words)) is not None
 
     def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
-        """Sentences (B, n) under one set of weights; sums over a corpus want float64."""
+        """Sentences under one set of weights; sums over a corpus want float64."""
+        words = words.reshape(-1, words.shape[-1])
         weights = {name: log_weights[name].double()[None] for name in self.blocks}
         return Given(weights, lengths_of(words), {"w": words}, {"V": self.num_tags})
 
@@ -149,12 +151,12 @@ class DMV(Grammar):
             log_z, counts = self.program().log_counts(self._given(log_weights, words))
             found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
             return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found
-        with torch.enable_grad():
-            leaves = [t.detach().requires_grad_() for t in tables]
-            arcs, stops = self.scores(dict(zip(self.blocks, leaves, strict=True)), words)
-            log_z = projective.log_partition(arcs, stops, lengths_of(words))
-            gradients = torch.autograd.grad(log_z.sum(), leaves)
-        return self._keep_nan(log_z.detach(), log_weights), dict(zip(self.blocks, gradients, strict=True))
+
+        def log_partition(leaves: Weights, words: Tensor) -> Tensor:
+            return projective.log_partition(*self.scores(leaves, words), lengths_of(words))
+
+        log_z, found = counts_by_gradient(log_partition, {name: log_weights[name] for name in self.blocks}, words)
+        return self._keep_nan(log_z, log_weights), found
 
     def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         return DMVSentenceMultinomials(self, words)

@@ -44,5 +44,5 @@ def draw_trees(
     full = broadcast_shapes(sample_shape, batch)
     model = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
     own = (root, attach, stop, model, max_length, is_cut(too_long), num_tries(too_long))
-    words, heads = ancestral(*own, widths, attachments)
+    words, heads = (x.to(root.device) for x in ancestral(*own, widths, attachments))
     return words.reshape(*full, max_length), heads.reshape(*full, max_length)

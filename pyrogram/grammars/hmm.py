@@ -167,5 +167,6 @@ class HMM(Grammar):
             w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
         ]
         own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        words, states = ancestral(flat[0], flat[1], flat[2], own, max_length, cut, num_tries(too_long))
+        drawn = ancestral(flat[0], flat[1], flat[2], own, max_length, cut, num_tries(too_long))
+        words, states = (x.to(flat[0].device) for x in drawn)
         return words.reshape(*full, max_length), states.reshape(*full, max_length)

@@ -76,7 +76,9 @@ class RankSpaceProgram(TensorProgram):
 
     def _suits(self, given: Given) -> bool:
         tables = given.weights
-        if len(given.lengths) == 0 or any(len(t) > 1 or t.dtype != given.dtype for t in tables.values()):
+        if len(given.lengths) == 0 or given.lengths.device.type != "cpu":
+            return False
+        if any(len(t) > 1 or t.dtype != given.dtype for t in tables.values()):
             return False
         return tables["left"].shape[1] >= LEAST_RANKS.get(given.dtype, math.inf)
 

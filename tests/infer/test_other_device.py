@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from other_device import OtherDevice
 from torch import Tensor
 
 import pyrogram
-from pyrogram.distributions import Sentence
+from pyrogram.bias import Bias
+from pyrogram.distributions import Sentence, SpanTree
 from pyrogram.grammar import Grammar
-from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM, posterior_predictive
 from pyrogram.recursion.device.launching import Launcher
 
 WORDS = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1], [1, 0, 2, -1]])
@@ -84,6 +86,78 @@ def test_sums_stay_where_the_words_are(name: str, launcher: Launcher | None) -> 
         np.testing.assert_allclose(cpu(found[block]), table, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_batches_of_any_shape(name: str, launcher: Launcher | None) -> None:
+    """No sentence, one without a batch, a batch of two dimensions."""
+    grammar = GRAMMARS[name]()
+    logs = random_logs(grammar)
+    for chosen in (WORDS[:0], WORDS[1], WORDS.reshape(3, 1, 4)):
+        expected = grammar.log_partition(logs, chosen)
+        with OtherDevice() as device:
+            there = {block: device.put(w) for block, w in logs.items()}
+            found = grammar.log_partition(there, device.put(chosen))
+            assert found.device == device.device and device.copies == []
+        np.testing.assert_allclose(cpu(found), expected, rtol=1e-6)
+
+
+def test_grammars_of_many_ranks(launcher: Launcher | None) -> None:
+    """On the CPU these have products of matrices, which are the CPU's."""
+    grammar = pyrogram.grammars.TensorPCFG(2, 2, 64, 3)
+    logs = {name: w.double() for name, w in random_logs(grammar).items()}
+    expected, counts = grammar.expected_counts(logs, WORDS)
+    with OtherDevice() as device:
+        there = {block: device.put(w) for block, w in logs.items()}
+        again, found = grammar.expected_counts(there, device.put(WORDS))
+    np.testing.assert_allclose(cpu(again), expected, rtol=1e-9)
+    for block, table in counts.items():
+        np.testing.assert_allclose(cpu(found[block]), table, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_inference_mode(name: str, launcher: Launcher | None) -> None:
+    grammar = GRAMMARS[name]()
+    logs = random_logs(grammar)
+    expected = grammar.expected_counts(logs, WORDS)[1]
+    with OtherDevice() as device, torch.inference_mode():
+        there = {block: device.put(w) for block, w in logs.items()}
+        found = grammar.expected_counts(there, device.put(WORDS).int())[1]
+    for block, table in expected.items():
+        np.testing.assert_allclose(cpu(found[block]), table, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_weights_elsewhere_are_named(name: str) -> None:
+    grammar = GRAMMARS[name]()
+    with OtherDevice() as device, pytest.raises(ValueError, match=r"is on cpu but words are on meta: move one of them"):
+        grammar.log_partition(random_logs(grammar), device.put(WORDS))
+
+
+def test_evidence_stays_where_the_words_are(launcher: Launcher | None) -> None:
+    grammar, scores = pyrogram.HMM(2, 3), torch.randn(3, 4, 2)
+    logs = random_logs(grammar)
+
+    def sums(words: Tensor, logs: dict[str, Tensor], scores: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        sentence = Sentence(grammar, log_weights=logs, known={"state_scores": scores})
+        return sentence.observed_grammar.expected_counts(logs, sentence.observed(words))
+
+    expected, counts = sums(WORDS, logs, scores)
+    with OtherDevice() as device:
+        there = {block: device.put(w) for block, w in logs.items()}
+        again, found = sums(device.put(WORDS), there, device.put(scores))
+        assert [shape for shape in device.copies if len(shape) > 1] == []
+        check_launches(launcher, "lanes")
+    np.testing.assert_allclose(cpu(again), expected, rtol=1e-6)
+    for block, table in counts.items():
+        np.testing.assert_allclose(cpu(found[block]), table, atol=1e-6)
+
+
+def test_structures_are_listed_where_the_scores_are() -> None:
+    scores = torch.randn(1, 3, 4, 2)
+    with OtherDevice() as device:
+        found = SpanTree(device.put(scores), binary=False).enumerate_support()
+    assert torch.equal(found.held, SpanTree(scores, binary=False).enumerate_support())  # type: ignore[attr-defined]
+
+
 def test_a_wrong_word_is_named_wherever_it_is() -> None:
     grammar = pyrogram.DMV(3)
     with OtherDevice() as device:
@@ -134,6 +208,49 @@ def test_loops_stay_where_the_words_are(loop: Any, launcher: Launcher | None) ->
     assert third[0] - first[0] == third_of_many[0] - of_many[0] <= 2 * 16
     assert third[1] == first[1] == of_many[1] == third_of_many[1]  # copies are of the start alone
     check_launches(launcher, "lanes")
+
+
+def tilted(words: Tensor, grammar: Grammar) -> None:
+    root, arcs = torch.arange(3.0, device=words.device), torch.ones(3, 5, 5, device=words.device)
+    bayes(words, grammar.tilted(Bias({"root": root}, {"arc_scores": arcs})))
+
+
+def mixture(words: Tensor, grammar: Grammar) -> None:
+    ones = torch.ones(2, device=words.device)
+    shares = pyro.sample("shares", dist.Dirichlet(ones))
+    weights = {
+        name: pyro.sample(name, dist.Dirichlet(ones.new_ones(2, *b.shape)).to_event(len(b.shape)))
+        for name, b in grammar.blocks.items()
+    }
+    with pyro.plate("sentences", len(words)):
+        z = pyro.sample("z", dist.Categorical(shares), infer={"enumerate": "parallel"})
+        pyro.sample("words", Sentence(grammar, {name: w[z] for name, w in weights.items()}), obs=words)
+
+
+@pytest.mark.parametrize("model", [tilted, mixture])
+def test_tilted_and_mixed_grammars(model: Any, launcher: Launcher | None) -> None:
+    def run(words: Tensor) -> float:
+        pyro.clear_param_store()
+        return float(CollapsedVB(model, seed=0).run(words, pyrogram.DMV(3), num_steps=2, progress=False).history[-1])
+
+    with OtherDevice() as device:
+        found = run(device.put(WORDS))
+    assert found == pytest.approx(run(WORDS), rel=1e-6)
+
+
+@pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings])
+def test_runs_go_on_where_the_words_are(loop: Any, tmp_path: Path) -> None:
+    """From a file, of which all tensors are on the CPU; new sentences are drawn with what was learnt."""
+    grammar = pyrogram.DMV(3)
+    with OtherDevice() as device:
+        words = device.put(WORDS)
+        whole, *parts = (
+            loop(bayes, seed=0).run(words, grammar, num_steps=n, checkpoint=tmp_path / file, progress=False)
+            for n, file in ((4, "whole"), (2, "parts"), (4, "parts"))
+        )
+        assert parts[1].history == pytest.approx(whole.history, rel=1e-12)
+        drawn = posterior_predictive(bayes, whole, words, grammar, num_samples=2, new_sentences=True)
+        assert {x.device for x in drawn.values()} == {device.device}
 
 
 @pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings, TreeGibbs])
