@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 aten = torch.ops.aten
 _COPIES = {aten._to_copy.default, aten.copy_.default}
+_JOINED = {aten.cat.default, aten.stack.default}  # of which numbers of the CPU may not be
 _INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}  # CUDA takes indices of the CPU
 META = torch.device("meta")
 
@@ -108,8 +109,13 @@ def dispatch(mode: OtherDevice | None, func: Any, args: Any, kwargs: dict[str, A
     goes_there = asked is not None and torch.device(asked).type == "meta"
     comes_back = there and asked is not None and torch.device(asked).type == "cpu"
     if there and func not in _COPIES:
-        for x in flat[:1] if func in _INDEXED else flat:
-            if isinstance(x, Tensor) and not isinstance(x, There) and x.dim() > 0:
+        if func in _INDEXED:  # of which indices may be anywhere
+            operands = [args[0], *args[2:3]]
+        else:
+            operands = flat
+        for x in operands:
+            is_number = isinstance(x, Tensor) and x.dim() == 0 and func not in _JOINED
+            if isinstance(x, Tensor) and not isinstance(x, There) and not is_number:
                 raise RuntimeError(f"{func} has operands on two devices: shape {tuple(x.shape)} is on the CPU")
     if mode is not None and func is aten._local_scalar_dense.default and there:
         mode.numbers += 1
