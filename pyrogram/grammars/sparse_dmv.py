@@ -214,7 +214,9 @@ class SparseDMV(DMV):
             parts = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
             found = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in parts]
             order = torch.cat([arcs.sentences for arcs in parts]).argsort() if parts else None
-            log_z = tables[0].new_zeros(0) if order is None else torch.cat(found)[order].to(tables[0].dtype)
+            if order is None:  # a sum of which no sentence has a share, so that gradients are zero
+                return torch.stack([t.sum() for t in tables]).sum() * tables[0].new_zeros(words.shape[:-1])
+            log_z = torch.cat(found)[order].to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         scores, stops = self.scores(log_weights, words)
         if bonus is not None:

@@ -373,3 +373,13 @@ def test_what_is_no_grammar_is_refused() -> None:
     with pytest.raises(ValueError, match="a multinomial of 'attach' sums to 0.5"):
         lone.sample_trees(weights)
     assert lone.identity != whole.identity
+
+
+def test_no_sentences_have_gradients_of_zero() -> None:
+    words = torch.tensor([[0, 1, 2]])
+    grammar = SparseDMV.of(words, 3)
+    logs = {name: w.log().requires_grad_() for name, w in grammar.initial_weights(words, "uniform").items()}
+    log_z = grammar.log_partition(logs, words[:0])
+    assert log_z.shape == (0,)
+    for gradient in torch.autograd.grad(log_z.sum(), list(logs.values())):
+        assert not gradient.any()
