@@ -17,12 +17,12 @@ from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.scaling import columns
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.machine import objects
 from pyrogram.recursion.machine.registers import tile_of_sums
 from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tiles.columns import columns
 from pyrogram.recursion.tiles.engine import TilesEngine, TilesSweepEngine, fits_tiles
 
 TOLERANCE = {"float64": 1e-10, "float32": 3e-4}

@@ -29,7 +29,6 @@ from ..rules.recursions import Recursion
 from .arithmetic import LOGS
 from .driver import INF, Blocks
 from .elements import NUMBERS
-from .scaling import carriers, is_carrier
 from .schedule import K
 from .tables import MEMORY
 
@@ -83,14 +82,13 @@ class TreeDescents(Descents):
     def step(self, table: str) -> None:
         code = self.code
         heads = [(c, h) for c in self.elements.cells.classes for h in c.heads if h.ref.table == table]
-        offsets = carriers(self.elements.cells)
         self.begin()
         for cell, head in heads:
             with in_class(code, cell):
                 for term in head.terms:
                     outer = self._product(term.factors, None)
                     outer = None if outer is None else code.let(outer)
-                    if not self.numbers.in_logs and not term.rule.items and is_carrier(offsets, cell, table):
+                    if self.columns is not None and id(term) in self.columns.bringing:
                         factor = self._number(Name("factors", "int") + Name("at.j", "int"))
                         outer = factor if outer is None else code.let(outer * factor)
                     with self._places(term):

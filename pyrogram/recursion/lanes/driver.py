@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,6 +22,7 @@ from .exponentials import Exponentials
 from .inside import Inside
 from .outside import Outside
 from .passes import Options
+from .scaling import Columns, columns
 from .tables import MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
@@ -84,16 +86,21 @@ class Blocks:
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
         return self.kind(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
 
+    @functools.cached_property
+    def columns(self) -> Columns | None:
+        """How columns are scaled: none where numbers are logarithms."""
+        return None if self.numbers.in_logs else columns(self.elements.cells)
+
     def _begin(self) -> None:
         """What is done before the first block: nothing."""
 
     def inside(self) -> None:
         """Fill the chart of a block."""
-        Inside(self.elements.tables, self.code, self.options, self.numbers).run()
+        Inside(self.elements.tables, self.code, self.columns, self.options, self.numbers).run()
 
     def outside(self) -> None:
         """Posteriors of a block."""
-        Outside(self.elements.tables, self.code, self.options, self.numbers).run()
+        Outside(self.elements.tables, self.code, self.columns, self.options, self.numbers).run()
 
     @contextmanager
     def blocks(self) -> Iterator[None]:

@@ -26,12 +26,12 @@ from ..machine.expressions import (
     select,
     value,
 )
-from ..rules.cells import renamed
+from ..rules.cells import names_in, renamed
 from ..rules.language import Ref
 from .blocks import Block
 from .passes import Pass, shifted
 from .schedule import CellSum, ScheduledCell
-from .tables import MEMORY
+from .tables import MEMORY, axes
 
 SCALED_FROM = 12  # columns that may grow or shrink out of range; shorter charts need no scaling
 
@@ -45,7 +45,12 @@ class Inside(Pass):
         code.set("bound.sum", fill(0.0))
         for name in ("exponent", "grown"):
             code.put(MEMORY, Name(name, "int"), fill(0.0))
-        width = code.set("width", greatest(1, value(self.options.columns or self._columns()) // greatest(self.n, 1)))
+        code.set("alive", fill(0.0))
+        code.set("steepest", fill(0.0))
+        with code.loop("x", 0, self.n + 1) as x:
+            code.set("alive", Name("alive", "lanes") + MEMORY[Name("ends", "int") + x])
+        at_once = greatest(1, value(self.options.columns or self._columns()) // greatest(self.n, 1))
+        width = code.set("width", at_once if self.rest is not None else value(1))
         code.set("start", self.first)
         with code.loop_while(Name("start", "int") <= self.n):
             end = code.set("end", least(Name("start", "int") + width, self.n + 1))
@@ -60,11 +65,11 @@ class Inside(Pass):
                 for s in self.points:
                     with self.at_point(s, j):
                         self._inside_cells(s, [0])
-            if self.offsets is not None and self.rest is not None and not self.numbers.in_logs:
-                with code.when(self.n > SCALED_FROM):
-                    self._scale(end - 1)
+            if self.columns is not None:
+                self._scale(end - 1)
             code.set("start", Name("start", "int") + width)
         self._close()
+        code.add(MEMORY, Name("grown", "int"), Name("steepest", "lanes"))
         code.put(MEMORY, Name("bound", "int"), Name("bound.sum", "lanes"))
 
     def _columns(self) -> int:
@@ -138,53 +143,102 @@ class Inside(Pass):
                 block.met.append(head)
 
     def _scale(self, column: Expression) -> None:
-        """Multiply a column by the power of two that brings the mean exponent of its cells to zero."""
-        code, tables = self.code, self.tables
-        assert self.offsets is not None and self.rest is not None
+        """Multiply a column by the power of two that brings its cells near one, if there are so many columns."""
+        code, alive = self.code, Name("alive", "lanes")
+        assert self.columns is not None
+        with code.loop("x", greatest(Name("start", "int") - 1, 0), column) as x:  # they have no such column
+            code.set("alive", alive - MEMORY[Name("ends", "int") + x])
         j = code.set("at.j", column)
-        heads = [h.ref for h in self.rest.heads]
-        code.set("exponents", fill(0.0))
-        with code.loop("at.i", self.first, j - self.rest.cell.least + 1):
-            total: Expression | None = None
-            for ref in heads:
-                v = MEMORY[tables.cell(ref)]
-                total = v if total is None else total + v
-            assert total is not None
-            # Clamped, so that one cell does not decide.
-            e = least(greatest(exponent_of(total), fill(-24.0)), fill(24.0))
-            code.set("exponents", Name("exponents", "lanes") + e)
-        mean = real(-1.0) / real(greatest(j, 1))
-        code.set("alive", fill(0.0))  # sentences that have ended have no such column
-        with code.loop("x", j, self.n + 1) as x:
-            code.set("alive", Name("alive", "lanes") + MEMORY[Name("ends", "int") + x])
-        e = code.let(rounded(Name("exponents", "lanes") * fill(mean)) * Name("alive", "lanes"))
-        f = code.let(power_of_two(e))
-        code.add(MEMORY, Name("exponent", "int"), e)
-        code.add(MEMORY, Name("grown", "int"), greatest(e, fill(0.0)))
-        code.put(MEMORY, Name("factors", "int") + j, f)
-        for s in self.fixed:
-            assert s.cell.width is not None
-            i = code.set("at.i", j - s.cell.width)
-            with code.when(i >= self.first):
-                for h in s.heads:
-                    if s.cell.width >= self.offsets[h.ref.table]:
-                        self._scale_cell(h.ref, f)
-        with code.loop("at.i", self.first, j - self.rest.cell.least + 1):
-            for h in self.rest.heads:
-                self._scale_cell(h.ref, f)
-            for one in self.rest.sums:
-                if one.factored:
-                    place = code.let(self.sum_place(self.rest, one, 0))
-                    code.put(MEMORY, place, MEMORY[place] * f)
-        for s in self.points:
-            with self.at_point(s, j):
-                for h in s.heads:
-                    self._scale_cell(h.ref, f)
+        with code.when((self.n > SCALED_FROM) & (j >= self.columns.begin)):
+            e = code.let((self._exponent_of_chain() if self.rest is None else self._mean_exponent(self.rest)) * alive)
+            f = code.let(power_of_two(e))
+            code.add(MEMORY, Name("exponent", "int"), e)
+            self._record(e)
+            code.put(MEMORY, Name("factors", "int") + j, f)
+            for s in self.fixed:
+                with self.at_width(s, j):
+                    self._scale_cells(s, f)
+            if self.rest is not None:
+                with code.loop("at.i", self.first, j - self.rest.cell.least + 1):
+                    self._scale_cells(self.rest, f)
+            for s in self.points:
+                with self.at_point(s, j):
+                    self._scale_cells(s, f)
 
-    def _scale_cell(self, ref: Ref, f: Expression) -> None:
-        for side in self.tables.sides[ref.table]:
-            place = self.code.let(self.tables.cell(ref, side))
-            self.code.put(MEMORY, place, MEMORY[place] * f)
+    def _mean_exponent(self, rest: ScheduledCell) -> Expression:
+        """By which spans are multiplied: minus the mean of those of their cells."""
+        code = self.code
+        code.set("exponents", fill(0.0))
+        with code.loop("at.i", self.first, Name("at.j", "int") - rest.cell.least + 1):
+            e = exponent_of(self._total([rest]))
+            # Clamped, so that one cell does not decide.
+            e = least(greatest(e, fill(-24.0)), fill(24.0))
+            code.set("exponents", Name("exponents", "lanes") + e)
+        mean = real(-1.0) / real(greatest(Name("at.j", "int"), 1))
+        return rounded(Name("exponents", "lanes") * fill(mean))
+
+    def _exponent_of_chain(self) -> Expression:
+        """By which points are multiplied where there are no spans but of fixed widths."""
+        code = self.code
+        code.set("column.total", fill(0.0))
+        for s in self.points:
+            with self.at_point(s, Name("at.j", "int")):
+                code.set("column.total", Name("column.total", "lanes") + self._total([s]))
+        return fill(0.0) - exponent_of(code.let(Name("column.total", "lanes")))
+
+    def _total(self, cells: Sequence[ScheduledCell]) -> Expression:
+        """The sum of the items at hand."""
+        refs = [h.ref for s in cells for h in s.heads]
+        total: Expression = MEMORY[self.tables.cell(refs[0])]
+        for ref in refs[1:]:
+            total = total + MEMORY[self.tables.cell(ref)]
+        return total
+
+    def _record(self, exponent: Expression) -> None:
+        """Count how much derivations may have grown by the factor of a column, in bits.
+
+        By no more than the factor times the greatest weights that bring it; but what is flushed to zero in its own
+        column meets the factor without them, once: the steepest one. Of spans these weights are taken to be one.
+        """
+        code, alive = self.code, Name("alive", "lanes")
+        most: Expression = fill(0.0)
+        if self.rest is None:
+            code.set("steepest", greatest(Name("steepest", "lanes"), exponent))
+            most = code.let(exponent_of(self._brought()) + fill(1.0))
+        code.add(MEMORY, Name("grown", "int"), greatest(exponent + most, fill(0.0)) * alive)
+
+    def _brought(self) -> Expression:
+        """The greatest product of the weights that know positions in a rule that brings the factor of the column."""
+        code = self.code
+        code.set("brought", fill(0.0))
+        for s in [*self.fixed, *self.points]:
+            products = dict.fromkeys(
+                tuple(f for f in t.source.all_factors if not f.is_item and axes(f) and names_in(f) <= {"i", "j"})
+                for h in s.heads for t in h.terms if self.brings(t)
+            )  # fmt: skip
+            if products:
+                at = Name("at.j", "int")
+                with self.at_width(s, at) if s.cell.kind == "span" else self.at_point(s, at):
+                    for refs in products:
+                        product: Expression = fill(1.0)
+                        for f in refs:
+                            product = product * MEMORY[self.tables.cell(f)]
+                        code.set("brought", greatest(Name("brought", "lanes"), code.let(product)))
+        return Name("brought", "lanes")
+
+    def _scale_cells(self, s: ScheduledCell, f: Expression) -> None:
+        """Multiply the items at hand, and the sums that are kept for the outside pass."""
+        assert self.columns is not None
+        places = [self.tables.cell(h.ref, side) for h in s.heads if self.columns.has(s.cell, h.ref.table)
+                  for side in self.tables.sides[h.ref.table]]  # fmt: skip
+        if s.cell.kind == "span":
+            places += [self.sum_place(s, one, 0) for one in s.sums if one.factored and one.has_column]
+        for found in places:
+            place = self.code.let(found)
+            scaled = self.code.let(MEMORY[place] * f)
+            self.code.put(MEMORY, place, scaled)
+            if self.rest is None and s.cell.kind == "span":  # it is not what the column is brought to one by
+                self.code.set("bound.sum", Name("bound.sum", "lanes") + scaled)
 
     def _close(self) -> None:
         """Z of every lane, where its sentence ends."""

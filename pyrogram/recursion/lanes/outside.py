@@ -16,7 +16,6 @@ from ..rules.domains import ZERO
 from ..rules.language import Ref
 from .blocks import Block
 from .passes import Pass, shifted
-from .scaling import is_carrier
 from .schedule import CellSum, ScheduledCell, ScheduledHead
 from .tables import MEMORY, weight_cells
 
@@ -103,14 +102,15 @@ class Outside(Pass):
                 g = self._push_common(s, block, c, g, step, inners)
             for x, t in reversed(list(enumerate(step.terms))):
                 outer = [shifted(f, c) for f in t.factors]
-                if t.is_axiom and is_carrier(self.offsets, s.cell, step.ref.table):
-                    column = MEMORY[Name("factors", "int") + (Name("at.j", "int") + c)]
-                    self._push(block, s, code.let(g * column), outer)
-                    continue
-                self._push(block, s, g, outer, inners[x] if outer and t.sum is not None else None)
+                share = code.let(g * self._factor(c)) if self.brings(t) else g
+                self._push(block, s, share, outer, inners[x] if outer and t.sum is not None else None)
                 if t.sum is not None:
-                    part: list[Ref | Name] = [g, *outer]
+                    part: list[Ref | Name] = [share, *outer]
                     found[t.sum.number] = code.let(block.product(part, found.get(t.sum.number)))
+
+    def _factor(self, c: int) -> Expression:
+        """That of column j + c."""
+        return MEMORY[Name("factors", "int") + (Name("at.j", "int") + c)]
 
     def _sum_of(self, s: ScheduledCell, block: Block, c: int, total: CellSum) -> Name | None:
         """The value of a sum, where some factor needs it."""
@@ -131,6 +131,7 @@ class Outside(Pass):
         for x, t in enumerate(head.terms):
             inner = inners.get(x)
             parts: list[Ref | Name] = [*(shifted(f, c) for f in t.factors), *([inner] if inner is not None else [])]
+            parts += [self.code.let(self._factor(c))] if self.brings(t) else []
             total = self.code.let(block.product(parts, total))
         assert total is not None
         common = [shifted(f, c) for f in head.common]

@@ -15,8 +15,8 @@ from ..rules.cells import Cells, J, renamed
 from ..rules.language import Position, Ref
 from .arithmetic import Arithmetic
 from .blocks import Block
-from .scaling import carriers
-from .schedule import CellSum, K, ScheduledCell
+from .scaling import Columns
+from .schedule import CellSum, K, ScheduledCell, ScheduledTerm
 from .tables import Tables
 
 
@@ -41,12 +41,12 @@ class Pass:
 
     tables: Tables
     code: Code
+    columns: Columns | None
     options: Options
     numbers: Arithmetic
 
     def __post_init__(self) -> None:
         self.cells: Cells = self.tables.cells
-        self.offsets = carriers(self.cells)
         spans = [s for s in self.tables.scheduled if s.cell.kind == "span"]
         self.fixed = [s for s in spans if s.cell.width is not None]
         self.rest = next((s for s in spans if s.cell.width is None), None)
@@ -54,6 +54,10 @@ class Pass:
         self.goal = [s for s in self.tables.scheduled if s.cell.kind == "goal"]
         self.first = self.cells.first
         self.n = Name("n", "int")
+
+    def brings(self, t: ScheduledTerm) -> bool:
+        """Whether a rule brings the factor of its column."""
+        return self.columns is not None and id(t.source) in self.columns.bringing
 
     def in_pairs(self, s: ScheduledCell) -> bool:
         """Whether two columns can be filled in one loop: if their ranges differ by one k at the end."""

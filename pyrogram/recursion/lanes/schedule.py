@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..rules.cells import CellClass, Cells, Inner, renamed
+from ..rules.cells import CellClass, Cells, Inner, J, Term, renamed
 from ..rules.domains import ZERO
 from ..rules.language import InvalidRecursion, Position, Ref
 from ..rules.lowering import lower
@@ -44,17 +44,22 @@ class CellSum:
     ends: list[tuple[Ref, ...]]
     factored: bool = False
 
+    @property
+    def has_column(self) -> bool:
+        """Whether items at k reach the column j, whose factor they have then."""
+        return any(f.is_item and f.positions[-1:] == (J,) for f in self.core)
+
 
 @dataclass
 class ScheduledTerm:
     """Factors, times a sum.
 
-    :param is_axiom: whether its rule has no items.
+    :param source: the term of the cell that it is.
     """
 
     factors: tuple[Ref, ...]
     sum: CellSum | None
-    is_axiom: bool = False
+    source: Term
 
 
 @dataclass
@@ -154,7 +159,7 @@ def schedule(cell: CellClass) -> ScheduledCell:
                     made.steps.append(shared)
                 shared = found[str(inner)][0]
                 shared.factored |= bool(term.factors)
-            terms.append(ScheduledTerm(term.factors, shared, not term.rule.items))
+            terms.append(ScheduledTerm(term.factors, shared, term))
         made.steps.append(ScheduledHead(head.ref, terms, _take_common(cell, terms)))
     if found:
         _split(made, cell, list(found.values()))
@@ -163,7 +168,7 @@ def schedule(cell: CellClass) -> ScheduledCell:
 
 def _take_common(cell: CellClass, terms: Sequence[ScheduledTerm]) -> tuple[Ref, ...]:
     """Weights that are factors of all terms, which lose them: ``w * (a + b)`` has ``w`` in one place."""
-    if len(terms) < 2 or cell.kind == "goal" or any(term.is_axiom for term in terms):
+    if len(terms) < 2 or cell.kind == "goal" or any(not term.source.rule.items for term in terms):
         return ()
     first, *others = terms
     common = tuple(f for f in first.factors if not f.is_item and all(f in term.factors for term in others))

@@ -14,7 +14,6 @@ from ..machine.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_given
 from ..rules.recursions import Recursion
-from .columns import columns
 from .elements import TileElements
 from .grids import NUMBERS
 from .inside import Inside
@@ -65,7 +64,6 @@ class TileBlocks(Blocks):
                 code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
 
     def inside(self) -> None:
-        self.columns = None if self.numbers.in_logs else columns(self.elements.cells)
         Inside(self.elements.tables, self.code, self.columns).run()
 
     def outside(self) -> None:

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inside pass, for the sentences of a block at once: the chart, and Z.
 
-Columns are filled one after the other, and multiplied by powers of two (:mod:`.columns`): chains by that which brings
-the last point near one, before a point is filled; charts of spans afterwards, by the mean of their cells. All cells
-are summed up: what is flushed to zero cannot have mattered as long as the sum is below a bound.
+Columns are filled one after the other, and multiplied by powers of two (:mod:`~pyrogram.recursion.lanes.scaling`):
+chains by that which brings the last point near one, before a point is filled; charts of spans afterwards, by the mean
+of their cells. All cells are summed up: what is flushed to zero cannot have mattered as long as the sum is below a
+bound.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from ..lanes.scaling import Columns
 from ..lanes.tables import MEMORY, weight_cells
 from ..machine.expressions import (
     Expression,
@@ -31,7 +33,6 @@ from ..machine.statements import Code
 from ..rules.cells import CellClass, Head, Term, names_in, symbols_in
 from ..rules.language import Variable
 from ..rules.lowering import may_be_here
-from .columns import Columns
 from .grids import Factor, Grid
 from .tables import TileTables
 
@@ -292,7 +293,7 @@ class Inside(Pass):
     def _scale_cell(self, cell: CellClass, f: Name) -> None:
         assert self.columns is not None
         for ref in {h.ref.table: h.ref for h in cell.heads}.values():
-            if cell.width is None or cell.kind == "point" or cell.width >= self.columns.offsets[ref.table]:
+            if self.columns.has(cell, ref.table):
                 grid = self.tables.whole(ref)
                 self.sums.contract(grid, [grid, f], add=False)
 

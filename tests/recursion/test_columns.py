@@ -1,0 +1,176 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of lanes that are scaled, by whatever rules bring their factors: chains without symbols, spans, both."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, random_sentences, summed
+from pages import Page
+
+from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.lanes.scaling import columns
+from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running.program import Program
+
+# Rules that advance by a column, rules that stay in it, and what the advance is made of: names of points are in order,
+# and a rule that stays reads an earlier one.
+ADVANCING = ["{X}[j - 1] * a[j]", "{X}[j - 1] * b[j - 1, j] * e[0]", "{X}[j - 1] * c[w[j]]", "{X}[j - 1] * S[j - 1, j]",
+             "{X}[j - 2] * T[j - 2, j]", "{X}[j - 1]"]  # fmt: skip
+SPANNING = ["{X}[k] * U[k, j] * (k < j)", "{X}[k] * U[k, j] * b[k, j] * (k < j)"]
+STAYING = ["{X}[j] * a[j]", "{X}[j] * e[0]"]
+SPANS = ["U[i, j] += U[i, j - 1] * a[j] * (i + 1 < j)", "U[i, j] += d[i, j] * U[i, k] * U[k, j]",
+         "U[i, j] += d[i, j] * S[i, i + 1] * U[i + 1, j]", "U[i, j] += e[0] * U[i, j - 1] * S[j - 1, j]"]  # fmt: skip
+
+
+def random_page(seed: int) -> Page | None:
+    """A chain of some items over points, perhaps with spans; None if it is not for lanes, or cannot be scaled."""
+    draw = random.Random(seed)
+    names, spans = "ABC"[: draw.randint(1, 3)], draw.random() < 0.4
+    rules = ["S[j - 1, j] += g[j]", "T[j - 2, j] += S[j - 2, j - 1] * S[j - 1, j]"]
+    if spans:
+        rules += ["U[j - 1, j] += S[j - 1, j]", *draw.sample(SPANS, draw.randint(1, 2))]
+    for x, name in enumerate(names):
+        rules.append(f"{name}[0] += {draw.choice(['1', 'e[0]'])}")
+        bodies = draw.sample(ADVANCING, draw.randint(1, 3)) + (draw.sample(SPANNING, 1) if spans else [])
+        bodies += draw.sample(STAYING, draw.randint(0, 1)) if x else []
+        for body in bodies:
+            earlier = names[:x] if "[j] " in body else names
+            rules.append(f"{name}[j] += {body.format(X=draw.choice(earlier))}")
+    rules.append(f"Z[()] += {names[-1]}[p.n] * e[0]")
+    code = "\n".join(rules)
+
+    def page(p: Any) -> None:
+        i, j, k = p.positions("i j k")
+        w = p.words("w")
+        own = dict(zip("STUABCZ", p.items("S T U A B C Z"), strict=True))
+        own |= dict(zip("abdg", p.weights("a b d g"), strict=True))
+        own |= {"c": p.weights("c", "W"), "e": p.weights("e", 1)}
+        exec(code, {"p": p, "i": i, "j": j, "k": k, "w": w, **own})
+
+    try:
+        made = recursion(page)(first=0)
+    except InvalidRecursion:
+        return None
+    if not fits_lanes(made) or columns(LanesEngine(made).cells) is None:
+        return None
+    return Page(f"page_{seed}", lambda: made, {"W": 3})
+
+
+def pages(seeds: range) -> list[Page]:
+    return [page for page in map(random_page, seeds) if page is not None]
+
+
+def compare(found: Any, log_z: Any, counts: dict[str, Any], name: str, tolerance: float = 1e-10) -> None:
+    np.testing.assert_allclose(found[0], log_z, rtol=tolerance, atol=tolerance, err_msg=name)
+    for table, expected in counts.items():
+        np.testing.assert_allclose(found[1][table], expected, rtol=tolerance, atol=20 * tolerance, err_msg=name)
+
+
+def check_all_derivations(page: Page) -> None:
+    """Against the interpreter."""
+    made = page.make()
+    given = random_sentences(page, made, [14, 1, 3, 13], np.random.default_rng(0))
+    log_z, counts, _ = summed(page, made, given)
+    found = LanesEngine(made).log_counts(given, np.array([0, 3, 2, 1]))
+    assert not found[2].any(), str(made)
+    compare(found, log_z, counts, str(made))
+
+
+def check_long_sentences(page: Page) -> int:
+    """Against logarithms: all that is trusted is right, with adjoints and without; how many of six are."""
+    made, rng, trusted = page.make(), np.random.default_rng(0), 0
+    program, order = Program(made), np.arange(3)
+    for rare in (1.0, 8.0):
+        given = random_sentences(page, made, [150, 149, 40], rng, spread=2.0)
+        for table in given.weights.values():
+            table -= rare + table.max()
+        log_z, counts = ScalarEngine(made).log_counts(given)
+        found = LanesEngine(made).log_counts(given, order)
+        good = found[2] == 0
+        np.testing.assert_allclose(found[0][good], log_z[good], rtol=1e-11, err_msg=str(made))
+        if good.all():
+            compare(found, log_z, counts, str(made), 1e-9)
+        least = program.least("float64", 150, given.sizes, given.lists)
+        alone = LanesEngine(made).log_counts(given, order, counts=False, least=least)
+        sure = alone[2] == 0
+        np.testing.assert_allclose(alone[0][sure], log_z[sure], rtol=1e-11, err_msg=str(made))
+        trusted += int(good.sum())
+        compare(program.log_counts(given), log_z, counts, str(made), 1e-9)
+    return trusted
+
+
+def check_draws(page: Page) -> None:
+    """How often draws have each weight, against expected counts."""
+    made, number = page.make(), 1000
+    given = random_sentences(page, made, [15], np.random.default_rng(0))
+    counts, trace = ScalarEngine(made).log_counts(given)[1], Trace(given)
+    _, rows, failed = LanesEngine(made).draw(given, np.arange(1), (number, 300), 0, trace.numbers(), -np.inf)
+    assert not failed.any()
+    sizes = sum(table.size for table in given.weights.values())
+    drawn = np.bincount(rows[rows >= 0], minlength=sizes) / number
+    expected = np.concatenate([counts[name].reshape(-1) for name in given.weights])
+    assert (np.abs(drawn - expected) <= 6 * np.sqrt(15 * expected / number) + 1e-9).all(), str(made)
+
+
+def test_chains_of_constant_symbols_are_scaled() -> None:
+    """Which have 2,000 words, whose log Z is far below the least number; trusted without adjoints, too."""
+
+    @recursion
+    def chain(p: Any) -> None:
+        t, w = p.positions("t"), p.words("w")
+        F, Z = p.items("F", 2), p.items("Z")
+        initial, transition, emission = (
+            p.weights("initial", 2),
+            p.weights("transition", 2, 3),
+            p.weights("emission", 2, "W"),
+        )
+        for z in range(2):
+            F[1, z] += initial[z] * emission[z, w[1]]
+            for y in range(2):
+                F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
+            Z[()] += F[p.n, z] * transition[z, 2]
+
+    made, rng = chain(), np.random.default_rng(0)
+    assert Program(made).in_lanes
+    page = Page("chain", chain, {"W": 3})
+    given = random_sentences(page, made, [2000, 300, 12], rng)
+    for table in given.weights.values():
+        table -= np.log(np.exp(table).sum(-1, keepdims=True))
+    given.weights["emission"] -= 9.0
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    assert log_z[0] < -18_000
+    found = LanesEngine(made).log_counts(given, np.arange(3))
+    assert not found[2].any()
+    compare(found, log_z, counts, "chain")
+    least = Program(made).least("float64", 300, given.sizes, {})
+    few = given.only(np.array([1, 2]))
+    found = LanesEngine(made).log_counts(few, np.arange(2), counts=False, least=least)
+    assert not found[2].any()
+    np.testing.assert_allclose(found[0], log_z[1:], rtol=1e-12)
+
+
+def test_random_chains() -> None:
+    found = pages(range(9))
+    assert len(found) > 2
+    for page in found:
+        check_all_derivations(page)
+        check_draws(page)
+        assert check_long_sentences(page) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_many_random_chains(block: int) -> None:
+    found = pages(range(1000 + 40 * block, 1040 + 40 * block))
+    for page in found:
+        check_all_derivations(page)
+        check_draws(page)
+    trusted = [check_long_sentences(page) for page in found]
+    assert sum(trusted) > 4 * len(found)
