@@ -13,6 +13,7 @@ from enumeration import Trace, random_sentences, summed
 from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.scaling import columns
 from pyrogram.recursion.lanes.schedule import fits_lanes
@@ -26,7 +27,8 @@ ADVANCING = ["{X}[j - 1] * a[j]", "{X}[j - 1] * b[j - 1, j] * e[0]", "{X}[j - 1]
 SPANNING = ["{X}[k] * U[k, j] * (k < j)", "{X}[k] * U[k, j] * b[k, j] * (k < j)"]
 STAYING = ["{X}[j] * a[j]", "{X}[j] * e[0]"]
 SPANS = ["U[i, j] += U[i, j - 1] * a[j] * (i + 1 < j)", "U[i, j] += d[i, j] * U[i, k] * U[k, j]",
-         "U[i, j] += d[i, j] * S[i, i + 1] * U[i + 1, j]", "U[i, j] += e[0] * U[i, j - 1] * S[j - 1, j]"]  # fmt: skip
+         "U[i, j] += d[i, j] * S[i, i + 1] * U[i + 1, j]", "U[i, j] += e[0] * U[i, j - 1] * S[j - 1, j]",
+         "U[i, j] += d[i, j] * U[i, k] * U[k, j - 1]"]  # fmt: skip
 
 
 def random_page(seed: int) -> Page | None:
@@ -119,28 +121,25 @@ def check_draws(page: Page) -> None:
     assert (np.abs(drawn - expected) <= 6 * np.sqrt(15 * expected / number) + 1e-9).all(), str(made)
 
 
+@recursion
+def chain(p: Any) -> None:
+    """A hidden Markov chain of two states, written out."""
+    t, w = p.positions("t"), p.words("w")
+    F, Z = p.items("F", 2), p.items("Z")
+    initial, final = p.weights("initial final", 2)
+    transition, emission = p.weights("transition", 2, 2), p.weights("emission", 2, "W")
+    for z in range(2):
+        F[1, z] += initial[z] * emission[z, w[1]]
+        for y in range(2):
+            F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
+        Z[()] += F[p.n, z] * final[z]
+
+
 def test_chains_of_constant_symbols_are_scaled() -> None:
-    """Which have 2,000 words, whose log Z is far below the least number; trusted without adjoints, too."""
-
-    @recursion
-    def chain(p: Any) -> None:
-        t, w = p.positions("t"), p.words("w")
-        F, Z = p.items("F", 2), p.items("Z")
-        initial, transition, emission = (
-            p.weights("initial", 2),
-            p.weights("transition", 2, 3),
-            p.weights("emission", 2, "W"),
-        )
-        for z in range(2):
-            F[1, z] += initial[z] * emission[z, w[1]]
-            for y in range(2):
-                F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
-            Z[()] += F[p.n, z] * transition[z, 2]
-
-    made, rng = chain(), np.random.default_rng(0)
+    """Of 2,000 words, whose log Z is far below the least number; trusted without adjoints, too."""
+    made = chain()
     assert Program(made).in_lanes
-    page = Page("chain", chain, {"W": 3})
-    given = random_sentences(page, made, [2000, 300, 12], rng)
+    given = random_sentences(Page("chain", chain, {"W": 3}), made, [2000, 300, 12], np.random.default_rng(0))
     for table in given.weights.values():
         table -= np.log(np.exp(table).sum(-1, keepdims=True))
     given.weights["emission"] -= 9.0
@@ -154,6 +153,28 @@ def test_chains_of_constant_symbols_are_scaled() -> None:
     found = LanesEngine(made).log_counts(few, np.arange(2), counts=False, least=least)
     assert not found[2].any()
     np.testing.assert_allclose(found[0], log_z[1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("words, initial, transition, emission, final", [
+    ([0] * 11 + [1, 0], [0, None], [[0, -680], [None, 0]], [[0, -500], [0, -430]], [-660, 0]),
+    ([1] + [0] * 29, [0, -600], [[-50, None], [None, 0]], [[0, 0], [0, -500]], [0, 0]),
+], ids=["a steep column", "many columns"])  # fmt: skip
+def test_what_is_flushed_to_zero_and_grows_later(
+    words: list[int], initial: list[Any], transition: list[Any], emission: list[Any], final: list[Any]
+) -> None:
+    """The second state, which all of Z is from: by the factor of its column, or by those that come."""
+    made, n = chain(), len(words)
+    tables = dict(initial=initial, transition=transition, emission=emission, final=final)
+    weights = {name: np.array([table], np.float64) * np.log(2.0) for name, table in tables.items()}
+    weights = {name: np.nan_to_num(table, nan=-np.inf, neginf=-np.inf) for name, table in weights.items()}
+    given = Sentences(np.array([n]), weights, {"w": np.array([words])}, {"W": 2}, {})
+    exact, counts = ScalarEngine(made).log_counts(given)
+    program = Program(made)
+    least = program.least("float64", n, given.sizes, {})
+    found = LanesEngine(made).log_counts(given, np.arange(1), counts=False, least=least)
+    assert found[2].all() and abs(found[0][0] - exact[0]) > 1.0
+    np.testing.assert_allclose(program.log_counts(given, counts=False)[0], exact, rtol=1e-12)
+    compare(program.log_counts(given), exact, counts, "chain")
 
 
 def test_random_chains() -> None:
