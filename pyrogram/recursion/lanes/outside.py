@@ -97,6 +97,8 @@ class Outside(Pass):
                 continue
             g = block.total(shifted(step.ref, c))
             block.met.append(g)
+            if self.columns is not None and self.rest is None:  # a product may be flushed before its column is scaled
+                block.met.append(code.let(g * self._factor(c)))
             inners = {x: self._sum_of(s, block, c, t.sum) for x, t in enumerate(step.terms) if t.sum is not None}
             if step.common:
                 g = self._push_common(s, block, c, g, step, inners)

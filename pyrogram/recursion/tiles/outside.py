@@ -76,7 +76,11 @@ class Outside(Pass):
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())
         for ref in {h.ref.table: h.ref for h in cell.heads}.values():
-            self.sums.meet_all(self.tables.whole(ref, adjoint=True))
+            grid = self.tables.whole(ref, adjoint=True)
+            self.sums.meet_all(grid)
+            if self.columns is not None and self.rest is None:  # a product may be flushed before it meets the factor
+                with self.sums.loops((), grid.variables):
+                    self.sums.meet([grid.value({}) * Name("factor", "lanes")])
 
     # ------------------------------------------------------------------ adjoints of one term
 
