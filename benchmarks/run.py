@@ -132,6 +132,9 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "Sweeps by page, one sentence after the other, one thread, float64": lambda: _table(
             sweeps.PAGE_HEADER, sweeps.by_page(seconds / 6)
         ),
+        "A chain of one's own beside the library's, eight sentences, one thread, float64": lambda: _table(
+            sweeps.OWN_HEADER, sweeps.own_chains(seconds / 10)
+        ),
         f"Second-order trees, batches of {sibling.BATCH}, sentences/s": lambda: (
             f"{sibling.agreement(pairs(), lengths)}\n\n"
             + _table(sibling.HEADER, sibling.charts(pairs(), lengths, threads, seconds))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collapsed inference of hidden Markov models and of latent annotations against iterations of EM, in the same run.
 
-And their sweeps by page, one sentence after the other, against those by hand.
+And their sweeps by page, one sentence after the other, against those by hand; and a chain of one's own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyro
 import torch
@@ -22,10 +23,12 @@ from torch import Tensor
 from pyrogram import models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import Corpus, read_treebank
-from pyrogram.grammars import CFG, HMM
+from pyrogram.grammars import CFG, HMM, Block, RecursiveGrammar
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
+from pyrogram.recursion import recursion
 
 HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
+OWN_HEADER = ["words", "", "µs a sentence by the library's page", "µs by the own one", "times"]
 PAGE_HEADER = ["grammar", "words", "sweep", "µs a sentence by hand", "µs by page", "times"]
 WSJ = Path(__file__).resolve().parents[2] / "shared/data/wsj-sample/train.mrg"
 STATES, LONGEST, SENTENCES = (10, 20, 50), 40, 2000
@@ -79,8 +82,45 @@ def by_page(seconds: float) -> list[list[str]]:
     return rows
 
 
-def _sweep(updates: CollapsedUpdates, method: str) -> Callable[[], object]:
-    """One sentence after the other, from the counts of the sweep before."""
+@recursion
+def chain(p: Any, K: int) -> None:
+    """A hidden Markov model whose states are written out; the next state K is the end."""
+    t, w = p.positions("t"), p.words("w")
+    F, Z = p.items("F", K), p.items("Z")
+    initial, transition = p.weights("initial", K), p.weights("transition", K, K + 1)
+    emission = p.weights("emission", K, "W")
+    for z in range(K):
+        F[1, z] += initial[z] * emission[z, w[1]]
+        for y in range(K):
+            F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
+        Z[()] += F[p.n, z] * transition[z, K]
+
+
+def own_chains(seconds: float) -> list[list[str]]:
+    """Rows by length: one's own page of ten states and 1,000 words beside the library's, eight sentences."""
+    K, V, rows = 10, 1000, []
+    shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
+    own = RecursiveGrammar({name: Block(torch.Size(x)) for name, x in shapes.items()}, chain(K=K), V)
+    for n in (20, 60, 200, 1000):
+        words = torch.randint(V, (8, n), generator=torch.Generator().manual_seed(0))
+        works: dict[str, list[Callable[[], object]]] = {}
+        for grammar in (HMM(K, V), own):
+            weights = {name: w.double() for name, w in grammar.initial_weights(words, "random", seed=0).items()}
+            logs = {name: w.log() for name, w in weights.items()}
+            works.setdefault("counts", []).append(partial(grammar.expected_counts, logs, words))
+            for method in ("collapsed VB", "Hastings"):
+                updates = grammar.collapsed_updates(words).by_page()
+                works.setdefault(method, []).append(_sweep(updates, method, len(words)))
+        for use, (library, mine) in works.items():
+            times = race({"library": library, "own": mine}, 1, seconds)
+            both = [f"{1e6 * t.median / len(words):.3g}" for t in times.values()]
+            rows.append([f"{n:,}", use, *both, f"{times['library'].times_faster_than(times['own']):.2f}"])
+            print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def _sweep(updates: CollapsedUpdates, method: str, batch_size: int = 1) -> Callable[[], object]:
+    """From the counts of the sweep before."""
     blocks, order = updates.grammar.blocks, torch.arange(len(updates.words))
     start = updates.grammar.initial_weights(updates.words, "random", seed=0)
     alpha = {name: torch.full(block.shape, 0.1) for name, block in blocks.items()}
@@ -88,12 +128,12 @@ def _sweep(updates: CollapsedUpdates, method: str) -> Callable[[], object]:
         generator = torch.Generator().manual_seed(0)
         trees = updates.draw({name: w.log() for name, w in start.items()}, generator)
         corpus = CorpusCounts(updates.counts(trees), alpha)
-        return lambda: updates.hastings(corpus, trees, order, 1, generator=generator)
+        return lambda: updates.hastings(corpus, trees, order, batch_size, generator=generator)
     *_, own = updates.expected_counts(start)
     field, kept = CorpusCounts(updates.total(own), alpha), [own]
 
     def sweep() -> None:
-        kept[:] = updates.collapsed_vb(field, kept[0], order, 1)[1:]
+        kept[:] = updates.collapsed_vb(field, kept[0], order, batch_size)[1:]
 
     return sweep
 
@@ -138,3 +178,4 @@ if __name__ == "__main__":
     seconds = parser.parse_args().seconds
     sweeps(seconds)
     by_page(seconds)
+    own_chains(seconds / 5)

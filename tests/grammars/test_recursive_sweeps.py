@@ -332,3 +332,29 @@ def test_rows_of_one_multinomial_have_one_owner():
         real = multinomials[: tied.owned[b]]
         real = real[real != tied.num_numbers - 2]
         assert sorted(real) == sorted(set(renumbered[rows].tolist()))
+
+
+def test_long_chains_of_rare_words_stay_in_compiled_code(monkeypatch):
+    """Log Z is below the least number; a page without symbols, and that of the library, agree."""
+    words = torch.randint(1000, (3, 160))
+    monkeypatch.setattr(CollapsedUpdates, "_hastings", None)
+    monkeypatch.setattr(RecursiveUpdates, "_plain", None)
+    own, library = hmm(2, 1000), HMM(2, 1000)
+    start = own.initial_weights(words, "random", seed=1)
+    found = []
+    for grammar in (own, library):
+        sweeps = grammar.collapsed_updates(words).by_page()
+        log_z, _, counts = sweeps.expected_counts(start)
+        assert bool((log_z < -800).all())
+        field = CorpusCounts(sweeps.total(counts), {n: torch.full(b.shape, 0.3) for n, b in grammar.blocks.items()})
+        entropies, _ = sweeps.collapsed_vb(field, counts, torch.arange(3), 3)
+        found.append((log_z, entropies, field.counts))
+        trees = sweeps.draw({name: w.log() for name, w in start.items()})
+        corpus = CorpusCounts(sweeps.counts(trees), field.concentration)
+        sweeps.hastings(corpus, trees, torch.arange(3), 3)
+    for one, other in zip(*found, strict=True):
+        if isinstance(one, dict):
+            for name in one:
+                agree(one[name], other[name])
+        else:
+            agree(one, other)
