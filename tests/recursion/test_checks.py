@@ -24,6 +24,7 @@ from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tensors.engine import TorchEngine
+from pyrogram.recursion.tensors.given import Given
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 
@@ -155,7 +156,7 @@ def test_tables_need_only_the_positions_that_rules_speak_of(page: Page) -> None:
         by_torch = TorchEngine(made).marginals(weights, *rest, own.sizes)
         found.append((by_torch[0].numpy(), {key: t.numpy() for key, t in by_torch[1].items()}))
         if fits_lanes(made):
-            of_device = DeviceEngine(made, "float64", fake_launcher()).log_counts(weights, *rest)
+            of_device = DeviceEngine(made, "float64", fake_launcher()).log_counts(Given(weights, *rest, own.sizes))
             found.append((of_device[0].numpy(), {key: t.numpy() for key, t in of_device[1].items()}))
         for values, posteriors in found:
             np.testing.assert_allclose(values, log_z, rtol=1e-11)

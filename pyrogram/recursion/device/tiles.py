@@ -37,6 +37,8 @@ class ThreadTables(TileTables):
 
     SHARED: ClassVar[Array] = NUMBERS
 
+    is_alone = False  # among the threads of a warp
+
     def tile(self) -> tuple[int, int]:
         return 4, 4
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..calling.replacements import COUNTS
-from ..machine.expressions import Array, Expression, Name, fill, fma, lane, value
+from ..calling.sentence_events import CELL
+from ..machine.expressions import Array, Expression, Name, fma, lane, value
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NATS, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import LOG_Z, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 from .tables import WeightCells
 
 OWN, OUT = Array("own", "real"), Array("out", "real")
@@ -70,9 +71,9 @@ class CollapsedSweep(Sweeps):
             self.drain_lane(x, self.elements.regions)
 
     def clear_counts(self) -> None:
-        code, first = self.code, Name("sentence", "int")
+        first = Name("sentence", "int")
         for cell in self.cells_of(value(0), Name("numbers_of", "int")):
-            code.put(Array("out", "lanes"), first // self.lanes + cell, fill(0.0))
+            self.put_cell(self.cell(OUT, first, cell), self.eight(0.0))
 
     def drain_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
         """The posteriors of some tables of a lane to the counts of its sentence."""
@@ -97,21 +98,20 @@ class CollapsedSweep(Sweeps):
             code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
 
     def _score(self) -> None:
-        """Entropy: log Z minus the expected log weight, as many events at a time as there are lanes.
+        """Entropy: log Z minus the expected log weight, eight events at a time.
 
         Nats are in log Z and not in the weights that are taken off, so that those expected stay.
         """
         code, b = self.code, Name("b", "int")
-        score = code.set("score", fill(0.0))
+        score = code.set("score", self.eight(0.0))
+        sentence = Name("sentence", "int")
         for cell in self.cells_of(value(0), Name("events_of", "int")):
-            weights = log_of_lanes(code, NUMBER_CELLS[Name("first", "int") // self.lanes + cell])
-            at = code.let(Name("sentence", "int") // self.lanes + cell)
-            expected = Array("out", "lanes")[at]
+            weights = log_of_lanes(code, self.cell(NUMBERS, Name("first", "int"), cell))
             if self.weighing.tilted:
-                weights = weights - Array(NATS.name, "lanes")[at]
-            code.set("score", fma(expected, weights, score))
+                weights = weights - self.cell(NATS, sentence, cell)
+            code.set("score", fma(self.cell(OUT, sentence, cell), weights, score))
         total: Expression = value(0.0)
-        for x in range(self.lanes):
+        for x in range(CELL):
             total = total + lane(score, x)
         code.put(ENTROPIES, b, LOG_Z[b] - total)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from ..machine.expressions import Expression, Name, fill, fma, greatest, least, power_of_two, rounded, select
+from ..machine.expressions import Expression, Name, fill, fma, greatest, least, like, power_of_two, rounded, select
 from ..machine.statements import Code
 from .elements import Elements
 from .regions import Region, within
@@ -108,21 +108,25 @@ class Exponentials:
 
 
 def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
-    """exp in every lane, to about a unit in the last place; zero below the normal range, NaN stays NaN.
+    """exp in every lane, or of a row, to about a unit in the last place; zero below the normal range, NaN stays NaN.
 
     exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term is
     below half a unit in the last place.
     """
+
+    def one(number: float) -> Expression:
+        return like(x, number)
+
     double = dtype == "float64"
     high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)
     lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
-    k = code.let(rounded(x * fill(1 / math.log(2))))
-    inside = code.let(least(greatest(k, fill(-1022.0 if double else -126.0)), fill(1023.0 if double else 127.0)))
-    r = code.let(fma(k, fill(-high), x))
-    r = code.let(fma(k, fill(-low), r))
+    k = code.let(rounded(x * one(1 / math.log(2))))
+    inside = code.let(least(greatest(k, one(-1022.0 if double else -126.0)), one(1023.0 if double else 127.0)))
+    r = code.let(fma(k, one(-high), x))
+    r = code.let(fma(k, one(-low), r))
     degree = 13 if double else 7
-    total: Expression = fill(1 / math.factorial(degree))
+    total: Expression = one(1 / math.factorial(degree))
     for d in range(degree - 1, -1, -1):
-        total = fma(total, r, fill(1 / math.factorial(d)))
+        total = fma(total, r, one(1 / math.factorial(d)))
     found = code.let(total * power_of_two(inside))
-    return select(x < fill(lowest), fill(0.0), select(x > fill(highest), fill(math.inf), found))
+    return select(x < one(lowest), one(0.0), select(x > one(highest), one(math.inf), found))

@@ -28,7 +28,7 @@ from ..calling.replacements import (
 )
 from ..calling.rows import make_chains
 from ..calling.traces import write_positions, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, log, negated, select
+from ..machine.expressions import Array, Expression, Name, equal, greatest, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
@@ -36,7 +36,7 @@ from ..rules.recursions import Recursion
 from .descents import TERMS, Descents, Draws
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NUMBER_CELLS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import LOG_Z, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
@@ -133,10 +133,11 @@ class HastingsSweep(Sweeps, Descents):
         """The weights of a block to the power 1 / T."""
         code, first = self.code, Name("first", "int")
         with code.when(negated(equal(POWER, 1.0))), self.elements.each_lane():
-            for cell in self.cells_of(first, first + Name("events_of", "int")):
-                x = code.let(NUMBER_CELLS[cell])
-                raised = exp_of_lanes(code, code.let(fill(POWER) * log_of_lanes(code, x)), "float64")
-                code.put(NUMBER_CELLS, cell, select(x > fill(0.0), raised, x))
+            for cell in self.cells_of(value(0), Name("events_of", "int")):
+                place = self.cell(NUMBERS, first, cell)
+                x = code.let(place)
+                raised = exp_of_lanes(code, code.let(self.eight(POWER) * log_of_lanes(code, x)), "float64")
+                self.put_cell(place, select(x > self.eight(0.0), raised, x))
 
     def _log_weights(self, b: Expression, k: Expression) -> Expression:
         """Log of the ratio of the weights of the derivation that was drawn and of the one that there is.

@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 
 from ..machine.expressions import (
+    ROW,
     Array,
     Expression,
     exponent_of,
-    fill,
     fma,
     greatest,
+    like,
     power_of_two,
     select,
     with_lane,
@@ -25,23 +26,33 @@ _TERMS = 11
 
 
 def log_of_lanes(code: Code, x: Expression) -> Expression:
-    """log(x) of 0 <= x < 2**1022, to about one unit in the last place; below the normal range x counts as tiny."""
-    x = code.let(greatest(fill(_TINY), x))
+    """log(x) in lanes, or in a row, of 0 <= x < 2**1022, to about one unit in the last place.
+
+    Below the normal range x counts as tiny.
+    """
+
+    def one(number: float) -> Expression:
+        return like(x, number)
+
+    x = code.let(greatest(one(_TINY), x))
     exponent = code.let(exponent_of(x))
-    mantissa = code.let(x * power_of_two(fill(0.0) - exponent))
-    above = code.let(select(mantissa > fill(math.sqrt(2)), fill(1.0), fill(0.0)))
-    mantissa = code.let(mantissa * (fill(1.0) - fill(0.5) * above))
-    s = code.let((mantissa - fill(1.0)) / (mantissa + fill(1.0)))
+    mantissa = code.let(x * power_of_two(one(0.0) - exponent))
+    above = code.let(select(mantissa > one(math.sqrt(2)), one(1.0), one(0.0)))
+    mantissa = code.let(mantissa * (one(1.0) - one(0.5) * above))
+    s = code.let((mantissa - one(1.0)) / (mantissa + one(1.0)))
     square = code.let(s * s)
-    series: Expression = fill(1 / (2 * _TERMS - 1))
+    series: Expression = one(1 / (2 * _TERMS - 1))
     for k in range(_TERMS - 2, -1, -1):
-        series = fma(series, square, fill(1 / (2 * k + 1)))
-    return fma(exponent + above, fill(math.log(2.0)), (s + s) * series)
+        series = fma(series, square, one(1 / (2 * k + 1)))
+    return fma(exponent + above, one(math.log(2.0)), (s + s) * series)
 
 
-def gather(numbers: Array, places: Array, first: Expression, lanes: int) -> Expression:
-    """``numbers[places[first]], ..., numbers[places[first + W - 1]]``."""
-    found: Expression = fill(0.0)
-    for lane in range(lanes):
+def gather(numbers: Array, places: Array, first: Expression, nothing: Expression) -> Expression:
+    """``numbers[places[first]], ..., numbers[places[first + 7]]``.
+
+    :param nothing: eight lanes, or a row, of zeros.
+    """
+    found = nothing
+    for lane in range(ROW):
         found = with_lane(found, lane, numbers[places[first + lane]])
     return found

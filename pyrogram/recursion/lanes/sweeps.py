@@ -17,8 +17,22 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..calling.replacements import ALPHA, COUNTS, FAILED
+from ..calling.sentence_events import CELL
 from ..calling.sentence_layout import SentenceLayout
-from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, least, select, value
+from ..machine.expressions import (
+    Array,
+    Element,
+    Expression,
+    Name,
+    Number,
+    equal,
+    fill,
+    greatest,
+    least,
+    row_of,
+    select,
+    value,
+)
 from ..machine.statements import Code
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -26,7 +40,7 @@ from .driver import Blocks
 from .elements import STARTS
 from .logarithms import gather
 
-NUMBERS, NUMBER_CELLS = Array("numbers", "element"), Array("numbers", "lanes")
+NUMBERS = Array("numbers", "element")
 PLACES = Array("places", "int32")
 LOG_Z = Array("log_z", "real")
 SWEEP: list[Array | Name] = [
@@ -88,7 +102,7 @@ class Weighing(NamedTuple):
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64.
 
-    :param lanes: how many a cell has; the numbers of a sentence fill whole cells, if these divide ``CELL``.
+    :param lanes: eight, or one. A sentence's numbers are in cells of eight: lanes, or a row.
     """
 
     def __init__(self, recursion: Recursion, weighing: Weighing, lanes: int) -> None:
@@ -125,8 +139,25 @@ class Sweeps(Blocks):
 
     def cells_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
         """The cells that hold some numbers of a sentence."""
-        with self.code.loop("cell", low // self.lanes, high // self.lanes) as cell:
+        with self.code.loop("cell", low // CELL, high // CELL) as cell:
             yield cell
+
+    def cell(self, array: Array, first: Expression, cell: Expression) -> Element:
+        """A cell of an array of numbers.
+
+        :param first: where those of the sentence begin.
+        """
+        if self.lanes == CELL:
+            return Array(array.name, "lanes")[self.code.let(first // CELL + cell)]
+        return Array(array.name, "row")[self.code.let(first + cell * CELL)]
+
+    def eight(self, number: Expression | float) -> Expression:
+        """A cell of one number."""
+        return fill(number) if self.lanes == CELL else row_of(number)
+
+    def put_cell(self, place: Element, number: Expression) -> None:
+        """Write a cell."""
+        self.code.put(place.array, place.index, number)
 
     def weigh(self, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
@@ -136,24 +167,24 @@ class Sweeps(Blocks):
         :param kept: an array like it that is free: counts of repeated events wait there while a sentence's own are
             taken out of the corpus, which has to be one after the other. They come back unrounded.
         """
-        code, zero = self.code, fill(0.0)
+        code, zero = self.code, self.eight(0.0)
         with self.elements.each_lane():
             start, first = Name("sentence", "int"), Name("first", "int")
             direct, events, end = (Name(name, "int") for name in ("direct_of", "events_of", "numbers_of"))
 
             def pseudo(cell: Expression, own: Array | None) -> Expression:
-                at = code.let(start + cell * self.lanes)
-                found = gather(COUNTS, PLACES, at, self.lanes)
+                at = code.let(start + cell * CELL)
+                found = gather(COUNTS, PLACES, at, zero)
                 if own is not None:
-                    found = found - Array(own.name, "lanes")[code.let(at // self.lanes)]
-                return code.let(greatest(zero, found) + gather(ALPHA, PLACES, at, self.lanes))
+                    found = found - self.cell(own, start, cell)
+                return code.let(greatest(zero, found) + gather(ALPHA, PLACES, at, zero))
 
             def weigh_events(low: Expression, high: Expression, own: Array | None) -> None:
                 for cell in self.cells_of(low, high):
                     number = pseudo(cell, own)
                     if self.weighing.tilted:
-                        number = number * Array(TILTS.name, "lanes")[code.let(start // self.lanes + cell)]
-                    code.put(NUMBER_CELLS, first // self.lanes + cell, number)
+                        number = number * self.cell(TILTS, start, cell)
+                    self.put_cell(self.cell(NUMBERS, first, cell), number)
 
             weigh_events(value(0), direct, own)
             if self.weighing.repeated:
@@ -168,7 +199,7 @@ class Sweeps(Blocks):
                     with code.loop("number", low, high) as i:
                         code.put(COUNTS, PLACES[i], kept[i])
             for cell in self.cells_of(events, end):
-                code.put(NUMBER_CELLS, first // self.lanes + cell, fill(1.0) / pseudo(cell, own))
+                self.put_cell(self.cell(NUMBERS, first, cell), self.eight(1.0) / pseudo(cell, own))
             for owner, at, length in self.multinomials():
                 inverse = code.let(NUMBERS[first + owner])
                 for e in self.each(length):

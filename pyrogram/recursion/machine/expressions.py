@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed values: the expressions of which :mod:`.statements` are made.
 
-There are six types:
+There are eight types:
 
 * ``int``: 64 bits, signed;
 * ``real``: float64;
 * ``bool``;
 * ``lanes``: W numbers of the kernel's element type, one for each sentence of a block, in vector registers;
 * ``mask``: W bools;
+* ``row``: eight numbers of the element type that follow one another in an array, in vector registers;
+* ``row_mask``: eight bools;
 * ``none``: of statements.
 
 W, the element type and that of weights, float32 or float64, are chosen when a function is compiled, not here.
@@ -19,8 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Type = Literal["int", "real", "bool", "lanes", "mask", "none"]
-Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes"]
+Type = Literal["int", "real", "bool", "lanes", "mask", "row", "row_mask", "none"]
+Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes", "row"]
+ROW = 8  # numbers of a row
 
 # What a load gives: a number of the element type, or of that of weights, is widened to a real.
 _LOADED: dict[str, Type] = {
@@ -31,6 +34,7 @@ _LOADED: dict[str, Type] = {
     "element": "real",
     "weight": "real",
     "lanes": "lanes",
+    "row": "row",
 }
 
 
@@ -146,7 +150,7 @@ class Call(Expression):
 
 @dataclass(frozen=True)
 class Element(Expression):
-    """An element of an array. Arrays of lanes are indexed in cells of W numbers."""
+    """An element of an array. Arrays of lanes are indexed in cells of W numbers, those of rows by the first number."""
 
     array: Array
     index: Expression
@@ -192,6 +196,16 @@ def value(x: Any) -> Expression:
 def fill(x: Any) -> Expression:
     """A real in every lane."""
     return Call("fill", (value(x),), "lanes")
+
+
+def row_of(x: Any) -> Expression:
+    """A real, or one lane, in every place of a row."""
+    return Call("fill", (value(x),), "row")
+
+
+def like(x: Expression, number: float) -> Expression:
+    """A number in every lane, or in every place of a row, as x has them."""
+    return Call("fill", (value(number),), x.type)
 
 
 def fma(a: Expression, b: Expression, c: Expression) -> Expression:
@@ -246,12 +260,12 @@ def lane(x: Expression, i: Any) -> Expression:
 
 
 def with_lane(x: Expression, i: Any, number: Any) -> Expression:
-    """The lanes with another number in lane i."""
-    return Call("with_lane", (x, value(i), value(number)), "lanes")
+    """The lanes, or the row, with another number in lane i."""
+    return Call("with_lane", (x, value(i), value(number)), x.type)
 
 
 def total_of(x: Expression) -> Expression:
-    """The sum of all lanes, as a real."""
+    """The sum of all lanes, or of a row, as a real."""
     return Call("total_of", (x,), "real")
 
 
@@ -267,12 +281,12 @@ def rounded(x: Expression) -> Expression:
 
 def power_of_two(x: Expression) -> Expression:
     """2 ** x in every lane, for whole numbers x within the range of exponents."""
-    return Call("power_of_two", (x,), "lanes")
+    return Call("power_of_two", (x,), x.type)
 
 
 def exponent_of(x: Expression) -> Expression:
     """floor(log2(x)) in every lane, for normal positive numbers; zero for zero."""
-    return Call("exponent_of", (x,), "lanes")
+    return Call("exponent_of", (x,), x.type)
 
 
 def within(x: Any, low: Any, high: Any) -> Expression:
@@ -322,7 +336,8 @@ def _arithmetic(op: str, x: Any, y: Any) -> Expression:
 
 def _compare(op: str, a: Any, b: Any) -> Expression:
     a, b = _alike(value(a), value(b))
-    return Call(op, (a, b), "mask" if a.type == "lanes" else "bool")
+    masks: dict[str, Type] = {"lanes": "mask", "row": "row_mask"}
+    return Call(op, (a, b), masks.get(a.type, "bool"))
 
 
 def _alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .expressions import Array, Call, Element, Expression, Name, Number
+from .expressions import ROW, Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
 from .statements import AtomicAdd, For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
 
@@ -85,6 +85,8 @@ class Module:
             "bool": "i1",
             "lanes": self.vector,
             "mask": self.mask,
+            "row": f"<{ROW} x {self.element}>",
+            "row_mask": f"<{ROW} x i1>",
             "none": "void",
         }
         self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
@@ -95,6 +97,7 @@ class Module:
             "element": (self.element, self.bits // 8),
             "weight": (self.weight, _BITS[self.weights] // 8),
             "lanes": (self.vector, self.bits // 8),
+            "row": (self.types["row"], self.bits // 8),
         }
 
     def function(self, f: Function) -> Iterator[str]:
@@ -304,7 +307,8 @@ class Body:
             assert isinstance(place, Element)
             return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
         if x.op == "fill" and isinstance(x.args[0], Number):
-            return self._all(self.m.element, self._float(x.args[0].number, self.m.bits))
+            width = ROW if x.type == "row" else self.m.lanes
+            return _all(self.m.element, self._float(x.args[0].number, self.m.bits), width)
         return self._call(x, [self._value(a) for a in x.args])
 
     def _within(self, x: Call) -> str:
@@ -324,7 +328,7 @@ class Body:
     def _call(self, x: Call, args: list[str]) -> str:
         kind, op = x.args[0].type, x.op
         text = self.m.types[kind]
-        if kind == "lanes" or op in ("fill", "with_lane"):
+        if kind in ("lanes", "row") or op in ("fill", "with_lane"):
             found = self._lanes(x, args)
             if found:
                 return found
@@ -339,7 +343,7 @@ class Body:
             if kind == "int":
                 return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
             test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
-            first = self.m.mask if kind == "lanes" else "i1"
+            first = {"lanes": self.m.mask, "row": self.m.types["row_mask"]}.get(kind, "i1")
             return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
         if op == "not":
             return self._new(f"xor i1 {args[0]}, true")
@@ -360,13 +364,17 @@ class Body:
     def _lanes(self, x: Call, args: list[str]) -> str | None:
         """Operations that only lanes have, or that they have in a way of their own."""
         m, v, w, op = self.m, self.m.vector, self.m.lanes, x.op
+        if "row" in (x.type, x.args[0].type):
+            v, w = m.types["row"], ROW
         kind = f"v{w}f{m.bits}" if w > 1 else f"f{m.bits}"
+        integers, mask = (v.replace(m.element, x) for x in (f"i{m.bits}", "i1"))
         if w == 1 and op in ("fill", "with_lane"):
             return self._narrow(args[-1])
         if w == 1 and op in ("lane", "total_of"):
             return self._wide(args[0])
         if op == "fill":
-            first = self._new(f"insertelement {v} poison, {m.element} {self._narrow(args[0])}, i64 0")
+            number = args[0] if x.args[0].type == "lanes" else self._narrow(args[0])
+            first = self._new(f"insertelement {v} poison, {m.element} {number}, i64 0")
             return self._new(f"shufflevector {v} {first}, {v} poison, <{w} x i32> zeroinitializer")
         if op == "with_lane":
             return self._new(f"insertelement {v} {args[0]}, {m.element} {self._narrow(args[2])}, i64 {args[1]}")
@@ -382,27 +390,27 @@ class Body:
             return self._wide(
                 self._new(f"call reassoc {m.element} @{name}({m.element} {self._float(0.0, m.bits)}, {v} {args[0]})")
             )
-        zero = self._all(m.element, self._float(0.0, m.bits))
+        zero = _all(m.element, self._float(0.0, m.bits), w)
         if op == "any_lane":
             test = self._new(f"fcmp une {v} {args[0]}, {zero}")
-            return self._new(f"icmp ne i{w} {self._new(f'bitcast {m.mask} {test} to i{w}')}, 0")
+            return self._new(f"icmp ne i{w} {self._new(f'bitcast {mask} {test} to i{w}')}, 0")
         mantissa, bias = (52, 1023) if m.bits == 64 else (23, 127)
 
         def constant(number: int) -> str:
-            return self._all(f"i{m.bits}", str(number))
+            return _all(f"i{m.bits}", str(number), w)
 
         if op == "power_of_two":
-            whole = self._new(f"fptosi {v} {args[0]} to {m.integers}")
-            whole = self._new(f"add {m.integers} {whole}, {constant(bias)}")
-            whole = self._new(f"shl {m.integers} {whole}, {constant(mantissa)}")
-            return self._new(f"bitcast {m.integers} {whole} to {v}")
+            whole = self._new(f"fptosi {v} {args[0]} to {integers}")
+            whole = self._new(f"add {integers} {whole}, {constant(bias)}")
+            whole = self._new(f"shl {integers} {whole}, {constant(mantissa)}")
+            return self._new(f"bitcast {integers} {whole} to {v}")
         if op == "exponent_of":
-            bits = self._new(f"bitcast {v} {args[0]} to {m.integers}")
-            bits = self._new(f"lshr {m.integers} {bits}, {constant(mantissa)}")
-            bits = self._new(f"sub {m.integers} {bits}, {constant(bias)}")
-            found = self._new(f"sitofp {m.integers} {bits} to {v}")
+            bits = self._new(f"bitcast {v} {args[0]} to {integers}")
+            bits = self._new(f"lshr {integers} {bits}, {constant(mantissa)}")
+            bits = self._new(f"sub {integers} {bits}, {constant(bias)}")
+            found = self._new(f"sitofp {integers} {bits} to {v}")
             is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")
-            return self._new(f"select {m.mask} {is_zero}, {v} {zero}, {v} {found}")
+            return self._new(f"select {mask} {is_zero}, {v} {zero}, {v} {found}")
         return None
 
     def _load(self, x: Element) -> str:
@@ -423,7 +431,7 @@ class Body:
         return self._place(array, self._value(index))
 
     def _place(self, array: Array, index: str) -> str:
-        kind, _ = self.m.stored[array.elements]
+        kind = self.m.element if array.elements == "row" else self.m.stored[array.elements][0]
         return self._new(f'getelementptr inbounds {kind}, {self.m.pointer} %"{array.name}", i64 {index}')
 
     # ------------------------------------------------------------------ text
@@ -441,11 +449,6 @@ class Body:
         if bits == 32:
             number = struct.unpack("f", struct.pack("f", number))[0]
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-
-    def _all(self, kind: str, number: str) -> str:
-        """A number in every lane."""
-        lanes = self.m.lanes
-        return f"<{', '.join([f'{kind} {number}'] * lanes)}>" if lanes > 1 else number
 
     def _wide(self, value: str) -> str:
         return value if self.m.bits == 64 else self._new(f"fpext float {value} to double")
@@ -474,3 +477,8 @@ class Body:
 
     def _branch(self, test: str, yes: str, no: str) -> None:
         self.out.append(f"  br i1 {test}, label %{yes}, label %{no}")
+
+
+def _all(kind: str, number: str, width: int) -> str:
+    """A number in every lane."""
+    return f"<{', '.join([f'{kind} {number}'] * width)}>" if width > 1 else number

@@ -59,12 +59,15 @@ class TilesEngine(LanesEngine):
         return TilesEngine(self.recursion, *options, width)
 
     def _as_long_as(self, n: int, sizes: Mapping[str, int]) -> float:
-        """Charts of blocks that are far larger than the caches take twice as long as others."""
+        """Charts of blocks that are far larger than the caches take more than twice as long as others.
+
+        A sentence alone has vectors of symbols, but for best derivations.
+        """
         key = n, *sizes.values()
         if key not in self._most_alone:
             items = self.cells.sizes.items()
             cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
-            most = 3.0 if cells * LINE > LARGE else 1.5
+            most = 6.0 if cells * LINE > LARGE else 2.5
             self._most_alone[key] = most if self._operations(n, sizes) >= WORTH else 0.0
         return self._most_alone[key]
 
@@ -111,7 +114,7 @@ class TilesSweepEngine(SweepEngine):
 
     @staticmethod
     def _as_long_as(n: Numbers) -> Numbers:
-        return np.where(n >= LONG, 1.5, 0.0)
+        return np.where(n >= LONG, 2.5, 0.0)
 
     def _functions_of(self, name: str, lanes: int) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]

@@ -23,12 +23,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..calling.layout import Layout
 from ..lanes.arithmetic import Arithmetic
 from ..lanes.tables import MEMORY
-from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
+from ..machine.expressions import Array, Expression, Name, fill, greatest, least, select, value
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
@@ -118,6 +118,7 @@ class Sums:
     layout: Layout
     numbers: Arithmetic
     tile: tuple[int, int]
+    starts: dict[str, Expression] = field(default_factory=dict, init=False)  # of symbols whose first ones are done
 
     # ------------------------------------------------------------------ loops
 
@@ -170,12 +171,12 @@ class Sums:
                 return
             v, name = free[x], f"sym.{free[x].name}"
             if v not in tiled:
-                with self.code.loop(name, 0, self.layout.size(v.size)):
+                with self.code.loop(name, self.starts.get(v.name, 0), self.layout.size(v.size)):
                     go(x + 1, counts)
                 return
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
             at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
-            with self.code.loop(name, 0, whole, at_once):
+            with self.code.loop(name, self.starts.get(v.name, 0), whole, at_once):
                 go(x + 1, counts | {v.name: at_once})
             if v in rows:
                 with self.code.loop(name, whole, self.layout.size(v.size)):
@@ -331,6 +332,18 @@ class Sums:
             terms = pairs + terms[len(terms) // 2 * 2 :]
         for term in terms:
             self.code.set("bound.sum", Name("bound.sum", "lanes") + term)
+
+    def multiply(self, weight: Name, place: Expression) -> None:
+        """A sum that lacks its weight becomes a posterior; both are met."""
+        count = self.code.let(MEMORY[place])
+        found = self.code.let(select(count > fill(0.0), weight * count, fill(0.0)))
+        self.code.put(MEMORY, place, found)
+        self.meet([count, found])
+
+    def multiply_all(self, weight: Grid, count: Grid) -> None:
+        """:meth:`multiply` for all symbols of a table."""
+        with self.loops((), count.variables):
+            self.multiply(self.code.let(weight.value({})), count.index({}))
 
     def meet_all(self, grid: Grid) -> None:
         """Add all cells of a table to the bound."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lanes.tables import MEMORY, weight_cells
-from ..machine.expressions import Expression, Name, fill, select, value
+from ..machine.expressions import Name, fill, select, value
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
 from .grids import Factor, Grid
@@ -201,16 +201,8 @@ class Outside(Pass):
         for w in filter(self.tables.is_counted, self.tables.weights):
             if self.tables.is_plain(w):
                 weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
-                with self.sums.loops((), count.variables):
-                    number = code.let(weight.value({}))
-                    self._multiply(number, count.index({}))
+                self.sums.multiply_all(weight, count)
                 continue
             with self.tables.elements(self.code, w) as element:
                 number = code.let(MEMORY[Name(w.name, "int") + element])
-                self._multiply(number, Name(f"d{w.name}", "int") + element)
-
-    def _multiply(self, weight: Name, place: Expression) -> None:
-        count = self.code.let(MEMORY[place])
-        found = self.code.let(select(count > fill(0.0), weight * count, fill(0.0)))
-        self.code.put(MEMORY, place, found)
-        self.sums.meet([count, found])
+                self.sums.multiply(number, Name(f"d{w.name}", "int") + element)

@@ -23,6 +23,7 @@ from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import NUMBERS, TILE, Grid, Sums
+from .rows import RowSums
 
 PITCH = Name("pitch", "int")
 RESULTS = ("z", "bound", "exponent", "grown", "shift", "shift.rest")
@@ -81,7 +82,8 @@ class TileTables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        self.sums = Sums(code, self.layout, self.arithmetic, self.tile())
+        kind = RowSums if self.is_alone and not self.arithmetic.in_logs else Sums
+        self.sums = kind(code, self.layout, self.arithmetic, self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)
@@ -115,6 +117,11 @@ class TileTables:
             end = end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes
             end = code.set("end.of.numbers", end)
         return end
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a sentence is done alone, so that vectors are made of symbols."""
+        return self.lanes == 1
 
     def tile(self) -> tuple[int, int]:
         """Rows and columns of sums that are formed at once."""
