@@ -134,9 +134,15 @@ class RowSums(Sums):
         targets: Sequence[tuple[Grid, Sequence[int]]],
         loops: Sequence[Loop],
     ) -> None:
+        products = [(target, [given, *(factors[f] for f in chosen)]) for target, chosen in targets]
+        for target, parts in products:
+            grids = [f for f in (target, *parts) if isinstance(f, Grid)]
+            if _in_rows(target, variables_of(parts), grids) is None:
+                super().push(given, factors, targets, loops)
+                return
         with self.loops(loops):
-            for target, chosen in targets:
-                self.contract(target, [given, *(factors[f] for f in chosen)])
+            for target, parts in products:
+                self.contract(target, parts)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
         v = _in_rows(None, count.variables, [weight, count])
