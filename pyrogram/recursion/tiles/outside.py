@@ -76,11 +76,11 @@ class Outside(Pass):
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())
         for ref in {h.ref.table: h.ref for h in cell.heads}.values():
-            grid = self.tables.whole(ref, adjoint=True)
-            self.sums.meet_all(grid)
+            met = self.code.set("met", fill(0.0))
+            self.sums.add_up([self.tables.whole(ref, adjoint=True)], met.name)
+            self.sums.meet([met])
             if self.columns is not None and self.rest is None:  # a product may be flushed before it meets the factor
-                with self.sums.loops((), grid.variables):
-                    self.sums.meet([grid.value({}) * Name("factor", "lanes")])
+                self.sums.meet([met * Name("factor", "lanes")])
 
     # ------------------------------------------------------------------ adjoints of one term
 
