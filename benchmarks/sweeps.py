@@ -8,11 +8,11 @@ And their sweeps by page, one sentence after the other, against those by hand; a
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pyro
 import torch
@@ -23,9 +23,11 @@ from torch import Tensor
 from pyrogram import models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import Corpus, read_treebank
-from pyrogram.grammars import CFG, HMM, Block, RecursiveGrammar
+from pyrogram.grammars import CFG, HMM
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
-from pyrogram.recursion import recursion
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "grammars"))
+from own_grammars import hmm
 
 HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
 OWN_HEADER = ["words", "", "µs a sentence by the library's page", "µs by the own one", "times"]
@@ -82,29 +84,13 @@ def by_page(seconds: float) -> list[list[str]]:
     return rows
 
 
-@recursion
-def chain(p: Any, K: int) -> None:
-    """A hidden Markov model whose states are written out; the next state K is the end."""
-    t, w = p.positions("t"), p.words("w")
-    F, Z = p.items("F", K), p.items("Z")
-    initial, transition = p.weights("initial", K), p.weights("transition", K, K + 1)
-    emission = p.weights("emission", K, "W")
-    for z in range(K):
-        F[1, z] += initial[z] * emission[z, w[1]]
-        for y in range(K):
-            F[t, z] += F[t - 1, y] * transition[y, z] * emission[z, w[t]]
-        Z[()] += F[p.n, z] * transition[z, K]
-
-
 def own_chains(seconds: float) -> list[list[str]]:
     """Rows by length: one's own page of ten states and 1,000 words beside the library's, eight sentences."""
     K, V, rows = 10, 1000, []
-    shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
-    own = RecursiveGrammar({name: Block(torch.Size(x)) for name, x in shapes.items()}, chain(K=K), V)
     for n in (20, 60, 200, 1000):
         words = torch.randint(V, (8, n), generator=torch.Generator().manual_seed(0))
         works: dict[str, list[Callable[[], object]]] = {}
-        for grammar in (HMM(K, V), own):
+        for grammar in (HMM(K, V), hmm(K, V)):
             weights = {name: w.double() for name, w in grammar.initial_weights(words, "random", seed=0).items()}
             logs = {name: w.log() for name, w in weights.items()}
             works.setdefault("counts", []).append(partial(grammar.expected_counts, logs, words))

@@ -424,7 +424,13 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
 def counts_by_gradient(
     log_partition: Callable[[Weights, Tensor], Tensor], log_weights: Mapping[str, Tensor], words: Tensor
 ) -> tuple[Tensor, Weights]:
-    """log Z per sentence, and expected counts summed over sentences: its gradient, in inference mode, too."""
+    """log Z in nats, shape ``(N,)``, and expected counts summed over sentences, in the shapes of the blocks.
+
+    Counts are the gradient of the sum of log Z, without a graph; in inference mode, too.
+
+    :param log_partition: from log weights by block and words.
+    :param words: shape ``(N, n)``.
+    """
     with torch.inference_mode(False), torch.enable_grad():
         leaves = {name: w.detach().clone().requires_grad_() for name, w in log_weights.items()}
         log_z = log_partition(leaves, words.clone() if words.is_inference() else words)

@@ -17,7 +17,6 @@ its first state's, of all transitions', the last one into the end, and of its em
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -216,16 +215,9 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
 
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:
     """States in the order of words: derivations have the last one first."""
-    n = words.shape[1]
-    if rows.device.type != "cpu":
-        at = _lengths(words)[:, None] - 1 - torch.arange(n, device=words.device)
-        return rows.gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
-    place = _lengths(words).cpu().numpy()[:, None] - 1 - np.arange(n)
-    states = rows.numpy()[..., ::-1].copy()
-    if (place[:, 0] < n - 1).any():
-        states = np.take_along_axis(rows.numpy(), np.maximum(place, 0)[None], -1)
-        states[:, place < 0] = -1
-    return torch.from_numpy(states).to(words.device)
+    rows = rows.to(words.device)
+    at = _lengths(words)[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
+    return rows.gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
 
 
 def _keep_nan(log_z: Tensor, tables: tuple[Tensor, ...]) -> Tensor:

@@ -17,7 +17,6 @@ O(n^3) time and O(n^2) memory a sentence, by the split-head algorithm of Eisner 
 from functools import cache
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -222,13 +221,8 @@ def arc_numbers(N: int, given: Given) -> Trace:
 
 def heads_of(rows: Int[Tensor, "*batch n"], N: int) -> Int[Tensor, "*batch n"]:
     """Heads of the trees that consist of these arcs, numbered as by :func:`arc_numbers`; -1 in the padding."""
-    if rows.device.type != "cpu":
-        found = rows.new_full((*rows.shape[:-1], N), -1)
-        return found.scatter_(-1, torch.where(rows >= 0, rows % N, 0), rows // N)[..., 1:]
-    numbers = rows.numpy()
-    heads = np.full((*numbers.shape[:-1], N), -1)
-    np.put_along_axis(heads, np.maximum(numbers % N, 0) * (numbers >= 0), numbers // N, -1)
-    return torch.from_numpy(heads[..., 1:])
+    heads = rows.new_full((*rows.shape[:-1], N), -1)
+    return heads.scatter_(-1, torch.where(rows >= 0, rows % N, 0), rows // N)[..., 1:]
 
 
 def flatten(

@@ -12,7 +12,6 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,15 +48,13 @@ class Batch:
     :param order: numbers of the sentences.
     :param values: parameters of kernels.
     :param pitch: positions of the longest one, and one more.
-    :param sizes: numbers of symbols.
-    :param lists: columns of lists of rules.
+    :param given: the sentences as they came.
     """
 
     order: Tensor
     values: Values
     pitch: int
-    sizes: Mapping[str, int]
-    lists: Mapping[str, Any]
+    given: Given
 
     def back(self, found: Tensor) -> Tensor:
         """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
@@ -175,7 +172,7 @@ class DeviceEngine:
         if self.shared:
             numbers = tiles.numbers_of(self.recursion, weights, given.sizes, raised)
             values["numbers"] = numbers.to(self._torch_dtype)
-        return Batch(order, values, pitch, given.sizes, given.lists)
+        return Batch(order, values, pitch, given)
 
     def pitch(self, given: Given) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
@@ -205,7 +202,7 @@ class DeviceEngine:
     def _launch(self, name: str, batch: Batch, values: Values) -> None:
         kernel, descends = self._kernel(name), name != "lanes"
         B, device = len(batch.order), batch.order.device
-        cells, agenda, terms, each = self._room(batch.pitch, batch.sizes, descends)
+        cells, agenda, terms, each = self._room(batch.pitch, batch.given.sizes, descends)
         if descends:
             values["chains"] = self._chains(batch).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
@@ -236,10 +233,10 @@ class DeviceEngine:
 
     def _chains(self, batch: Batch) -> Tensor:
         """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""
-        chains = np.zeros(size_of_chains(self.cells, batch.sizes), np.int64)
+        chains = np.zeros(size_of_chains(self.cells, batch.given.sizes), np.int64)
         if len(chains):
-            sizes = {f"size.{name}": size for name, size in batch.sizes.items()}
-            lists = {f"list.{name}": np.asarray(column, np.int64) for name, column in batch.lists.items()}
+            sizes = {f"size.{name}": size for name, size in batch.given.sizes.items()}
+            lists = {f"list.{name}": np.asarray(column, np.int64) for name, column in batch.given.lists.items()}
             unused = dict.fromkeys(self._rows.parameters["chains"], 0)
             self._rows("chains", unused | sizes | lists | {"chains": chains})
         return torch.from_numpy(chains)

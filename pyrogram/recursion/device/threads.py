@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..calling.layout import Layout
+from ..calling.rows import place_chains
 from ..lanes.descents import BestDerivation, BestTree, IndependentDraws, TreeDraws
 from ..lanes.driver import Blocks, LogCounts
 from ..lanes.elements import Elements
@@ -54,7 +55,7 @@ class Threads(Blocks):
 
     through = [Array("lengths", "int"), Array("order", "int"), Name("count", "int"), THREAD, THREADS]
     options = OPTIONS
-    kind: type[Elements] = ByThread
+    elements_type: type[Elements] = ByThread
 
     def __init__(self, recursion: Recursion, dtype: str) -> None:
         super().__init__(recursion, 1, dtype, Layout(lower(recursion)))
@@ -73,6 +74,10 @@ class Threads(Blocks):
             self.clear_weights()
             yield
             code.set("begin.of", begin + THREADS)
+
+    def chain_rows(self) -> None:
+        """Chains of the rows of lists are made before, once for all threads."""
+        place_chains(self.elements.layout, self.code)
 
     def clear_weights(self) -> None:
         """Zero for weights that only empty sums are multiplied by: all else is written before it is read."""

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ..calling.layout import Layout
-from ..calling.rows import place_chains
 from ..machine.expressions import Array, Expression
 from ..machine.kernels import Kernel
 from ..machine.statements import Code, Function
@@ -37,7 +36,10 @@ class ThreadTables(TileTables):
 
     SHARED: ClassVar[Array] = NUMBERS
 
-    is_alone = False  # among the threads of a warp
+    @property
+    def is_alone(self) -> bool:
+        """It is not: vectors are the threads of a warp."""
+        return False
 
     def tile(self) -> tuple[int, int]:
         return 4, 4
@@ -53,13 +55,13 @@ class ThreadTables(TileTables):
 class ThreadTiles(ByThread, TileElements):
     """Code that goes through the weights of one sentence."""
 
-    places: ClassVar[type[TileTables]] = ThreadTables
+    tables_type: ClassVar[type[TileTables]] = ThreadTables
 
 
 class TileThreads(Threads, TileBlocks):
     """Code for the sentences of a thread."""
 
-    kind = ThreadTiles
+    elements_type = ThreadTiles
 
     def __init__(self, recursion: Recursion, dtype: str, shared: bool) -> None:
         TileBlocks.__init__(self, recursion, 1, dtype, Layout(lower(recursion)), shared)
@@ -73,15 +75,11 @@ class _Counts(TileThreads, TileLogCounts):
 
 
 class _Draws(TileThreads, IndependentTileDraws):
-    def chain_rows(self) -> None:
-        """They are made before, once for all threads."""
-        place_chains(self.elements.layout, self.code)
+    pass
 
 
 class _Best(TileThreads, BestTileDerivation):
-    def chain_rows(self) -> None:
-        """They are made before, once for all threads."""
-        place_chains(self.elements.layout, self.code)
+    pass
 
 
 def log_counts(recursion: Recursion, dtype: str, shared: bool) -> Kernel:

@@ -77,14 +77,14 @@ class Blocks:
     numbers: Arithmetic = REALS
     options = Options()
     through: Sequence[Array | Name] = BLOCKS
-    kind: type[Elements] = Elements
+    elements_type: type[Elements] = Elements
 
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        return self.kind(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
+        return self.elements_type(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
 
     @functools.cached_property
     def columns(self) -> Columns | None:

@@ -108,7 +108,7 @@ class Exponentials:
 
 
 def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
-    """exp in every lane, or of a row, to about a unit in the last place; zero below the normal range, NaN stays NaN.
+    """exp in every lane, or of a vector, to about a unit in the last place; zero below the normal range, NaN stays NaN.
 
     exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term is
     below half a unit in the last place.

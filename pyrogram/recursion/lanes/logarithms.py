@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from ..machine.expressions import (
-    ROW,
+    VECTOR,
     Array,
     Expression,
     exponent_of,
@@ -26,7 +26,7 @@ _TERMS = 11
 
 
 def log_of_lanes(code: Code, x: Expression) -> Expression:
-    """log(x) in lanes, or in a row, of 0 <= x < 2**1022, to about one unit in the last place.
+    """log(x) in lanes, or in a vector, of 0 <= x < 2**1022, to about one unit in the last place.
 
     Below the normal range x counts as tiny.
     """
@@ -50,9 +50,9 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
 def gather(numbers: Array, places: Array, first: Expression, nothing: Expression) -> Expression:
     """``numbers[places[first]], ..., numbers[places[first + 7]]``.
 
-    :param nothing: eight lanes, or a row, of zeros.
+    :param nothing: eight lanes, or a vector, of zeros.
     """
     found = nothing
-    for lane in range(ROW):
+    for lane in range(VECTOR):
         found = with_lane(found, lane, numbers[places[first + lane]])
     return found

@@ -29,9 +29,9 @@ from ..machine.expressions import (
     fill,
     greatest,
     least,
-    row_of,
     select,
     value,
+    vector_of,
 )
 from ..machine.statements import Code
 from ..rules.lowering import lower
@@ -102,7 +102,7 @@ class Weighing(NamedTuple):
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64.
 
-    :param lanes: eight, or one. A sentence's numbers are in cells of eight: lanes, or a row.
+    :param lanes: eight, or one. A sentence's numbers are in cells of eight: lanes, or a vector.
     """
 
     def __init__(self, recursion: Recursion, weighing: Weighing, lanes: int) -> None:
@@ -149,11 +149,11 @@ class Sweeps(Blocks):
         """
         if self.lanes == CELL:
             return Array(array.name, "lanes")[self.code.let(first // CELL + cell)]
-        return Array(array.name, "row")[self.code.let(first + cell * CELL)]
+        return Array(array.name, "vector")[self.code.let(first + cell * CELL)]
 
     def eight(self, number: Expression | float) -> Expression:
         """A cell of one number."""
-        return fill(number) if self.lanes == CELL else row_of(number)
+        return fill(number) if self.lanes == CELL else vector_of(number)
 
     def put_cell(self, place: Element, number: Expression) -> None:
         """Write a cell."""

@@ -9,8 +9,8 @@ There are eight types:
 * ``bool``;
 * ``lanes``: W numbers of the kernel's element type, one for each sentence of a block, in vector registers;
 * ``mask``: W bools;
-* ``row``: eight numbers of the element type that follow one another in an array, in vector registers;
-* ``row_mask``: eight bools;
+* ``vector``: eight numbers of the element type that follow one another in an array, in vector registers;
+* ``vector_mask``: eight bools;
 * ``none``: of statements.
 
 W, the element type and that of weights, float32 or float64, are chosen when a function is compiled, not here.
@@ -21,9 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Type = Literal["int", "real", "bool", "lanes", "mask", "row", "row_mask", "none"]
-Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes", "row"]
-ROW = 8  # numbers of a row
+Type = Literal["int", "real", "bool", "lanes", "mask", "vector", "vector_mask", "none"]
+Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes", "vector"]
+VECTOR = 8  # numbers of a vector
 
 # What a load gives: a number of the element type, or of that of weights, is widened to a real.
 _LOADED: dict[str, Type] = {
@@ -34,7 +34,7 @@ _LOADED: dict[str, Type] = {
     "element": "real",
     "weight": "real",
     "lanes": "lanes",
-    "row": "row",
+    "vector": "vector",
 }
 
 
@@ -150,7 +150,7 @@ class Call(Expression):
 
 @dataclass(frozen=True)
 class Element(Expression):
-    """An element of an array. Arrays of lanes are indexed in cells of W numbers, those of rows by the first number."""
+    """An element of an array. Arrays of lanes are indexed in cells of W numbers, those of vectors by first numbers."""
 
     array: Array
     index: Expression
@@ -198,13 +198,13 @@ def fill(x: Any) -> Expression:
     return Call("fill", (value(x),), "lanes")
 
 
-def row_of(x: Any) -> Expression:
-    """A real, or one lane, in every place of a row."""
-    return Call("fill", (value(x),), "row")
+def vector_of(x: Any) -> Expression:
+    """A real, or one lane, in every place of a vector."""
+    return Call("fill", (value(x),), "vector")
 
 
 def like(x: Expression, number: float) -> Expression:
-    """A number in every lane, or in every place of a row, as x has them."""
+    """A number in every lane, or in every place of a vector, as x has them."""
     return Call("fill", (value(number),), x.type)
 
 
@@ -260,12 +260,12 @@ def lane(x: Expression, i: Any) -> Expression:
 
 
 def with_lane(x: Expression, i: Any, number: Any) -> Expression:
-    """The lanes, or the row, with another number in lane i."""
+    """The lanes, or the vector, with another number in lane i."""
     return Call("with_lane", (x, value(i), value(number)), x.type)
 
 
 def total_of(x: Expression) -> Expression:
-    """The sum of all lanes, or of a row, as a real."""
+    """The sum of all lanes, or of a vector, as a real."""
     return Call("total_of", (x,), "real")
 
 
@@ -336,7 +336,7 @@ def _arithmetic(op: str, x: Any, y: Any) -> Expression:
 
 def _compare(op: str, a: Any, b: Any) -> Expression:
     a, b = _alike(value(a), value(b))
-    masks: dict[str, Type] = {"lanes": "mask", "row": "row_mask"}
+    masks: dict[str, Type] = {"lanes": "mask", "vector": "vector_mask"}
     return Call(op, (a, b), masks.get(a.type, "bool"))
 
 

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .expressions import ROW, Array, Call, Element, Expression, Name, Number
+from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
 from .statements import AtomicAdd, For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
 
@@ -85,8 +85,8 @@ class Module:
             "bool": "i1",
             "lanes": self.vector,
             "mask": self.mask,
-            "row": f"<{ROW} x {self.element}>",
-            "row_mask": f"<{ROW} x i1>",
+            "vector": f"<{VECTOR} x {self.element}>",
+            "vector_mask": f"<{VECTOR} x i1>",
             "none": "void",
         }
         self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
@@ -97,7 +97,7 @@ class Module:
             "element": (self.element, self.bits // 8),
             "weight": (self.weight, _BITS[self.weights] // 8),
             "lanes": (self.vector, self.bits // 8),
-            "row": (self.types["row"], self.bits // 8),
+            "vector": (self.types["vector"], self.bits // 8),
         }
 
     def function(self, f: Function) -> Iterator[str]:
@@ -307,7 +307,7 @@ class Body:
             assert isinstance(place, Element)
             return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
         if x.op == "fill" and isinstance(x.args[0], Number):
-            width = ROW if x.type == "row" else self.m.lanes
+            width = VECTOR if x.type == "vector" else self.m.lanes
             return _all(self.m.element, self._float(x.args[0].number, self.m.bits), width)
         return self._call(x, [self._value(a) for a in x.args])
 
@@ -328,7 +328,7 @@ class Body:
     def _call(self, x: Call, args: list[str]) -> str:
         kind, op = x.args[0].type, x.op
         text = self.m.types[kind]
-        if kind in ("lanes", "row") or op in ("fill", "with_lane"):
+        if kind in ("lanes", "vector") or op in ("fill", "with_lane"):
             found = self._lanes(x, args)
             if found:
                 return found
@@ -343,7 +343,7 @@ class Body:
             if kind == "int":
                 return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
             test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
-            first = {"lanes": self.m.mask, "row": self.m.types["row_mask"]}.get(kind, "i1")
+            first = {"lanes": self.m.mask, "vector": self.m.types["vector_mask"]}.get(kind, "i1")
             return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
         if op == "not":
             return self._new(f"xor i1 {args[0]}, true")
@@ -364,8 +364,8 @@ class Body:
     def _lanes(self, x: Call, args: list[str]) -> str | None:
         """Operations that only lanes have, or that they have in a way of their own."""
         m, v, w, op = self.m, self.m.vector, self.m.lanes, x.op
-        if "row" in (x.type, x.args[0].type):
-            v, w = m.types["row"], ROW
+        if "vector" in (x.type, x.args[0].type):
+            v, w = m.types["vector"], VECTOR
         kind = f"v{w}f{m.bits}" if w > 1 else f"f{m.bits}"
         integers, mask = (v.replace(m.element, x) for x in (f"i{m.bits}", "i1"))
         if w == 1 and op in ("fill", "with_lane"):
@@ -431,7 +431,7 @@ class Body:
         return self._place(array, self._value(index))
 
     def _place(self, array: Array, index: str) -> str:
-        kind = self.m.element if array.elements == "row" else self.m.stored[array.elements][0]
+        kind = self.m.element if array.elements == "vector" else self.m.stored[array.elements][0]
         return self._new(f'getelementptr inbounds {kind}, {self.m.pointer} %"{array.name}", i64 {index}')
 
     # ------------------------------------------------------------------ text

@@ -41,7 +41,7 @@ class TileBlocks(Blocks):
     """
 
     elements: TileElements
-    kind: type[TileElements] = TileElements
+    elements_type: type[TileElements] = TileElements
 
     def __init__(
         self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
@@ -51,7 +51,7 @@ class TileBlocks(Blocks):
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         made = layout or Layout(lower(recursion))
-        return self.kind(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
+        return self.elements_type(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
 
     def _begin(self) -> None:
         """Numbers that all sentences share, in whole tiles."""
@@ -90,7 +90,7 @@ class TileLogCounts(TileBlocks, LogCounts):
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         assert layout is not None
         products = with_given(recursion, layout.given)
-        return self.kind(products, lanes, layout, shared=self._shared, arithmetic=self.numbers)
+        return self.elements_type(products, lanes, layout, shared=self._shared, arithmetic=self.numbers)
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements

@@ -31,12 +31,12 @@ class TileElements(Elements):
 
     shared: bool = False
     arithmetic: Arithmetic = REALS
-    places: ClassVar[type[TileTables]] = TileTables
+    tables_type: ClassVar[type[TileTables]] = TileTables
 
     def __post_init__(self) -> None:
         self.cells = lower(self.products.recursion, widen=True)
         # All that reads the tables of trees is overridden here and in TileLogCounts.
-        self.tables: TileTables = self.places(  # type: ignore[assignment]
+        self.tables: TileTables = self.tables_type(  # type: ignore[assignment]
             self.cells, self.layout, self.lanes, self.shared, self.arithmetic
         )
         factors = self.products.factors

@@ -114,7 +114,7 @@ class TilesSweepEngine(SweepEngine):
 
     @staticmethod
     def _as_long_as(n: Numbers) -> Numbers:
-        return np.where(n >= LONG, 2.5, 0.0)
+        return np.where(n >= LONG, 1.5, 0.0)
 
     def _functions_of(self, name: str, lanes: int) -> list[Function]:
         make = {"collapsed_vb": sweeps.collapsed_vb, "hastings": sweeps.hastings}[name]

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..calling.layout import Layout
 from ..lanes.arithmetic import Arithmetic
@@ -77,6 +77,7 @@ class Grid:
 
 
 Factor = Grid | Name  # a name is of lanes that have no symbols
+Steps = dict[str, int]  # from the symbols at hand, by name
 Known = dict[tuple[int, tuple[int, ...]], Name]  # values of grids that have been loaded, by steps
 
 
@@ -118,7 +119,6 @@ class Sums:
     layout: Layout
     numbers: Arithmetic
     tile: tuple[int, int]
-    starts: dict[str, Expression] = field(default_factory=dict, init=False)  # of symbols whose first ones are done
 
     # ------------------------------------------------------------------ loops
 
@@ -160,9 +160,13 @@ class Sums:
         free: Sequence[Variable],
         tiled: Sequence[Variable],
         rows: set[Variable],
-        body: Callable[[list[dict[str, int]]], None],
+        starts: Mapping[Variable, Expression],
+        body: Callable[[list[Steps]], None],
     ) -> None:
-        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
+        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once.
+
+        :param starts: of symbols whose first ones are done, where to begin.
+        """
 
         def go(x: int, counts: dict[str, int]) -> None:
             if x == len(free):
@@ -171,12 +175,12 @@ class Sums:
                 return
             v, name = free[x], f"sym.{free[x].name}"
             if v not in tiled:
-                with self.code.loop(name, self.starts.get(v.name, 0), self.layout.size(v.size)):
+                with self.code.loop(name, starts.get(v, 0), self.layout.size(v.size)):
                     go(x + 1, counts)
                 return
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
             at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
-            with self.code.loop(name, self.starts.get(v.name, 0), whole, at_once):
+            with self.code.loop(name, starts.get(v, 0), whole, at_once):
                 go(x + 1, counts | {v.name: at_once})
             if v in rows:
                 with self.code.loop(name, whole, self.layout.size(v.size)):
@@ -203,13 +207,16 @@ class Sums:
         :param known: symbols that are at hand.
         :param kept: where the sums of factors are written, too, before they are multiplied.
         """
+        starts = {} if known else self.in_vectors(out, factors, loops, outer, add, kept)
+        if starts is None:
+            return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
         everywhere = variables_of([*factors, *outer])
         rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
         tiled = [] if out.rows or known else _best_tile([x for x in free if x in everywhere], factors)
 
-        def body(tile: list[dict[str, int]]) -> None:
+        def body(tile: list[Steps]) -> None:
             code = self.code
             names = [f"sum.{x}" for x in range(len(tile))]
             if loops or summed:
@@ -230,7 +237,22 @@ class Sums:
                 index = code.let(out.index(steps))
                 code.put(MEMORY, index, self.numbers.plus(found, MEMORY[index]) if add else found)
 
-        self._tiles(free, tiled, rows, body)
+        self._tiles(free, tiled, rows, starts, body)
+
+    def in_vectors(
+        self,
+        out: Grid,
+        factors: Sequence[Factor],
+        loops: Sequence[Loop],
+        outer: Sequence[Factor],
+        add: bool,
+        kept: Grid | None,
+    ) -> dict[Variable, Expression] | None:
+        """The part of :meth:`contract` that is done by vectors of symbols; here there is none.
+
+        :returns: the symbols that it has done in part, with the first one that is left; None if it has done all.
+        """
+        return {}
 
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         """Add the products for all symbols to a variable."""
@@ -254,7 +276,7 @@ class Sums:
         rows = set().union(*(f.rows for f in [given, *factors] if isinstance(f, Grid)))
         tiled = [x for x in free if x in variables_of(factors)][-2:]
 
-        def body(tile: list[dict[str, int]]) -> None:
+        def body(tile: list[Steps]) -> None:
             code = self.code
             adjoints = [code.let(given.value(steps)) for steps in tile]
             with self.loops(loops, summed):
@@ -273,11 +295,11 @@ class Sums:
                             (total,) = self.products([tile[x]], parts, [total], known)
                         code.put(MEMORY, index, total)
 
-        self._tiles(free, tiled, rows, body)
+        self._tiles(free, tiled, rows, {}, body)
 
     def products(
         self,
-        tile: Sequence[dict[str, int]],
+        tile: Sequence[Steps],
         factors: Sequence[Factor],
         totals: Sequence[str | Expression] = (),
         known: Known | None = None,

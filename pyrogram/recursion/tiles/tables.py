@@ -23,7 +23,7 @@ from ..machine.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import NUMBERS, TILE, Grid, Sums
-from .rows import RowSums
+from .vectors import VectorSums
 
 PITCH = Name("pitch", "int")
 RESULTS = ("z", "bound", "exponent", "grown", "shift", "shift.rest")
@@ -82,7 +82,7 @@ class TileTables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        kind = RowSums if self.is_alone and not self.arithmetic.in_logs else Sums
+        kind = VectorSums if self.is_alone and not self.arithmetic.in_logs else Sums
         self.sums = kind(code, self.layout, self.arithmetic, self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)

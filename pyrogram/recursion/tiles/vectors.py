@@ -1,0 +1,213 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of products for one sentence: eight symbols at a time, where eight sentences would fill the lanes.
+
+Before, for the states of a chain:
+
+    F[j, x] = sum(all y: F[j - 1, y] * move[y, x])
+    A[j - 1, y] = sum(all x: move[y, x] * A[j, x])
+
+After, with vectors of eight neighbours:
+
+    for x in 0, 8, ...:  for y:  s += F[j - 1, y] * move[y, x : x + 8];  F[j, x : x + 8] = s            along x
+    for y:  for x in 0, 8, ...:  s += move[y, x : x + 8] * A[j, x : x + 8];  A[j - 1, y] = total of s    across x
+
+What is left of a number of symbols that eight do not divide is done as in :mod:`.grids`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from ..lanes.tables import MEMORY
+from ..machine.expressions import VECTOR, Array, Expression, Name, fill, select, total_of, vector_of
+from ..rules.cells import Loop
+from ..rules.language import Variable
+from .grids import TILE, Factor, Grid, Steps, Sums, variables_of
+
+VECTORS = Array("memory", "vector")
+
+
+class VectorSums(Sums):
+    """Code of sums of products, of real numbers; cells are numbers."""
+
+    def in_vectors(
+        self,
+        out: Grid,
+        factors: Sequence[Factor],
+        loops: Sequence[Loop],
+        outer: Sequence[Factor],
+        add: bool,
+        kept: Grid | None,
+    ) -> dict[Variable, Expression] | None:
+        v = _last_symbol(out, factors, *outer, *([] if kept is None else [kept]))
+        if v is None:
+            return {}
+        summed = [x for x in variables_of(factors) if x not in (*out.variables, v)]
+        others = [x for x in out.variables if x != v]
+
+        def put(steps: Steps, found: Expression) -> None:
+            is_vector = found.type == "vector"
+            array = VECTORS if is_vector else MEMORY
+            if kept is not None:
+                self.code.put(array, kept.index(steps), found)
+            for f in outer:
+                found = found * self._value(f, steps, v if is_vector else None)
+            index = self.code.let(out.index(steps))
+            self.code.put(array, index, found + array[index] if add else found)
+
+        if v not in out.variables:
+            self._across(v, others, factors, (loops, summed), put)
+            return None
+
+        def along(tile: list[Steps]) -> None:
+            names = [f"vector.{x}" for x in range(len(tile))]
+            for name in names:
+                self.code.set(name, vector_of(0.0))
+            with self.loops(loops, summed):
+                self._add_vectors(v, tile, factors, names)
+            for name, steps in zip(names, tile, strict=True):
+                put(steps, Name(name, "vector"))
+
+        whole, first = self._whole(v), f"sym.{v.name}"
+        if others:
+            with self._nest(others) as tile, self.code.loop(first, 0, whole, VECTOR):
+                along(tile)
+        else:
+            many = self.layout.size(v.size) // (TILE * VECTOR) * (TILE * VECTOR)
+            with self.code.loop(first, 0, many, TILE * VECTOR):
+                along([{v.name: x * VECTOR} for x in range(TILE)])
+            with self.code.loop(first, many, whole, VECTOR):
+                along([{}])
+        return {v: whole}
+
+    def _across(
+        self,
+        v: Variable,
+        others: Sequence[Variable],
+        factors: Sequence[Factor],
+        inner: tuple[Sequence[Loop], Sequence[Variable]],
+        put: Callable[[Steps, Expression], None],
+    ) -> None:
+        """Sums over the symbol that is in vectors."""
+        code, whole, first = self.code, self._whole(v), f"sym.{v.name}"
+        with self._nest(others) as tile:
+            vectors, rests = ([f"{kind}.{x}" for x in range(len(tile))] for kind in ("vector", "rest"))
+            for vector, rest in zip(vectors, rests, strict=True):
+                code.set(vector, vector_of(0.0))
+                code.set(rest, fill(0.0))
+            with self.loops(*inner):
+                with code.loop(first, 0, whole, VECTOR):
+                    self._add_vectors(v, tile, factors, vectors)
+                with code.loop(first, whole, self.layout.size(v.size)):
+                    for name, term in zip(rests, self.products(tile, factors, rests), strict=True):
+                        code.set(name, term)
+            for x, steps in enumerate(tile):
+                put(steps, Name(rests[x], "lanes") + fill(total_of(Name(vectors[x], "vector"))))
+
+    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+        v = _last_symbol(None, factors)
+        if v is None:
+            super().add_up(factors, name)
+            return
+        others = [x for x in variables_of(factors) if x != v]
+
+        def put(steps: Steps, found: Expression) -> None:
+            self.code.set(name, Name(name, "lanes") + found)
+
+        self._across(v, [], factors, ((), others), put)
+
+    def push(
+        self,
+        given: Grid,
+        factors: Sequence[Factor],
+        targets: Sequence[tuple[Grid, Sequence[int]]],
+        loops: Sequence[Loop],
+    ) -> None:
+        products = [(target, [given, *(factors[f] for f in chosen)]) for target, chosen in targets]
+        if any(_last_symbol(target, parts) is None for target, parts in products):
+            super().push(given, factors, targets, loops)
+            return
+        with self.loops(loops):
+            for target, parts in products:
+                self.contract(target, parts)
+
+    def multiply_all(self, weight: Grid, count: Grid) -> None:
+        v = _last_symbol(None, [weight, count])
+        if v is None:
+            super().multiply_all(weight, count)
+            return
+        code, whole, met = self.code, self._whole(v), Name("vector.0", "vector")
+        code.set(met.name, vector_of(0.0))
+        with self.loops((), [x for x in count.variables if x != v]):
+            with code.loop(f"sym.{v.name}", 0, whole, VECTOR):
+                index = code.let(count.index({}))
+                x = code.let(VECTORS[index])
+                found = code.let(select(x > vector_of(0.0), self._value(weight, {}, v) * x, vector_of(0.0)))
+                code.put(VECTORS, index, found)
+                code.set(met.name, met + (x + found))
+            with code.loop(f"sym.{v.name}", whole, self.layout.size(v.size)):
+                self.multiply(code.let(weight.value({})), count.index({}))
+        self.meet([fill(total_of(met))])
+
+    def meet_all(self, grid: Grid) -> None:
+        self.add_up([grid], "bound.sum")
+
+    # ------------------------------------------------------------------ vectors
+
+    def _whole(self, v: Variable) -> Expression:
+        """Symbols in whole vectors."""
+        return self.code.let(self.layout.size(v.size) // VECTOR * VECTOR)
+
+    @contextmanager
+    def _nest(self, others: Sequence[Variable]) -> Iterator[list[Steps]]:
+        """Loops over other symbols, the last one of them in tiles; yields the steps of what is done at once."""
+        with ExitStack() as stack:
+            for x in others[:-1]:
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+            for x in others[-1:]:
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.padded(x.size), TILE))
+            yield [{x.name: step for x in others[-1:]} for step in range(TILE if others else 1)]
+
+    def _value(self, f: Factor, steps: Steps, v: Variable | None) -> Expression:
+        """A factor: a vector of it, or a number."""
+        if isinstance(f, Name):
+            return f if v is None else vector_of(f)
+        if v is None:
+            return f.value(steps)
+        return VECTORS[f.index(steps)] if v in f.variables else vector_of(f.value(steps))
+
+    def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
+        """Add the products of factors to vectors: what is a number is multiplied first."""
+        numbers = [f for f in factors if isinstance(f, Name) or v not in f.variables]
+        vectors = [f for f in factors if f not in numbers]
+        firsts = self.products(tile, numbers) if numbers else []
+        known: dict[tuple[int, tuple[tuple[str, int], ...]], Name] = {}
+        for x, (name, steps) in enumerate(zip(names, tile, strict=True)):
+            found: list[Expression] = [vector_of(self.code.let(firsts[x]))] if numbers else []
+            for f in vectors:
+                assert isinstance(f, Grid)
+                own = {y.name for y in f.variables}
+                key = id(f), tuple((n, s) for n, s in steps.items() if n in own)
+                if key not in known:
+                    known[key] = self.code.let(VECTORS[f.index(steps)])
+                found.append(known[key])
+            first = found[0]
+            for one in found[1:-1]:
+                first = first * one
+            total = Name(name, "vector")
+            self.code.set(name, self.numbers.add_product(total, first, found[-1]) if len(found) > 1 else total + first)
+
+
+def _last_symbol(out: Grid | None, factors: Sequence[Factor], *others: Factor) -> Variable | None:
+    """A symbol of factors that is the last index of whatever it is an index of; rather one of the result's."""
+    grids = [f for f in (out, *factors, *others) if isinstance(f, Grid)]
+    if any(g.rows for g in grids):
+        return None
+
+    def fits(v: Variable) -> bool:
+        return all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in grids if v in g.variables)
+
+    found = [v for v in variables_of(factors) if fits(v)]
+    return next((v for v in found if out is not None and v in out.variables), next(iter(found), None))
