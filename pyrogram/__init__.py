@@ -11,6 +11,7 @@ True
 """
 
 import importlib as _importlib
+import pathlib as _pathlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
@@ -21,6 +22,11 @@ if _typing.TYPE_CHECKING:
     # installed from folders beside this one
     guides: _typing.Any
     models: _typing.Any
+
+_folder = _pathlib.Path(__file__).resolve().parent
+if not (_folder / "models").is_dir() and (_folder.parent / "pyproject.toml").is_file():
+    # A checkout: models/ and guides/ stand beside this folder, and an installation has them within it.
+    __path__.append(str(_folder.parent))
 
 __version__ = "0.1.0"
 

@@ -141,6 +141,15 @@ def test_models_and_guides_import_from_the_wheel(installed: Path, tmp_path: Path
     assert all(Path(file).is_relative_to(installed.parent) for file in files)
 
 
+def test_models_and_guides_import_in_the_root_of_a_checkout(installed: Path) -> None:
+    """There python finds the folder pyrogram/, with models/ and guides/ beside it, before what is installed."""
+    code = "import pyrogram.models.dirichlet as m, pyrogram.guides.gaussian as g; print(m.__file__, g.__file__)"
+    files = run(installed / "python", "-c", code, cwd=ROOT).split()
+    assert files == [str(ROOT / "models/dirichlet.py"), str(ROOT / "guides/gaussian.py")]
+    # A program's own folder comes first, not the one that it is started in.
+    assert "--max-length" in run(installed / "python", "examples/dirichlet.py", "--help", cwd=ROOT)
+
+
 def test_the_command_is_installed(installed: Path, tmp_path: Path) -> None:
     assert "induce" in run(installed / "pyrogram", "--help", cwd=tmp_path)
 
