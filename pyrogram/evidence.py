@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan
 
 from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
@@ -234,8 +234,7 @@ class EvidenceGrammar(Grammar):
                 f"known is about sentences of batch shape {tuple(self.batch_shape)}, but words have shape "
                 f"{tuple(words.shape)}; take known[i] for words[i]"
             ) from None
-        if not is_traced(words):
-            self._check_words(words.expand(*batch, words.shape[-1]), rows.expand(batch))
+        self._check_words(words.expand(*batch, words.shape[-1]), rows.expand(batch))
         shift = self.base.num_words * (self._informed.to(words.device) + 1)
         return torch.where(words >= 0, words + shift[..., None], -1)
 
@@ -268,7 +267,7 @@ class EvidenceGrammar(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         shared = all(log_weights[name].shape == block.shape for name, block in self.blocks.items())
-        if not shared or is_traced(words):
+        if not shared:
             own, rows = self.split(words)
             log_z: Tensor = self._derivation(log_weights, own, rows, validate_args=False).log_partition
             return self._keep_nan(log_z, log_weights)

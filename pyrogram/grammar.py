@@ -9,6 +9,7 @@ Multinomials of one kind (all stop decisions, say) form a *block*, one tensor of
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,16 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import checked_words, fits_compiled
+from pyrogram.operators import (
+    LogSum,
+    captured,
+    constant,
+    handle_of,
+    log_sum,
+    log_sum_and_gradient,
+    number_of,
+    object_of,
+)
 
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
@@ -172,6 +183,12 @@ class Grammar(ABC):
     #: What a tilt adds to the log weights of events, by block; only a tilted grammar has some.
     nats: Mapping[str, Tensor] = MappingProxyType({})
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, traced in (("log_partition", _traced_log_partition), ("expected_counts", _traced_counts)):
+            if name in cls.__dict__:
+                setattr(cls, name, _operated(cls.__dict__[name], traced))
+
     @property
     @abstractmethod
     def blocks(self) -> Mapping[str, Block]:
@@ -208,6 +225,8 @@ class Grammar(ABC):
         :param log_weights: one tensor of shape ``block.shape`` per block (one grammar for all sentences).
         :param words: shape ``(N, n)``.
         """
+        if captured():
+            return _traced_counts(self, log_weights, words)
         words = checked_inputs(self, log_weights, words, shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
 
@@ -247,6 +266,18 @@ class Grammar(ABC):
             f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar of "
             "your own, a RecursiveGrammar"
         )
+
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        """By kind of evidence that :meth:`given` takes, how many dimensions of its tensor are not the batch's.
+
+        The first kind is that of evidence which is a plain tensor.
+        """
+        return {}
+
+    @constant
+    def handle(self) -> int:
+        """The number of this grammar in what is traced, see :mod:`pyrogram.operators`."""
+        return handle_of(self)
 
     @property
     def log_factors(self) -> Mapping[str, Tensor]:
@@ -421,6 +452,42 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     return own + (start - before).repeat_interleave(size)
 
 
+def _operated(method: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a grammar from log weights and words; where something traces it, another function."""
+
+    @functools.wraps(method)
+    def either(self: Grammar, log_weights: Mapping[str, Tensor], words: Tensor, **options: Any) -> Any:
+        if not captured():
+            return method(self, log_weights, words, **options)
+        if any(x is not None for x in options.values()):
+            raise NotImplementedError("evidence is not traced here; give it to a Sentence, as known=")
+        return traced(self, log_weights, words)
+
+    return either
+
+
+def _traced_log_partition(grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    return log_sum(number_of(_log_sum, grammar.handle()), [*(log_weights[name] for name in grammar.blocks), words])
+
+
+def _traced_counts(grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    tables = [log_weights[name].detach() for name in grammar.blocks]
+    log_z, *counts = log_sum_and_gradient(number_of(_log_sum, grammar.handle()), [*tables, words])
+    return log_z, dict(zip(grammar.blocks, counts, strict=True))
+
+
+def _log_sum(handle: int) -> LogSum:
+    """Log Z of a grammar, from the log weights of its blocks, in their order, and words."""
+    blocks = object_of(handle).blocks
+
+    def log_z(*tensors: Tensor) -> Tensor:
+        *tables, words = tensors
+        found: Tensor = object_of(handle).log_partition(dict(zip(blocks, tables, strict=True)), words)
+        return found
+
+    return LogSum(log_z, (*(len(block.shape) for block in blocks.values()), 1))
+
+
 def counts_by_gradient(
     log_partition: Callable[[Weights, Tensor], Tensor], log_weights: Mapping[str, Tensor], words: Tensor
 ) -> tuple[Tensor, Weights]:
@@ -488,7 +555,7 @@ def checked_inputs(
 
 def safe_log(weights: Tensor) -> Tensor:
     """log(weights) with -inf, and gradient 0 rather than NaN, at 0; NaN for what is NaN or negative."""
-    if fits_compiled(weights) and weights.detach().numpy().all():
+    if not captured() and fits_compiled(weights) and weights.detach().numpy().all():
         return weights.log()  # the same, without the time that selections take
     zero = weights == 0
     return torch.where(zero, -torch.inf, torch.where(zero, 1.0, weights).log())

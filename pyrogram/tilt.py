@@ -155,6 +155,9 @@ class TiltedGrammar(Grammar):
             return given.collapsed_updates(given.numbered(checked_words(words, self.num_words)))
         return self.base.collapsed_updates(checked_words(words, self.num_words)).tilted(self, self.nats)
 
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        return self.base.evidence_dims(known)
+
     def given(self, known: Known) -> TiltedEvidence:
         """The tilted grammar of sentences of which something is known."""
         return TiltedEvidence(

@@ -18,14 +18,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = ("atomic", "bias", "folding", "printable", "recursion", "segmentation_metrics", "significance")
+LOWEST = ("atomic", "bias", "folding", "operators", "printable", "recursion", "segmentation_metrics", "significance")
 BELOW: dict[str, set[str]] = {name: set() for name in LOWEST}
-BELOW["charts"] = {"recursion"}
+BELOW["charts"] = {"operators", "recursion"}
 BELOW["parseval"] = {"folding"}
-BELOW["collapsed_checks"] = {"charts"}
+BELOW["collapsed_checks"] = {"charts", "operators"}
 COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence", "collapsed_second_order"}
 for module in ("collapsed", "collapsed_evidence", "collapsed_second_order", "grammar"):
-    BELOW[module] = {"bias", "charts"} | COLLAPSED
+    BELOW[module] = {"bias", "charts", "operators"} | COLLAPSED
 BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
 BELOW["tilt"] = BELOW["evidence"] | {"evidence"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}

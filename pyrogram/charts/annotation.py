@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.recursion.tensors.engine import derivatives
+
 from . import annotation_best, annotation_log, annotation_numba, annotation_torch
 from .annotation_rules import AnnotationRules, LinkedTrees
 from .checks import keep_nan
@@ -93,6 +95,6 @@ class _LogPartition(torch.autograd.Function):
             def log_z(w: Tensor) -> Tensor:
                 return annotation_torch.log_partition(w, rules, trees, own)
 
-            return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None, None
+            return derivatives(log_z, [log_weights], [gradient])[0], None, None, None
         counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))
         return counts.to(log_weights.dtype), None, None, None

@@ -20,11 +20,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyrogram.recursion.tensors.engine import derivatives
+from pyrogram.recursion.tensors.tracing import is_traced
+
 from . import cfg_dense
 from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations
 from .cfg_rules import Matches, RuleTable, longest
-from .checks import check_sentence_weights, check_size, is_traced, keep_nan
+from .checks import check_sentence_weights, check_size, keep_nan
 from .projective import Engine, choose_engine
 
 # What is wanted: log Z alone, or with counts: summed, or a row for each sentence.
@@ -295,7 +298,7 @@ class _LogPartition(torch.autograd.Function):
             def log_z(weights: Tensor) -> Tensor:
                 return _on_tensors(weights, ctx.rules, ctx.matches, "torch")
 
-            return torch.func.vjp(log_z, log_weights)[1](gradient)[0], None, None
+            return derivatives(log_z, [log_weights], [gradient])[0], None, None
         if log_weights.dim() == 2:
             return counts * gradient[:, None], None, None
         if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from .cfg_dense_chunk import Chunk, Shape
 from .cfg_rules import Matches, RuleTable
-from .checks import is_traced
 
 GREATEST = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 # Grammars with fewer rules, or a smaller part of all, go into lanes.
@@ -42,7 +41,7 @@ def suits(log_weights: Tensor, rules: RuleTable, matches: Matches) -> bool:
         inner = np.concatenate([rules.binary[:, 1:3].reshape(-1), rules.unary[:, 1]])
         begins = (rules.unary[:, 0] == rules.start).all() and not (len(rules.unary) and (inner == rules.start).any())
         rules.__dict__["density"] = len(rules.binary) / np.prod(symbols) if begins else 0.0
-    if rules.__dict__["density"] < LEAST_PART or log_weights.dtype not in GREATEST or is_traced(log_weights):
+    if rules.__dict__["density"] < LEAST_PART or log_weights.dtype not in GREATEST:
         return False
     return not (matches.table[:, 1] - matches.table[:, 0] > 1).any()
 

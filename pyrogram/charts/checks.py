@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyrogram.operators import captured
 from pyrogram.recursion.running.on_tensors import fits_compiled as fits_compiled
-from pyrogram.recursion.tensors.tracing import is_traced as is_traced
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
@@ -33,15 +33,57 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
-    """What ``torch.broadcast_shapes`` gives, which imports sympy at its first call and takes a second for it.
+    """The shape to which tensors of these shapes broadcast: torch's own function imports sympy, which takes a second.
 
     :raises RuntimeError: if shapes do not broadcast.
     """
-    try:
-        return torch.Size(np.broadcast_shapes(*map(tuple, shapes)))
-    except ValueError:
-        found = " and ".join(str(tuple(shape)) for shape in shapes)
-        raise RuntimeError(f"shapes must broadcast, not be {found}") from None
+    total = [1] * max([0, *map(len, shapes)])
+    for shape in shapes:
+        for place, size in enumerate(shape, len(total) - len(shape)):
+            if size != 1 and total[place] == 1:
+                total[place] = size
+            elif size not in (1, total[place]):
+                found = " and ".join(str(tuple(shape)) for shape in shapes)
+                raise RuntimeError(f"shapes must broadcast, not be {found}")
+    return torch.Size(total)
+
+
+def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
+    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
+
+    :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
+    :raises ValueError: if they do not broadcast.
+    """
+    result = torch.Size()
+    for shape in shapes:
+        if len(shape) and shape != result:
+            try:
+                result = broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
+            except RuntimeError:
+                found = " and ".join(str(tuple(s)) for s in shapes)
+                raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
+    return result
+
+
+def check_stops(stops: Tensor, n: int, valences: int) -> None:
+    """
+    :param valences: V, of arcs.
+    :raises ValueError: if scores of stops have another shape than ``(..., n+1, 2, U)``.
+    """
+    shape = tuple(stops.shape)
+    fits = len(shape) >= 3 and shape[-3:-1] == (n + 1, 2)
+    if not fits or not (shape[-1] == valences or (valences == 1 and shape[-1] > 0)):
+        wanted = valences if valences > 1 else "U"
+        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, {wanted}), not {shape}")
+
+
+def check_lengths(lengths: Tensor, n: int) -> None:
+    """
+    :raises ValueError: if a length is not in 1..n.
+    """
+    values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
+    if lengths.numel() and not (1 <= values.min() and values.max() <= n):
+        raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
 
 
 class TooLongError(ValueError):
@@ -73,28 +115,27 @@ def checked_words(words: Any, num_words: int) -> Tensor:
         raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
     if words.is_complex():
         raise ValueError(f"words must be integers, not {words.dtype}")
-    if is_traced(words):
+    if captured():  # the operator looks at them when it is run
         return words.long()
-    with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
-        if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
-            return words
-        plain = words.detach().double() if words.is_floating_point() else words.detach().long()
-        if words.device.type != "cpu" and _are_words_there(plain, num_words):
-            return words.long()
-        array = plain.cpu().numpy().reshape(-1, words.shape[-1])
-        real = array >= 0
-        # Written so that NaN fails.
-        fits = (array >= -1) & (array < num_words)
-        if words.is_floating_point():
-            fits &= array % 1 == 0
-        good = fits.all(-1) & real[:, 0] & (real[:, :-1] >= real[:, 1:]).all(-1)
-        if not good.all():
-            first = int(good.argmin())
-            raise ValueError(
-                f"words must be one or more of 0..{num_words - 1} and then padding of -1, "
-                f"but sentence {first} is {_short(str(array[first].tolist()))}"
-            )
+    if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
+        return words
+    plain = words.detach().double() if words.is_floating_point() else words.detach().long()
+    if words.device.type != "cpu" and _are_words_there(plain, num_words):
         return words.long()
+    array = plain.cpu().numpy().reshape(-1, words.shape[-1])
+    real = array >= 0
+    # Written so that NaN fails.
+    fits = (array >= -1) & (array < num_words)
+    if words.is_floating_point():
+        fits &= array % 1 == 0
+    good = fits.all(-1) & real[:, 0] & (real[:, :-1] >= real[:, 1:]).all(-1)
+    if not good.all():
+        first = int(good.argmin())
+        raise ValueError(
+            f"words must be one or more of 0..{num_words - 1} and then padding of -1, "
+            f"but sentence {first} is {_short(str(array[first].tolist()))}"
+        )
+    return words.long()
 
 
 def _are_words(array: Any, num_words: int) -> bool:
@@ -130,7 +171,7 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
         if _has_array(table) and not np.isnan(table.numpy().max(initial=-np.inf)):  # for few numbers numpy is quicker
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
-        if is_traced(table) or table.device.type != "cpu" or bool(spoilt.any()):
+        if table.device.type != "cpu" or bool(spoilt.any()):
             mine = spoilt if own is None else spoilt[own.to(spoilt.device)]
             log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
     return log_z
@@ -138,7 +179,7 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
 
 def _has_array(table: Tensor) -> bool:
     """Whether numpy can read it."""
-    return table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64) and not is_traced(table)
+    return table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64)
 
 
 def _short(text: str) -> str:

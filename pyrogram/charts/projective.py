@@ -25,7 +25,7 @@ from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
-from .checks import broadcast_shapes, check_size, is_traced
+from .checks import broadcast, check_lengths, check_size, check_stops
 
 Engine = Literal["compiled", "torch"]
 
@@ -253,31 +253,9 @@ def flatten(
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         batch = broadcast(batch, lengths.shape)
         lengths = lengths.to(torch.long).expand(batch).reshape(-1)
-        if not is_traced(lengths):
-            check_lengths(lengths, n)
+        check_lengths(lengths, n)
     arcs = _flat(arcs, batch)
     return arcs, None if stops is None else _flat(stops, batch), lengths, batch
-
-
-def check_stops(stops: Tensor, n: int, valences: int) -> None:
-    """
-    :param valences: V, of arcs.
-    :raises ValueError: if scores of stops have another shape than ``(..., n+1, 2, U)``.
-    """
-    shape = tuple(stops.shape)
-    fits = len(shape) >= 3 and shape[-3:-1] == (n + 1, 2)
-    if not fits or not (shape[-1] == valences or (valences == 1 and shape[-1] > 0)):
-        wanted = valences if valences > 1 else "U"
-        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, {wanted}), not {shape}")
-
-
-def check_lengths(lengths: Tensor, n: int) -> None:
-    """
-    :raises ValueError: if a length is not in 1..n.
-    """
-    values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
-    if lengths.numel() and not (1 <= values.min() and values.max() <= n):
-        raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
 
 
 def _flat(scores: Tensor, batch: torch.Size) -> Tensor:
@@ -291,30 +269,13 @@ def shaped(tensor: Tensor, batch: torch.Size) -> Tensor:
     return tensor if len(batch) == 1 else tensor.reshape((*batch, *tensor.shape[1:]))
 
 
-def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
-    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
-
-    :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
-    :raises ValueError: if they do not broadcast.
-    """
-    result = torch.Size()
-    for shape in shapes:
-        if len(shape) and shape != result:
-            try:
-                result = broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
-            except RuntimeError:
-                found = " and ".join(str(tuple(s)) for s in shapes)
-                raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
-    return result
-
-
 def by_torch(scores: Tensor, engine: Engine | None) -> bool:
     """Whether somebody wants torch; without a wish, the recursion chooses."""
     return engine is not None and choose_engine(scores, engine) == "torch"
 
 
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
-    """Compiled code on the CPU in float32 and float64, torch for all else and under torch's transforms."""
+    """Compiled code on the CPU in float32 and float64, torch for all else."""
     if engine not in (None, "compiled", "torch"):
         raise ValueError(f"engine must be 'compiled', 'torch' or None, not {engine!r}")
     fits = fits_compiled(arcs)

@@ -28,8 +28,8 @@ from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from . import projective
-from .checks import check_size, is_traced
-from .projective import Engine, arc_numbers, broadcast, by_torch, check_lengths, entropy, heads_of, shaped
+from .checks import broadcast, check_lengths, check_size
+from .projective import Engine, arc_numbers, by_torch, entropy, heads_of, shaped
 
 __all__ = ["entropy", "flatten", "log_partition", "marginals", "mbr", "sample", "second_order", "top_k"]
 
@@ -206,8 +206,7 @@ def flatten(
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         batch = broadcast(batch, lengths.shape)
         lengths = lengths.to(torch.long).expand(batch).reshape(-1)
-        if not is_traced(lengths):
-            check_lengths(lengths, N - 1)
+        check_lengths(lengths, N - 1)
     arcs = arcs.expand(*batch, N, N).reshape(-1, N, N)
     siblings = siblings.expand(*batch, N, N, N).reshape(-1, N, N, N)
     stops = None if stops is None else stops.expand(*batch, N, 2, N).reshape(-1, N, 2, N)

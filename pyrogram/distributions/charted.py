@@ -4,22 +4,25 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.charts.checks import is_traced
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.projective import choose_engine
+from pyrogram.operators import LogSum, Values, captured, log_sum, log_sum_and_gradient, number_of, operate
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.tensors.given import Given
 
 Self = TypeVar("Self", bound="ChartDistribution")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class ChartDistribution(TorchDistribution):
@@ -34,6 +37,60 @@ class ChartDistribution(TorchDistribution):
     @abstractmethod
     def _inputs(self) -> tuple[Tensor | None, ...]:
         """The tensors that charts are computed from."""
+
+    @abstractmethod
+    def _log_partition(self) -> Tensor:
+        """log Z in the parameters' own batch shape, or in a larger one."""
+
+    def _posterior(self) -> Any:
+        """log Z, and its gradient by all parameters, in their own batch shape; kept."""
+        raise NotImplementedError
+
+    @property
+    def log_partition(self) -> Tensor:
+        """log Z in nats, shape ``batch_shape``; -inf where nothing is possible."""
+        if captured():
+            log_z = self._traced_log_partition()
+        elif self._is_kept("posterior"):  # the posterior's chart has log Z as well
+            log_z = copied(self._posterior()[0])  # a caller may change it in place
+        else:
+            log_z = copied(self._kept("log_z", self._log_partition))
+        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
+
+    def _validate_sample(self, value: Tensor) -> None:
+        if not captured():
+            super()._validate_sample(value)
+
+    # ------------------------------------------------------------------ where something traces
+
+    @abstractmethod
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        """What makes this distribution from tensors, and the tensors."""
+
+    def _traced_log_partition(self) -> Tensor:
+        """log Z as an operator, in the parameters' own batch shape."""
+        recipe, tensors = self._recipe()
+        return log_sum(number_of(_log_sum, *recipe), tensors)
+
+    def _traced_gradient(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """The same with its gradient by each floating tensor of the recipe, expanded to one batch, by name."""
+        recipe, tensors = self._recipe()
+        dims = recipe[2]
+        batch = broadcast_shapes(*(x.shape[: x.dim() - d] for x, (_, d) in zip(tensors, dims, strict=True)))
+        wide = [x.expand((*batch, *x.shape[x.dim() - d :])) for x, (_, d) in zip(tensors, dims, strict=True)]
+        log_z, *gradients = log_sum_and_gradient(number_of(_log_sum, *recipe), wide)
+        names = [name for (name, _), x in zip(dims, tensors, strict=True) if x.is_floating_point()]
+        return log_z, dict(zip(names, gradients, strict=True))
+
+    def _traced_values(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        """What a method returns, as an operator; draws follow torch's generator as the traced program calls it."""
+        recipe, tensors = self._recipe()
+        batch, dims = self.batch_shape, recipe[2]
+        wide = [x.expand((*batch, *x.shape[x.dim() - d :])) for x, (_, d) in zip(tensors, dims, strict=True)]
+        if method == "sample":
+            wide.append(torch.randint(2**62, ()))
+        found = operate(number_of(_values, *recipe, method, arguments), wide)
+        return tuple(found) if len(found) > 1 else found[0]
 
     def _summed(self) -> Summed:
         """The recursion that sums over the values, and what it is run on.
@@ -103,6 +160,65 @@ class ChartDistribution(TorchDistribution):
         return value
 
 
+#: What makes a distribution from tensors: a function from constants to a function from tensors; the constants; names of
+#: the tensors, and how many dimensions of each are not the batch's.
+Recipe = tuple[Callable[..., Callable[..., Any]], tuple[Hashable, ...], tuple[tuple[str, int], ...]]
+
+
+#: Arguments of a constructor that are no tensors, by name.
+Options = tuple[tuple[str, Hashable], ...]
+
+
+def structure(kind: type, names: tuple[str, ...], options: Options) -> Callable[..., Any]:
+    """From the tensors that a constructor calls by these names to the distribution."""
+    return lambda *tensors: kind(**dict(zip(names, tensors, strict=False)), **dict(options))
+
+
+def traceable(method: Method) -> Method:
+    """A method whose results are integers, found by compiled code; where something traces it, an operator."""
+
+    @functools.wraps(method)
+    def either(self: ChartDistribution, *arguments: Any, **options: Any) -> Any:
+        if not captured():
+            return method(self, *arguments, **options)
+        given = (*arguments, *options.values())
+        constants = (tuple(map(int, x)) if isinstance(x, Sequence) and not isinstance(x, str) else x for x in given)
+        return self._traced_values(method.__name__, tuple(constants))
+
+    return cast(Method, either)
+
+
+def _log_sum(make: Callable[..., Any], constants: tuple[Hashable, ...], dims: tuple[tuple[str, int], ...]) -> LogSum:
+    of = make(*constants)
+    return LogSum(lambda *tensors: of(*tensors).log_partition, tuple(d for _, d in dims))
+
+
+def _values(
+    make: Callable[..., Any],
+    constants: tuple[Hashable, ...],
+    dims: tuple[tuple[str, int], ...],
+    method: str,
+    arguments: tuple[Any, ...],
+) -> Values:
+    of, size = make(*constants), len(dims)
+
+    def values(*tensors: Tensor) -> list[Tensor]:
+        found = of(*tensors[:size])
+        with torch.random.fork_rng(devices={x.device for x in tensors if x.device.type == "cuda"}):
+            for seed in tensors[size:]:
+                torch.manual_seed(int(seed))
+            results = getattr(found, method)(*arguments)
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def empty(*tensors: Tensor) -> list[Tensor]:
+        found = of(*tensors[:size])
+        front = tuple(arguments[0]) if method == "sample" and arguments else arguments[:1] if method == "top_k" else ()
+        rows = tensors[0].new_empty(*front, *found.batch_shape, *found.event_shape, dtype=torch.long)
+        return [rows, tensors[0].new_empty(*front, *found.batch_shape)] if method == "top_k" else [rows]
+
+    return Values(values, empty)
+
+
 class Summed(NamedTuple):
     """What a distribution sums with.
 
@@ -129,11 +245,15 @@ def _states(inputs: tuple[Tensor | None, ...]) -> tuple[tuple[Tensor | None, int
     """Tensors and their versions; None if one has no version, so that nobody can tell whether it changed."""
     found = []
     for x in inputs:
-        traced = x is None or is_traced(x)
-        if x is not None and not traced and x.is_inference():
+        if x is not None and x.is_inference():
             return None
-        found.append((x, 0 if x is None or traced else x._version))
+        found.append((x, 0 if x is None else x._version))
     return tuple(found)
+
+
+def differ(one: Tensor, other: Tensor) -> bool:
+    """Whether lengths or words are known to differ: what is traced cannot be looked at."""
+    return not captured() and not bool((one == other).all())
 
 
 def conditional(score: Tensor, log_z: Tensor) -> Tensor:

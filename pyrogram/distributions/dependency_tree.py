@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, is_traced
+from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths, check_shape, check_size
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
+from pyrogram.operators import captured
 
-from .charted import ChartDistribution, Self, conditional, copied
+from .charted import ChartDistribution, Options, Recipe, Self, conditional, differ, structure, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
 
 LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
@@ -56,7 +57,7 @@ class DependencyTreeDistribution(ChartDistribution):
         self._all_full = lengths is None
         if lengths is None:
             lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=given["arc_scores"].device)
-        batch_shape = projective.broadcast(*shapes, lengths.shape)
+        batch_shape = broadcast(*shapes, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
@@ -65,7 +66,7 @@ class DependencyTreeDistribution(ChartDistribution):
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
         # torch looks at the scores once more only to complain of them.
-        invalid = validate and (is_traced(self.arc_scores) or not Scores().holds(self.arc_scores))
+        invalid = validate and not Scores().holds(self.arc_scores)
         super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
         if validate:
@@ -75,8 +76,8 @@ class DependencyTreeDistribution(ChartDistribution):
         for name, scores in given.items():
             if name != "arc_scores" and not Scores().holds(scores):
                 raise ValueError(f"{name} must be real numbers or -inf, but some are NaN or +inf")
-        if not self._all_full:
-            projective.check_lengths(self.lengths, self.event_shape[0])
+        if not (self._all_full or captured()):
+            check_lengths(self.lengths, self.event_shape[0])
 
     @property
     def support(self) -> DependencyTrees | LabelledDependencyTrees:
@@ -84,10 +85,6 @@ class DependencyTreeDistribution(ChartDistribution):
         return DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
 
     # ------------------------------------------------------------------ what a subclass says
-
-    @abstractmethod
-    def _log_partition(self) -> Tensor:
-        """log Z in the parameters' own batch shape, or in a larger one."""
 
     @abstractmethod
     def _marginals(self) -> tuple[Any, ...]:
@@ -126,18 +123,30 @@ class DependencyTreeDistribution(ChartDistribution):
         """For the charts, which need not look at lengths that are all n."""
         return None if self._all_full else self.lengths
 
-    def _posterior(self) -> Any:
-        """log Z and the marginals of all events, in the parameters' own batch shape."""
-        return self._kept("posterior", self._marginals)
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        given = {name: getattr(self, name) for name in self._score_names if getattr(self, name) is not None}
+        dims = {name: self._event_dims[name] for name in given}
+        if not self._all_full:
+            given["lengths"], dims["lengths"] = self.lengths, 0
+        options = (*self._options, ("multiroot", self.multiroot), ("validate_args", self._validate_args))
+        return (structure, (self._kind, tuple(given), options), tuple(dims.items())), list(given.values())
 
     @property
-    def log_partition(self) -> Tensor:
-        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible tree."""
-        # The marginals' chart has log Z as well.
-        kept = self._is_kept("posterior")
-        log_z: Tensor = self._posterior()[0] if kept else self._kept("log_z", self._log_partition)
-        log_z = copied(log_z)  # a caller may change it in place
-        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
+    def _kind(self) -> type:
+        """The class that makes such trees from scores and lengths alone."""
+        return type(self)
+
+    @property
+    def _options(self) -> Options:
+        """Further arguments of its constructor."""
+        return ()
+
+    def _posterior(self) -> Any:
+        """log Z and the marginals of all events, in the parameters' own batch shape."""
+        if captured():
+            log_z, marginals = self._traced_gradient()
+            return (log_z, *(marginals.get(name) for name in self._score_names))
+        return self._kept("posterior", self._marginals)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(tree), in nats.
@@ -150,6 +159,7 @@ class DependencyTreeDistribution(ChartDistribution):
         log_z = self.log_partition
         return conditional(score, log_z)
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent trees, exact, shape ``(*sample_shape, *batch_shape, n)``.
 
@@ -186,6 +196,7 @@ class DependencyTreeDistribution(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable trees, best first: heads ``(k, *batch_shape, n)`` and log probabilities.
 
@@ -195,6 +206,7 @@ class DependencyTreeDistribution(ChartDistribution):
         log_z = self.log_partition.detach()
         return heads, torch.where(scores == -torch.inf, scores, scores - log_z)
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
         return self._top_k(1)[0][0]  # without log Z
@@ -204,6 +216,7 @@ class DependencyTreeDistribution(ChartDistribution):
         """The most probable tree."""
         return self.argmax()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The tree with the most expected right heads (minimum Bayes risk), shape ``(*batch_shape, n)``.
 
@@ -258,7 +271,7 @@ def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> 
     """
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
-    if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
+    if p.event_shape != q.event_shape or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are not over trees of the same sentences, so the divergence is infinite")
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import grandparent
-from pyrogram.charts.projective import broadcast, heads_of
+from pyrogram.charts.checks import broadcast
+from pyrogram.charts.projective import heads_of
 from pyrogram.charts.sibling_trees import siblings_of
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 

@@ -15,6 +15,7 @@ from pyrogram.charts.checks import check_size
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import TensorProgram
 
+from .charted import Options, traceable
 from .scored_structure import ScoredStructure
 from .state_sequence import States
 
@@ -91,6 +92,10 @@ class HigherOrderChain(ScoredStructure):
         return self._scores.get("transition")
 
     @property
+    def _options(self) -> Options:
+        return (("order", self.order),)
+
+    @property
     def _program(self) -> TensorProgram:
         return chains.program(self.order, self.transition_scores is None)
 
@@ -150,6 +155,7 @@ class HigherOrderChain(ScoredStructure):
         """The states of words as zeros and ones, in the shape of :meth:`marginals`."""
         return self._of_states(self.counts(value)["state"]).long()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
 

@@ -14,7 +14,7 @@ from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.projective import entropy
 from pyrogram.recursion.tensors.semirings import Logarithms
 
-from .charted import copied
+from .charted import Options, copied, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees
 from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 from .labellings import best_labellings
@@ -97,6 +97,10 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         )
         return found
 
+    @property
+    def _options(self) -> Options:
+        return (("projective", self.projective),)
+
     def _log_partition(self) -> Tensor:
         return self._trees().log_partition
 
@@ -161,6 +165,7 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         log_z, arcs = self._posterior()
         return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
 
+    @traceable
     def mbr(self) -> Tensor:
         """The tree with the most expected right pairs of head and label, shape ``(*batch_shape, n, 2)``.
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -16,13 +16,14 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_batch import Batch
-from pyrogram.charts.cfg_rules import Matches, RuleTable, longest
+from pyrogram.charts.cfg_rules import Matches, RuleTable
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.leftmost import FlatRules
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
+from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, Summed, conditional, copied
+from .charted import ChartDistribution, Recipe, Summed, conditional, differ, traceable
 from .constraints import LeftmostDerivations, Scores
 from .sentence import safe_log
 
@@ -43,6 +44,8 @@ class Rules(Protocol):
     @property
     def blocks(self) -> Mapping[str, PackedBlock]: ...
     def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches: ...
+    def longest(self, n: int) -> int: ...
+    def handle(self) -> int: ...
 
 
 class PCFGDerivation(ChartDistribution):
@@ -95,9 +98,9 @@ class PCFGDerivation(ChartDistribution):
         own = () if forbidden is None else forbidden.shape[:-2]
         self._own_batch = broadcast_shapes(given.shape[:-1], words.shape[:-1], own)
         self._cache: dict[str, Any] = {}
-        L = longest(cfg.table, words.shape[-1])
+        L = cfg.longest(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
-        if self._validate_args:
+        if self._validate_args and not captured():
             logs = self.log_weights.detach()
             if not bool(Scores().check(logs).all()) or (weights is not None and not bool((given >= 0).all())):
                 raise ValueError("weights must be non-negative and finite, but some are not")
@@ -143,8 +146,18 @@ class PCFGDerivation(ChartDistribution):
         given = batch.given(w.reshape(-1, w.shape[-1]))
         return Summed(batch.program.recursion, given, self._own_batch, batch.names(self.grammar.nonterminals, texts))
 
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        given = {"log_weights": self.log_weights, "words": self.words}
+        given |= {} if self.forbidden is None else {"forbidden": self.forbidden}
+        dims = {"log_weights": 1, "words": 1, "forbidden": 2}
+        recipe = _derivation, (self.grammar.handle(), self._validate_args), tuple((name, dims[name]) for name in given)
+        return recipe, list(given.values())
+
     def _posterior(self) -> tuple[Tensor, Tensor]:
         """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
+        if captured():
+            log_z, by_name = self._traced_gradient()
+            return log_z, by_name["log_weights"]
 
         def compute() -> tuple[Tensor, Tensor]:
             w, rules, matches = self._flat()
@@ -159,20 +172,14 @@ class PCFGDerivation(ChartDistribution):
         found: tuple[Tensor, Tensor] = self._kept("posterior", compute)
         return found
 
-    @property
-    def log_partition(self) -> Tensor:
-        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any derivation."""
-
-        def compute() -> Tensor:
-            return chart.log_partition(*self._flat()).reshape(self._own_batch)
-
-        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
-        log_z = copied(log_z)  # a caller may change it in place
-        return log_z if log_z.shape == self.batch_shape else log_z.expand(self.batch_shape)
+    def _log_partition(self) -> Tensor:
+        return chart.log_partition(*self._flat()).reshape(self._own_batch)
 
     # ------------------------------------------------------------------ probabilities
 
     def _validate_sample(self, value: Tensor) -> None:
+        if captured():
+            return
         valid = self.support.check(value)
         if not bool(valid.all()):
             first = int((~valid).flatten().nonzero()[0])
@@ -213,6 +220,7 @@ class PCFGDerivation(ChartDistribution):
             picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
         return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
 
@@ -276,6 +284,7 @@ class PCFGDerivation(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
 
@@ -288,6 +297,7 @@ class PCFGDerivation(ChartDistribution):
             log_probs = torch.where(scores == -torch.inf, scores, scores - self.log_partition)
         return self._decoded(ids, (k,)), log_probs
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
         return self.top_k(1)[0][0]
@@ -297,6 +307,7 @@ class PCFGDerivation(ChartDistribution):
         """The most probable derivation."""
         return self.argmax()
 
+    @traceable
     def mbr(self, criterion: Literal["spans", "rules"] = "spans") -> Tensor:
         """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is.
 
@@ -339,6 +350,18 @@ class PCFGDerivation(ChartDistribution):
         return ids.expand(-1, *self.batch_shape, -1) if expand else ids
 
 
+def _derivation(handle: int, validate: bool) -> Callable[..., PCFGDerivation]:
+    """From log weights, words and what is forbidden to the distribution, for a grammar of that number."""
+
+    def made(log_weights: Tensor, words: Tensor, forbidden: Tensor | None = None) -> PCFGDerivation:
+        cfg = object_of(handle)
+        (name,) = cfg.blocks
+        weights = {name: log_weights}
+        return PCFGDerivation(cfg, None, words, log_weights=weights, forbidden=forbidden, validate_args=validate)
+
+    return made
+
+
 def _expected(counts: Tensor, values: Tensor) -> Tensor:
     """Sum of counts times values, in which nothing times -inf is nothing."""
     return (counts * torch.where(counts > 0, values, torch.zeros_like(counts))).sum(-1)
@@ -351,7 +374,7 @@ def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
         raise NotImplementedError("p and q are over derivations of different grammars")
     if p.forbidden is not None or q.forbidden is not None:
         raise NotImplementedError("the divergence of derivations is known only where no spans are forbidden")
-    if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
+    if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
+from pyrogram.charts.checks import check_stops
 from pyrogram.charts.trees import arc_valences, over_valences, stop_valences, tree_scores
 
-from .charted import Summed, copied
+from .charted import Options, Summed, copied
 from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
 
 
@@ -82,10 +85,22 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
             raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, V), n >= 1, not {shape}")
         n = arcs.shape[-2] - 1
         if stop_scores is not None:
-            projective.check_stops(stop_scores, n, arcs.shape[-1])
+            check_stops(stop_scores, n, arcs.shape[-1])
         self._valence = valence
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
         super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
+
+    @property
+    def _kind(self) -> type:
+        return ProjectiveDependencyTree
+
+    @property
+    def _options(self) -> Options:
+        return (("valence", self._valence),)
+
+    def _posterior(self) -> Any:
+        log_z, arcs, stops = super()._posterior()
+        return log_z, arcs if arcs.dim() - log_z.dim() == 3 else arcs[..., None], stops
 
     @property
     def _arcs(self) -> Tensor:

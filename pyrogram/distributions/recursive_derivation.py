@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +14,9 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.grammar import Weights, checked_inputs
+from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, Summed, conditional, copied
+from .charted import ChartDistribution, Recipe, Summed, conditional, differ, traceable
 from .constraints import RecursiveDerivations, Scores
 from .sentence import safe_log
 
@@ -71,7 +72,7 @@ class RecursiveDerivation(ChartDistribution):
         self._cache: dict[str, Any] = {}
         L = grammar.longest(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
-        if self._validate_args:
+        if self._validate_args and not captured():
             for name, w in own.items():
                 fits = (w >= 0) & (w < torch.inf) if weights is not None else Scores().check(w.detach())
                 if not bool(fits.all()):
@@ -109,8 +110,18 @@ class RecursiveDerivation(ChartDistribution):
         program, given = self.grammar.summed(self.log_weights, words, self.evidence)
         return Summed(program.recursion, given, self._own_batch, {})
 
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()} | {"words": 1}
+        dims |= {f"evidence {name}": self.grammar.num_axes(name) for name in self.evidence}
+        tensors = [*(self.log_weights[name] for name in self.grammar.blocks), self.words, *self.evidence.values()]
+        constants = self.grammar.handle(), tuple(self.evidence), self._validate_args
+        return (_derivation, constants, tuple(dims.items())), tensors
+
     def _posterior(self) -> tuple[Tensor, Weights]:
         """log Z and expected counts ``(*own batch, *shape)``, with a graph where gradients are wanted."""
+        if captured():
+            log_z, by_name = self._traced_gradient()
+            return log_z, {name: by_name[name] for name in self.grammar.blocks}
 
         def compute() -> tuple[Tensor, Weights]:
             log_weights = self.log_weights
@@ -130,18 +141,11 @@ class RecursiveDerivation(ChartDistribution):
         found: tuple[Tensor, Weights] = self._kept("posterior", compute)
         return found
 
-    @property
-    def log_partition(self) -> Tensor:
-        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any derivation."""
-
-        def compute() -> Tensor:
-            if not self.evidence:
-                return self.grammar.log_partition(self.log_weights, self.words)
-            words = self.words.expand(*self._own_batch, self.words.shape[-1])
-            return self.grammar.log_partition(self.log_weights, words, evidence=self.evidence)
-
-        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
-        return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
+    def _log_partition(self) -> Tensor:
+        if not self.evidence:
+            return self.grammar.log_partition(self.log_weights, self.words)
+        words = self.words.expand(*self._own_batch, self.words.shape[-1])
+        return self.grammar.log_partition(self.log_weights, words, evidence=self.evidence)
 
     def expected_counts(self) -> Weights:
         """E[f | x, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
@@ -182,6 +186,8 @@ class RecursiveDerivation(ChartDistribution):
     # ------------------------------------------------------------------ values
 
     def _validate_sample(self, value: Tensor) -> None:
+        if captured():
+            return
         valid = self.support.check(value)
         if not bool(valid.all()):
             first = int((~valid).flatten().nonzero()[0])
@@ -241,6 +247,7 @@ class RecursiveDerivation(ChartDistribution):
         """How often each event is in given rows, in the shape of :meth:`marginals`."""
         return self._joined(self.counts(value))
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
 
@@ -263,6 +270,7 @@ class RecursiveDerivation(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
 
@@ -283,6 +291,7 @@ class RecursiveDerivation(ChartDistribution):
         rows = rows.to(self.words.device).reshape(k, *front, *batch, *self.event_shape)
         return scores, rows.expand(k, *self.batch_shape, *self.event_shape).clone()
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
         return self.top_k(1)[0][0]
@@ -292,6 +301,7 @@ class RecursiveDerivation(ChartDistribution):
         """The most probable derivation."""
         return self.argmax()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is.
 
@@ -331,6 +341,24 @@ class RecursiveDerivation(ChartDistribution):
         return found.expand(-1, *self.batch_shape, -1) if expand else found
 
 
+def _derivation(handle: int, evidence: tuple[str, ...], validate: bool) -> Callable[..., RecursiveDerivation]:
+    """From log weights by block, words and evidence by name to the distribution, for a grammar of that number."""
+
+    def made(*tensors: Tensor) -> RecursiveDerivation:
+        grammar = object_of(handle)
+        size = len(grammar.blocks)
+        return RecursiveDerivation(
+            grammar,
+            None,
+            tensors[size],
+            log_weights=dict(zip(grammar.blocks, tensors, strict=False)),
+            evidence=dict(zip(evidence, tensors[size + 1 :], strict=True)),
+            validate_args=validate,
+        )
+
+    return made
+
+
 @register_kl(RecursiveDerivation, RecursiveDerivation)
 def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
@@ -338,7 +366,7 @@ def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
         raise NotImplementedError("p and q are over derivations of different grammars")
     if p.evidence or q.evidence:
         raise NotImplementedError("the divergence of derivations is known only where there is no evidence on items")
-    if p.words.shape[-1] != q.words.shape[-1] or not bool((p.words == q.words).all()):
+    if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     logs, others = p.log_weights, q.log_weights
     differences = {name: logs[name] - others[name] for name in logs}

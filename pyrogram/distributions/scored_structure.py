@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import check_shape, check_size
+from pyrogram.charts.checks import broadcast, check_shape, check_size
 from pyrogram.charts.events import counted, total_score
-from pyrogram.charts.projective import broadcast
+from pyrogram.operators import captured
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 from pyrogram.recursion.tensors.semirings import Logarithms
 
-from .charted import ChartDistribution, Summed, conditional, copied
+from .charted import ChartDistribution, Options, Recipe, Summed, conditional, copied, differ, structure, traceable
 from .constraints import Scores
 from .labellings import best_labellings
 
@@ -69,7 +69,7 @@ class ScoredStructure(ChartDistribution):
         self._all_full = lengths is None
         if lengths is None:
             lengths = torch.full((), n, dtype=torch.long, device=first.device)
-        elif lengths.is_floating_point() or not bool(((lengths >= 1) & (lengths <= n)).all()):
+        elif lengths.is_floating_point() or not (captured() or bool(((lengths >= 1) & (lengths <= n)).all())):
             raise ValueError(f"lengths must be integers in 1..{n}, the number of words of the longest sentence")
         self._scores, self._event_dims, self.num_labels = given, dict(event_dims), num_labels
         self.lengths = lengths.long()
@@ -171,8 +171,32 @@ class ScoredStructure(ChartDistribution):
         given = self._given(self._narrow(self._own_batch))
         return Summed(self._program.recursion, given, self._own_batch, {})
 
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        first, *others = self._scores
+        names = {first: "scores", **{name: f"{name}_scores" for name in others}}
+        given = {names[name]: x for name, x in self._scores.items()} | {"scores": self.scores}
+        dims = {names[name]: self._event_dims[name] for name in self._scores}
+        dims["scores"] -= not self._is_labelled
+        if not self._all_full:
+            given["lengths"], dims["lengths"] = self.lengths, 0
+        options = (*self._options, ("validate_args", self._validate_args))
+        return (structure, (type(self), tuple(given), options), tuple(dims.items())), list(given.values())
+
+    @property
+    @abstractmethod
+    def _options(self) -> Options:
+        """Arguments of the constructor besides scores and lengths."""
+
+    def _log_partition(self) -> Tensor:
+        return self._sum(self._narrow(self._own_batch))
+
     def _posterior(self) -> tuple[Tensor, dict[str, Tensor]]:
         """log Z and its gradient by the scores of every sentence, with a graph where gradients are wanted."""
+        if captured():
+            log_z, by_name = self._traced_gradient()
+            counts = {name: by_name.get(f"{name}_scores", by_name["scores"]) for name in self._scores}
+            first = next(iter(counts))
+            return log_z, counts | {first: counts[first] if self._is_labelled else counts[first][..., None]}
 
         def compute() -> tuple[Tensor, dict[str, Tensor]]:
             graph = torch.is_grad_enabled() and any(x.requires_grad for x in self._scores.values())
@@ -187,15 +211,6 @@ class ScoredStructure(ChartDistribution):
 
         found: tuple[Tensor, dict[str, Tensor]] = self._kept("posterior", compute)
         return found
-
-    @property
-    def log_partition(self) -> Tensor:
-        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible structure."""
-        kept = self._is_kept("posterior")
-        log_z: Tensor = (
-            self._posterior()[0] if kept else self._kept("log_z", lambda: self._sum(self._narrow(self._own_batch)))
-        )
-        return copied(log_z).expand(self.batch_shape)  # a caller may change it in place
 
     def expected_counts(self) -> dict[str, Tensor]:
         """The gradient of log Z: how often each part is expected, ``(*batch_shape, *event)`` by table of scores."""
@@ -292,6 +307,7 @@ class ScoredStructure(ChartDistribution):
         nothing[..., 0] = 0.0
         return torch.where((rows >= 0)[..., None], found, nothing)
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent structures, exact, shape ``(*sample_shape, *batch_shape, *cells)``.
 
@@ -333,6 +349,7 @@ class ScoredStructure(ChartDistribution):
         rows = torch.where(values[..., None] > -torch.inf, rows, -1)
         return values.movedim(-1, 0), rows.movedim(1, 0)
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable structures, best first: ``(k, *batch_shape, *cells)`` and log probabilities.
 
@@ -345,6 +362,7 @@ class ScoredStructure(ChartDistribution):
             found = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
             return found, torch.where(values == -torch.inf, values, values - self.log_partition)
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable structure (Viterbi), shape ``(*batch_shape, *cells)``; -1 where none is possible."""
         with torch.no_grad():
@@ -356,6 +374,7 @@ class ScoredStructure(ChartDistribution):
         """The most probable structure."""
         return self.argmax()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The structure with the fewest expected wrong parts (minimum Bayes risk), shape ``(*batch_shape, *cells)``.
 
@@ -406,7 +425,7 @@ def _kl(p: ScoredStructure, q: ScoredStructure) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if type(p) is not type(q) or p._program is not q._program or p._scores.keys() != q._scores.keys():
         raise NotImplementedError("p and q are over structures of different kinds")
-    if p.event_shape != q.event_shape or not bool((p.lengths == q.lengths).all()):
+    if p.event_shape != q.event_shape or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are over structures of different lengths, so the divergence is infinite")
     total = q.log_partition - p.log_partition
     counts, others = p._posterior()[1], q._wide(q._own_batch)

@@ -13,6 +13,7 @@ from pyrogram.charts import segments
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import TensorProgram
 
+from .charted import Options
 from .constraints import _Named
 from .scored_structure import ScoredStructure
 
@@ -115,6 +116,10 @@ class Segmentation(ScoredStructure):
     def transition_scores(self) -> Tensor | None:
         """Of pairs of labels."""
         return self._scores.get("transition")
+
+    @property
+    def _options(self) -> Options:
+        return (("labelled", self._is_labelled),)
 
     @property
     def _program(self) -> TensorProgram:

@@ -18,6 +18,7 @@ from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, fi
 from pyrogram.charts.checks import checked_words as check_words
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_blocks, is_cut
 from pyrogram.grammar import safe_log as safe_log
+from pyrogram.operators import LogSum, captured, log_sum, number_of, object_of
 
 from .constraints import PaddedWords, Scores
 from .partition import unexpanded
@@ -135,7 +136,10 @@ class Sentence(TorchDistribution):
         is_cut(too_long)  # which refuses other words
         self.known = known
         self._evidence = None
-        if known is not None:
+        is_captured = captured()
+        if is_captured:  # the operator looks at evidence when it is run
+            batches += [t.shape[: t.dim() - dim] for _, t, dim in self._evidence_tables()]
+        elif known is not None:
             self._evidence = grammar.given(known)
         elif grammar.log_factors:  # of a tilt, whose nats of parts go along as evidence does
             self._evidence = grammar.given({})
@@ -144,7 +148,7 @@ class Sentence(TorchDistribution):
         # broadcasting takes as long as the checks below
         batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
-        if self._validate_args:
+        if self._validate_args and not is_captured:
             _check_values(given, logarithms=weights is None)
             if normalized:
                 _check_sums(grammar, given, logarithms=weights is None)
@@ -211,6 +215,10 @@ class Sentence(TorchDistribution):
 
         Without evidence it is log p(x | w).
         """
+        if captured():
+            log_z = self._traced_log_prob(value)
+            shape = broadcast_shapes(log_z.shape, self.batch_shape)
+            return log_z if log_z.shape == shape else log_z.expand(shape)
         if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
             value = check_words(value, self.grammar.num_words)
         log_weights = self.log_weights
@@ -218,6 +226,22 @@ class Sentence(TorchDistribution):
         upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
         log_z = track_provenance(log_z, upstream) if upstream else log_z
         return log_z.expand(broadcast_shapes(log_z.shape, self.batch_shape))
+
+    def _evidence_tables(self) -> list[tuple[str, Tensor, int]]:
+        """Evidence by kind, with how many dimensions are not the batch's."""
+        if self.known is None:
+            return []
+        dims = self.grammar.evidence_dims(self.known)
+        tables = {next(iter(dims)): self.known} if isinstance(self.known, Tensor) else self.known
+        return [(kind, tables[kind], dims[kind]) for kind in tables]
+
+    def _traced_log_prob(self, words: Tensor) -> Tensor:
+        """The same, as an operator."""
+        evidence = self._evidence_tables()
+        kinds = tuple((kind, dim) for kind, _, dim in evidence)
+        number = number_of(_log_sum, self.grammar.handle(), kinds, self.normalized, bool(self._validate_args))
+        tables = [self.log_weights[name] for name in self.grammar.blocks]
+        return log_sum(number, [*tables, *(table for _, table, _ in evidence), words])
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Words drawn ancestrally, padded with -1, shape ``(*sample_shape, *batch_shape, max_length)``."""
@@ -245,6 +269,26 @@ class Sentence(TorchDistribution):
     def observed_grammar(self) -> Grammar:
         """The grammar of sentences that know their evidence, see :meth:`observed`; without any, the grammar itself."""
         return self.grammar if self._evidence is None else self._evidence
+
+
+def _log_sum(handle: int, kinds: tuple[tuple[str, int], ...], normalized: bool, validate: bool) -> LogSum:
+    """``log_prob`` of sentences, from log weights by block, evidence by kind, and words."""
+    blocks = object_of(handle).blocks
+
+    def log_prob(*tensors: Tensor) -> Tensor:
+        *tables, words = tensors
+        evidence = {kind: table for (kind, _), table in zip(kinds, tables[len(blocks) :], strict=True)}
+        sentence = Sentence(
+            object_of(handle),
+            log_weights=dict(zip(blocks, tables, strict=False)),
+            known=evidence or None,
+            normalized=normalized,
+            validate_args=validate,
+        )
+        return sentence.log_prob(words)
+
+    dims = (*(len(block.shape) for block in blocks.values()), *(dim for _, dim in kinds), 1)
+    return LogSum(log_prob, dims)
 
 
 def _value(weights: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from pyrogram.charts import spans
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import TensorProgram
 
+from .charted import Options
 from .constraints import _Named
 from .scored_structure import ScoredStructure
 
@@ -128,6 +129,13 @@ class SpanTree(ScoredStructure):
     def support(self) -> SpanTrees:
         """Trees of the sentences' lengths."""
         return SpanTrees(self.lengths, self.num_labels, self.binary)
+
+    @property
+    def _options(self) -> Options:
+        return (
+            ("binary", self.binary),
+            ("labelled", self._is_labelled),
+        )
 
     @property
     def _program(self) -> TensorProgram:

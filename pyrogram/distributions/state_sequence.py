@@ -14,9 +14,10 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
+from pyrogram.operators import captured
 
-from .charted import ChartDistribution, Summed, conditional, copied
-from .constraints import _Named
+from .charted import ChartDistribution, Recipe, Summed, conditional, differ, structure, traceable
+from .constraints import Scores, _Named
 
 MOST_ENUMERATED = 10_000
 
@@ -88,7 +89,7 @@ class StateSequence(ChartDistribution):
         validate = self._validate_args if validate_args is None else validate_args
         if validate:
             for name, table in self.tables.items():
-                if not bool((table < torch.inf).all()):
+                if not Scores().holds(table):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
         self.lengths = lengths_of(self.words)
         own = () if bonus is None else bonus.shape[:-2]
@@ -131,8 +132,21 @@ class StateSequence(ChartDistribution):
         given = chart.prepare(*self._flat(self._own_batch), self._flat_bonus(self._own_batch))
         return Summed(chart.program(evidence=self.bonus is not None).recursion, given, self._own_batch, {})
 
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        given = {**self.tables, "words": self.words, **({} if self.bonus is None else {"bonus": self.bonus})}
+        dims = {"initial": 1, "transition": 2, "emission": 2, "words": 1, "bonus": 2}
+        options = (("validate_args", self._validate_args),)
+        recipe = structure, (StateSequence, tuple(given), options), tuple((name, dims[name]) for name in given)
+        return recipe, list(given.values())
+
     def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
+        if captured():
+            initial, transition, emission = self.tables.values()
+            bonus = initial.new_zeros(self.words.shape[-1], self.num_states) if self.bonus is None else self.bonus
+            evident = StateSequence(initial, transition, emission, self.words, self._validate_args, bonus)
+            log_z, by_name = evident._traced_gradient()
+            return log_z, by_name["transition"], by_name["bonus"]
 
         def compute() -> tuple[Tensor, ...]:
             found = chart.posteriors(*self._flat(self._own_batch), bonus=self._flat_bonus(self._own_batch))
@@ -140,16 +154,9 @@ class StateSequence(ChartDistribution):
 
         return self._kept("posterior", compute)  # type: ignore[no-any-return]
 
-    @property
-    def log_partition(self) -> Tensor:
-        """log Z in nats, shape ``batch_shape``; -inf for a sentence without any possible sequence."""
-
-        def compute() -> Tensor:
-            flat, bonus = self._flat(self._own_batch), self._flat_bonus(self._own_batch)
-            return chart.log_partition(*flat, bonus=bonus).reshape(self._own_batch)
-
-        log_z: Tensor = self._posterior()[0] if self._is_kept("posterior") else self._kept("log_z", compute)
-        return copied(log_z).expand(self.batch_shape)
+    def _log_partition(self) -> Tensor:
+        flat, bonus = self._flat(self._own_batch), self._flat_bonus(self._own_batch)
+        return chart.log_partition(*flat, bonus=bonus).reshape(self._own_batch)
 
     # ------------------------------------------------------------------ probabilities
 
@@ -181,6 +188,7 @@ class StateSequence(ChartDistribution):
             emitted = emitted + factors.gather(-1, here[..., None])[..., 0]
         return initial + torch.where(real, moves + emitted, 0.0).sum(-1)
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent state sequences, exact, shape ``(*sample_shape, *batch_shape, n)``.
 
@@ -248,7 +256,7 @@ class StateSequence(ChartDistribution):
         :param bonus: nats, shape ``(*batch, n, K)`` [word, state]; -inf forbids a state.
         :raises ValueError: with validation, if a bonus is NaN or +inf.
         """
-        if self._validate_args and not bool((bonus < torch.inf).all()):
+        if self._validate_args and not Scores().holds(bonus):
             raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
         whole = bonus if self.bonus is None else self.bonus + bonus
         initial, transition, emission = self.tables.values()
@@ -256,6 +264,7 @@ class StateSequence(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable sequences, best first: states ``(k, *batch_shape, n)`` and log probabilities.
 
@@ -269,6 +278,7 @@ class StateSequence(ChartDistribution):
         log_probs = torch.where(scores == -torch.inf, scores, scores - log_z)
         return states.reshape(k, *self.batch_shape, states.shape[-1]), log_probs
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable sequence (Viterbi), shape ``(*batch_shape, n)``."""
         return self.top_k(1)[0][0]
@@ -278,6 +288,7 @@ class StateSequence(ChartDistribution):
         """The most probable sequence."""
         return self.argmax()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
 
@@ -312,6 +323,8 @@ def check_states(states: Tensor, words: Tensor, num_states: int) -> None:
     fits = states.dim() >= 1 and states.shape[-1] == words.shape[-1]
     if not fits:
         raise ValueError(f"states must have shape (..., {words.shape[-1]}), like words, not {tuple(states.shape)}")
+    if captured():
+        return
     valid = States(lengths_of(words), num_states).check(states)
     if not bool(valid.all()):
         first = int((~valid).flatten().nonzero()[0])
@@ -346,10 +359,10 @@ def state_counts(
 @register_kl(StateSequence, StateSequence)
 def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
-    if p.event_shape != q.event_shape or p.num_states != q.num_states or not bool((p.lengths == q.lengths).all()):
+    if p.event_shape != q.event_shape or p.num_states != q.num_states or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are over other numbers of words or states, so the divergence is infinite")
     total = q.log_partition - p.log_partition
-    same_words = bool((p.words == q.words).all()) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]
+    same_words = not differ(p.words, q.words) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]
     if same_words and p.bonus is None and q.bonus is None:
         pairs = [(c, p.tables[name], q.tables[name]) for name, c in p.expected_counts().items()]
     else:  # the words differ, or evidence on them, and with them what their states weigh

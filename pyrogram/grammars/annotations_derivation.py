@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
-from pyrogram.distributions.charted import ChartDistribution, conditional, copied
+from pyrogram.distributions.charted import ChartDistribution, Recipe, conditional
 from pyrogram.distributions.constraints import Scores
+from pyrogram.operators import object_of
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -53,7 +55,7 @@ class SubtypeDerivation(ChartDistribution):
         self.grammar, self.log_weights, self.words = grammar, log_weights, words
         validate = self._validate_args if validate_args is None else validate_args
         if validate:
-            if not bool(Scores().check(log_weights).all()):
+            if not Scores().holds(log_weights):
                 raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
         self._cache: dict[str, Any] = {}
         batch = broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
@@ -126,20 +128,18 @@ class SubtypeDerivation(ChartDistribution):
 
     # ------------------------------------------------------------------ probabilities
 
-    @property
-    def log_partition(self) -> Tensor:
-        """log p(tree | w) summed over subtypes, in nats, shape ``batch_shape``; -inf for what is no tree."""
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        recipe = _derivation, (self.grammar.handle(), self._validate_args), (("log_weights", 1), ("words", 1))
+        return recipe, [self.log_weights, self.words]
 
-        def compute() -> Tensor:
-            batch = self._own_batch
-            if self.log_weights.dim() == 1:
-                weights, trees, own = self._linked(self.words.shape[:-1])
-            else:
-                weights, trees, own = self._linked(batch)
-            return chart.log_partition(weights, self.grammar.rules, trees, own).reshape(batch)
-
-        log_z: Tensor = self._kept("log_z", compute)
-        return copied(log_z).expand(self.batch_shape)
+    def _log_partition(self) -> Tensor:
+        """log p(tree | w) summed over subtypes, in nats; -inf for what is no tree."""
+        batch = self._own_batch
+        if self.log_weights.dim() == 1:
+            weights, trees, own = self._linked(self.words.shape[:-1])
+        else:
+            weights, trees, own = self._linked(batch)
+        return chart.log_partition(weights, self.grammar.rules, trees, own).reshape(batch)
 
     def _score(self, value: Tensor) -> Tensor:
         events = self._events(value)
@@ -273,6 +273,11 @@ class SubtypeDerivation(ChartDistribution):
         rows = torch.tensor(list(itertools.product(*(range(int(k)) for k in kinds[0]))), device=self.words.device)
         rows = rows.reshape(T, *(1 for _ in self.batch_shape), -1)
         return rows.expand(T, *self.batch_shape, -1).clone() if expand else rows
+
+
+def _derivation(handle: int, validate: bool) -> Callable[..., SubtypeDerivation]:
+    """From log weights and words to the distribution, for a grammar of that number."""
+    return lambda log_weights, words: SubtypeDerivation(object_of(handle), log_weights, words, validate)
 
 
 class Subtypes(constraints.Constraint):

@@ -18,12 +18,13 @@ from torch import Tensor
 from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, is_traced
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut, num_tries
+from pyrogram.operators import constant
 from pyrogram.printable import quoted
 
 from . import cfg_sources
@@ -243,19 +244,18 @@ class CFG(Grammar):
 
     # ------------------------------------------------------------------ charts
 
+    @constant
+    def longest(self, n: int) -> int:
+        """The greatest number of rules in a derivation of at most n words."""
+        return chart.longest(self.table, n)
+
     def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches:
         """Where lexical rules match; kept, because loops come back to the same sentences.
 
         :param words: shape ``(*batch, n)``; the B sentences are those of the batch one after the other.
         :param batch: a larger batch, to which the words are expanded first.
-        :raises NotImplementedError: if torch.func or torch.compile traces the words, so that nobody can look at them.
         """
-        if is_traced(words):
-            raise NotImplementedError(
-                "a CFG has to look at the words, so torch may transform or trace only the weights"
-            )
-        with torch._C._DisableFuncTorch():
-            array = words.cpu().numpy()  # else torch.func, transforming weights, would trace words as well
+        array = words.cpu().numpy()
         if batch is not None:
             array = np.broadcast_to(array, (*batch, array.shape[-1]))
         array = np.ascontiguousarray(array.reshape(-1, array.shape[-1]), np.int64)
@@ -287,6 +287,9 @@ class CFG(Grammar):
     ) -> PCFGDerivation:
         """p(y | x, w): leftmost derivations of given words."""
         return PCFGDerivation(self, weights, words, log_weights=log_weights)
+
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        return {"brackets": 2, "derivations": 1}
 
     def given(self, known: Known) -> CFGEvidence:
         """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.

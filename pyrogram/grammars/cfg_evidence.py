@@ -39,7 +39,7 @@ class CFGEvidence(EvidenceGrammar):
     base: CFG
 
     def __init__(self, base: CFG, known: Known) -> None:
-        super().__init__(base, known, {"brackets": 2, "derivations": 1})
+        super().__init__(base, known, base.evidence_dims(known))
 
     def _check_tables(self) -> None:
         brackets, derivations, R = self.tables.get("brackets"), self.tables.get("derivations"), len(self.base.rules)

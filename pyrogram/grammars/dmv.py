@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, keep_nan
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -119,8 +119,7 @@ class DMV(Grammar):
         words = checked_inputs(self, log_weights, words)
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        # Under vmap a single table may be traced, or the words alone.
-        if shared and not is_traced(words) and self._fits(log_weights, words):
+        if shared and self._fits(log_weights, words):
             given = self._given(log_weights, words)
             log_z = self.program().log_partition(given).to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
@@ -176,6 +175,9 @@ class DMV(Grammar):
     ) -> DMVDerivation:
         """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block."""
         return DMVDerivation(self, logarithms(weights, log_weights), words)
+
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        return {"heads": 1, "arc_scores": 2}
 
     def given(self, known: Known) -> DMVEvidence:
         """The model of sentences of whose trees something is known; see :class:`.Sentence`.

@@ -50,7 +50,7 @@ class DMVEvidence(EvidenceGrammar):
     base: DMV
 
     def __init__(self, base: DMV, known: Known) -> None:
-        super().__init__(base, known, {"heads": 1, "arc_scores": 2})
+        super().__init__(base, known, base.evidence_dims(known))
 
     def _check_tables(self) -> None:
         heads, arcs = self.tables.get("heads"), self.tables.get("arc_scores")

@@ -108,6 +108,9 @@ class HMM(Grammar):
         words = checked_inputs(self, log_weights, words)
         return StateSequence(*self._tables(log_weights), words)
 
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        return {"states": 1, "state_scores": 2}
+
     def given(self, known: Known) -> HMMEvidence:
         """The model of sentences of whose states something is known; see :class:`.Sentence`.
 

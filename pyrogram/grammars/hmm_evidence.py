@@ -51,7 +51,7 @@ class HMMEvidence(EvidenceGrammar):
     base: HMM
 
     def __init__(self, base: HMM, known: Known) -> None:
-        super().__init__(base, known, {"states": 1, "state_scores": 2})
+        super().__init__(base, known, base.evidence_dims(known))
 
     def _check_tables(self) -> None:
         states, scores, K = self.tables.get("states"), self.tables.get("state_scores"), self.base.num_states

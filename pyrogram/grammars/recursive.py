@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, is_traced, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, keep_nan
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.operators import constant
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
@@ -28,7 +29,7 @@ from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_
 from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
 from .recursive_draws import Sampler, drawn
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
-from .recursive_known import RecursiveEvidence
+from .recursive_known import DERIVATIONS, RecursiveEvidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
 
@@ -254,10 +255,7 @@ class RecursiveGrammar(Grammar):
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
         n = words.shape[-1]
-        if is_traced(words):
-            return words.expand(*batch, n).reshape(batch.numel(), n)
-        with torch._C._DisableFuncTorch():  # else torch.func, transforming weights, would trace words as well
-            return words.expand(*batch, n).reshape(batch.numel(), n)
+        return words.expand(*batch, n).reshape(batch.numel(), n)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
@@ -295,6 +293,10 @@ class RecursiveGrammar(Grammar):
     ) -> RecursiveDerivation:
         """p(y | x, w): rows of events of given words."""
         return RecursiveDerivation(self, weights, words, log_weights=log_weights)
+
+    def evidence_dims(self, known: Known) -> Mapping[str, int]:
+        names = [name for name in known if name != DERIVATIONS] if isinstance(known, Mapping) else []
+        return {DERIVATIONS: 1, **{name: self.num_axes(name) for name in names}}
 
     def given(self, known: Known) -> RecursiveEvidence:
         """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.
@@ -338,6 +340,7 @@ class RecursiveGrammar(Grammar):
         """The number of an event, the inverse of :meth:`event`."""
         return self._starts[block] + int(np.ravel_multi_index(tuple(index), tuple(self.blocks[block].shape)))
 
+    @constant
     def longest(self, n: int) -> int:
         """The greatest number of events of a derivation of at most n words."""
         if n not in self._longest:

@@ -40,8 +40,7 @@ class RecursiveEvidence(EvidenceGrammar):
     base: RecursiveGrammar
 
     def __init__(self, base: RecursiveGrammar, known: Known) -> None:
-        names = [name for name in known if name != DERIVATIONS] if isinstance(known, Mapping) else []
-        super().__init__(base, known, {DERIVATIONS: 1, **{name: base.num_axes(name) for name in names}})
+        super().__init__(base, known, base.evidence_dims(known))
 
     def _check_tables(self) -> None:
         derivations = self.tables.get(DERIVATIONS)

@@ -14,7 +14,7 @@ from torch import Tensor
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_trees, projective
 from pyrogram.charts.attachments import Attachments, seen_pairs
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, is_traced
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import digest_of
@@ -209,7 +209,7 @@ class SparseDMV(DMV):
         words = checked_inputs(self, log_weights, words)
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        if shared and fits_compiled(*tables) and not is_traced(words):
+        if shared and fits_compiled(*tables):
             flat, stop = self._doubles(log_weights)
             parts = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
             found = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in parts]

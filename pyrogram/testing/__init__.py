@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from . import gradients, grammar_sums, grammar_use, objects, padding, shapes, sums, values
+from . import gradients, grammar_sums, grammar_tracers, grammar_use, objects, padding, shapes, sums, tracers, values
 from .cases import DistributionCase, GrammarCase, arcs_of_heads
 from .compare import chi_square, frequencies
 
@@ -57,11 +57,11 @@ def _checks(*modules: Any) -> dict[str, Callable[[Any], None]]:
 
 
 #: Checks of distributions over derivations of single sentences, by name: each takes a :class:`DistributionCase`.
-DISTRIBUTION_CHECKS = _checks(shapes, sums, gradients, values, objects)
+DISTRIBUTION_CHECKS = _checks(shapes, sums, gradients, values, objects, tracers)
 #: Checks of distributions over derivations of a padded batch of sentences, by name.
-PADDING_CHECKS = _checks(padding)
+PADDING_CHECKS = _checks(padding, tracers)
 #: Checks of grammars, by name: each takes a :class:`GrammarCase`.
-GRAMMAR_CHECKS = _checks(grammar_sums, grammar_use)
+GRAMMAR_CHECKS = _checks(grammar_sums, grammar_use, grammar_tracers)
 
 
 def checks_for(case: DistributionCase) -> dict[str, Callable[[DistributionCase], None]]:

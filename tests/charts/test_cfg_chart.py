@@ -259,20 +259,6 @@ def test_equal_gradients_of_sentences_need_no_second_pass() -> None:
     torch.testing.assert_close(weights.grad, 3 * cfg.expected_counts(weights, rules, matches)[1])
 
 
-def test_torch_transforms() -> None:
-    case = chains(1, (3, 2))
-    rules, matches = arrays(case)
-    weights = torch.stack([random_weights(case, s) for s in range(3)])
-
-    def log_z(w: torch.Tensor) -> torch.Tensor:
-        return cfg.log_partition(w, rules, matches)
-
-    expected = torch.stack([log_z(w) for w in weights])
-    torch.testing.assert_close(torch.func.vmap(log_z)(weights), expected)
-    gradient = torch.func.vmap(torch.func.grad(lambda w: log_z(w).sum()))(weights)
-    torch.testing.assert_close(gradient[1], cfg.expected_counts(weights[1], rules, matches)[1])
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_impossible_sentences_have_log_z_minus_infinity_and_count_nothing(engine: str) -> None:
     case = dense((3, 2, 4, 1, 3))  # one word: no rule makes S a preterminal

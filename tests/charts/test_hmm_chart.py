@@ -186,19 +186,6 @@ def test_words_are_checked(row):
         hmm.log_partition(*tables(), torch.tensor([row]))
 
 
-def test_under_vmap():
-    given = tables(5)
-
-    def log_z(*one):
-        return hmm.log_partition(*(t[None] for t in one), WORDS)
-
-    found = torch.func.vmap(log_z)(*given)
-    expected = torch.stack([log_z(*(t[b] for t in given)) for b in range(5)])
-    torch.testing.assert_close(found, expected)
-    by_words = torch.func.vmap(lambda row: hmm.log_partition(*(t[:1] for t in given), row[None])[0])(WORDS)
-    torch.testing.assert_close(by_words, expected[0])
-
-
 def test_float32():
     given = tables()
     exact = hmm.posteriors(*given, WORDS)

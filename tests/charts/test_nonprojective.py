@@ -208,7 +208,6 @@ def test_hessian_is_the_covariance(scale, multiroot):
 
     expected = torch.from_numpy(truth.covariance())
     torch.testing.assert_close(torch.autograd.functional.hessian(log_z, arcs), expected)
-    torch.testing.assert_close(torch.func.jacrev(torch.func.grad(log_z))(arcs), expected)
 
 
 @both_engines
@@ -225,17 +224,6 @@ def test_no_tree_has_no_gradient(engine):
     assert (gradient == 0).all()
     several = trees.log_partition(arcs, multiroot=True, engine=engine)
     assert (several == -torch.inf).tolist() == [False, True, True]
-
-
-@roots
-def test_transforms_of_torch(multiroot):
-    arcs = torch.randn(3, 5, 5)
-    _, expected = trees.marginals(arcs, multiroot=multiroot)
-
-    def log_z(x):
-        return trees.log_partition(x, multiroot=multiroot)
-
-    torch.testing.assert_close(torch.func.vmap(torch.func.grad(log_z))(arcs), expected)
 
 
 # Draws

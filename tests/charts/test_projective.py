@@ -691,32 +691,3 @@ def test_marginals_are_the_gradient():
     with torch.inference_mode():
         inside = TORCH.marginals(arcs + 0, stops + 0, lengths + 0, False)
     torch.testing.assert_close(inside[1].clone(), a.grad, rtol=0, atol=0)
-
-
-@roots
-def test_vmap_and_functional_gradients(multiroot):
-    """A dimension in front of the batch, lengths mapped or shared."""
-    problems = [problem([5, 2, 4], seed=seed) for seed in range(4)]
-    arcs, stops = (torch.stack(x) for x in list(zip(*problems, strict=True))[:2])
-    lengths = torch.tensor([[5, 2, 4], [1, 2, 3], [5, 5, 5], [4, 4, 1]])
-
-    def log_z(a, s, m):
-        return TORCH.log_partition(a, s, m, multiroot).sum()
-
-    for in_dim, m in ((0, lengths), (None, lengths[0])):
-        gradient = torch.func.vmap(torch.func.grad(log_z, argnums=(0, 1)), in_dims=(0, 0, in_dim))
-        got = gradient(arcs, stops, m)
-        for i in range(4):
-            of = m[i] if in_dim == 0 else m
-            _, *expected = TORCH.marginals(arcs[i], stops[i], of, multiroot)
-            for g, e in zip(got, expected, strict=True):
-                torch.testing.assert_close(g[i], e, **EXACT[arcs.dtype])
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, on first use
-def test_forward_mode():
-    arcs, stops, lengths = problem([5, 2, 4])
-    direction = torch.randn(arcs.shape)
-    _, forward = torch.func.jvp(lambda a: TORCH.log_partition(a, stops, lengths, False), (arcs,), (direction,))
-    _, arc_marginals, _ = TORCH.marginals(arcs, stops, lengths, False)
-    torch.testing.assert_close(forward, (arc_marginals * direction).sum((1, 2, 3)), **EXACT[arcs.dtype])

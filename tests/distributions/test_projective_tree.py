@@ -169,14 +169,19 @@ def test_two_hundred_words_in_single_precision():
     assert d.entropy().isfinite().all() and (d.log_prob(d.sample()) <= 0).all()
 
 
-def test_vmap_of_grad():
-    arcs, stops = torch.randn(5, 4, 4, 2), torch.randn(5, 4, 2, 2)
+@pytest.mark.parametrize("multiroot", [False, True])
+def test_vmap_of_grad_in_front_of_a_batch(multiroot):
+    """Lengths are mapped over, or shared."""
+    arcs, stops = torch.randn(4, 3, 6, 6, 2), torch.randn(4, 3, 6, 2, 2)
+    lengths = torch.tensor([[5, 2, 4], [1, 2, 3], [5, 5, 5], [4, 4, 1]])
 
-    def log_partition(arcs, stops):
-        return ProjectiveDependencyTree(arcs, stops, valence=True, validate_args=False).log_partition
+    def log_z(arcs, stops, lengths):
+        return ProjectiveDependencyTree(arcs, stops, lengths, valence=True, multiroot=multiroot).log_partition.sum()
 
-    by_vmap = torch.func.vmap(torch.func.grad(log_partition))(arcs, stops)
-    torch.testing.assert_close(by_vmap, ProjectiveDependencyTree(arcs, stops).expected_counts()["arc"])
+    for in_dim, of in ((0, lengths), (None, lengths[0])):
+        found = torch.func.vmap(torch.func.grad(log_z, argnums=(0, 1)), in_dims=(0, 0, in_dim))(arcs, stops, of)
+        trees = ProjectiveDependencyTree(arcs, stops, of, valence=True, multiroot=multiroot)
+        torch.testing.assert_close(dict(zip(("arc", "stop"), found, strict=True)), trees.expected_counts())
 
 
 def test_enumerated_site_equals_the_marginal_model():

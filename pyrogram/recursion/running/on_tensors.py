@@ -21,7 +21,7 @@ from ..calling.sentences import Constant
 from ..calling.traces import Trace
 from ..device.launching import Launcher, launcher_for
 from ..rules.recursions import Recursion
-from ..tensors.engine import SumsInTorch, TorchEngine
+from ..tensors.engine import SumsInTorch, TorchEngine, derivatives
 from ..tensors.given import Given as Given
 from ..tensors.given import factors_of as factors_of
 from ..tensors.given import fits_compiled as fits_compiled
@@ -63,7 +63,7 @@ class SumsOnTensors(ABC):
     def fits(self, given: Given) -> bool:
         """Whether compiled code or kernels can have the weights."""
         tables = given.weights.values()
-        return (fits_compiled(*tables) and not is_traced(given.lengths)) or self.on_device(given) is not None
+        return fits_compiled(*tables) or self.on_device(given) is not None
 
     def log_partition(self, given: Given, *, by_torch: bool = False) -> Tensor:
         """Log Z, shape ``(B,)``, in nats; -inf without derivations. Differentiable any number of times.
@@ -216,7 +216,7 @@ class TensorProgram(SumsOnTensors):
         if launcher is None or not len(given.lengths) or not self.program.in_many:
             return None
         tables = [*given.weights.values(), *given.words.values()]
-        if any(t.device != given.lengths.device or is_traced(t) for t in tables) or is_traced(given.lengths):
+        if any(t.device != given.lengths.device for t in tables):
             return None
         if given.dtype not in (torch.float32, torch.float64):
             return None
@@ -280,7 +280,8 @@ class _Marginals(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         size = len(ctx.given.weights)
-        tables, counts = ctx.saved_tensors[:size], ctx.saved_tensors[size:]
+        saved = ctx.saved_tensors  # which checkpointing gives once
+        tables, counts = saved[:size], saved[size:]
         if all(g is None for g in gradients):
             return (None, None, *(None,) * size)
         given = ctx.given.with_weights(tables)
@@ -314,27 +315,6 @@ def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
 
 def _derivatives(on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
-    tables = tuple(given.weights.values())
     # Copies, for what was made in inference mode cannot be differentiated through.
-    given = given.with_copies()
-
-    def log_z(*tables: Tensor) -> Tensor:
-        return on.in_torch(given.with_weights(tables))
-
-    def scalar(*tables: Tensor) -> Tensor:
-        """The sum of the outputs, weighted by their gradients."""
-        value, pullback = torch.func.vjp(log_z, *tables)  # type: ignore[misc]
-        outputs = (value, *pullback(torch.ones_like(value)))
-        pairs = zip(outputs, gradients, strict=False)
-        return torch.stack([(output * g).sum() for output, g in pairs if g is not None]).sum()
-
-    if len(gradients) == 1:
-        assert gradients[0] is not None
-        value, pullback = torch.func.vjp(log_z, *tables)  # type: ignore[misc]
-        found = pullback(gradients[0])
-    else:
-        value, pullback = torch.func.vjp(scalar, *tables)  # type: ignore[misc]
-        found = pullback(torch.ones_like(value))
-    # A table that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
-    anchor = sum(0 * g.sum() for g in gradients if g is not None)
-    return tuple(g if g.requires_grad or not torch.is_grad_enabled() else g + anchor for g in found)
+    given, tables = given.with_copies(), tuple(given.weights.values())
+    return derivatives(lambda *tables: on.in_torch(given.with_weights(tables)), tables, gradients)

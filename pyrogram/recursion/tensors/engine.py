@@ -10,7 +10,7 @@ many splits are stacked. A term that fits none of this is read on a grid of all 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,6 +74,38 @@ class SumsInTorch(ABC):
                 log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
             )
         return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
+
+
+def derivatives(
+    log_z: Callable[..., Tensor], tables: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> tuple[Tensor, ...]:
+    """The gradients by the tables of log Z, or of log Z and its gradients by them, in some directions.
+
+    With a graph where gradients are enabled: a backward pass calls this.
+
+    :param log_z: from the tables, shape ``(B,)``.
+    :param gradients: of log Z, and of its gradients by the tables, which may be left out; None for zero.
+    """
+    graph = torch.is_grad_enabled()
+
+    def gradient(outputs: Sequence[Tensor], directions: Sequence[Tensor], graph: bool) -> list[Tensor]:
+        pairs = [(y, g) for y, g in zip(outputs, directions, strict=True) if y.requires_grad]
+        if not pairs:
+            return [torch.zeros_like(t) for t in leaves]
+        ys, gs = zip(*pairs, strict=True)
+        found = torch.autograd.grad(ys, leaves, gs, create_graph=graph, allow_unused=True, materialize_grads=True)
+        return list(found)
+
+    with torch.enable_grad():
+        leaves = [t if graph and t.requires_grad else t.detach().requires_grad_() for t in tables]
+        outputs = [log_z(*leaves)]
+        if len(gradients) > 1:
+            outputs += gradient(outputs, [torch.ones_like(outputs[0])], True)
+        directed = [(y, g) for y, g in zip(outputs, gradients, strict=False) if g is not None]
+        found = gradient([y for y, _ in directed], [g for _, g in directed], graph)
+        # A table that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
+        anchor = torch.stack([0 * g.sum() for _, g in directed]).sum()
+        return tuple(g if g.requires_grad or not graph else g + anchor for g in found)
 
 
 class TorchEngine(SumsInTorch):

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ..calling.sentences import Constant, Sentences
-from .tracing import is_traced
 
 Numbers = Any  # a numpy array
 
@@ -74,10 +73,8 @@ def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
-    """Whether compiled code can have them: float32 or float64 on the CPU, and no transform of torch looks on."""
-    return all(
-        t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not is_traced(t) for t in tensors
-    )
+    """Whether compiled code can have them: float32 or float64 on the CPU."""
+    return all(t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) for t in tensors)
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
