@@ -11,7 +11,9 @@ True
 """
 
 import importlib as _importlib
+import importlib.util as _util
 import pathlib as _pathlib
+import sys as _sys
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
@@ -23,10 +25,19 @@ if _typing.TYPE_CHECKING:
     guides: _typing.Any
     models: _typing.Any
 
-_folder = _pathlib.Path(__file__).resolve().parent
-if not (_folder / "models").is_dir() and (_folder.parent / "pyproject.toml").is_file():
-    # A checkout: models/ and guides/ stand beside this folder, and an installation has them within it.
-    __path__.append(str(_folder.parent))
+
+class _Checkout:
+    """Finds models/ and guides/ beside this folder, where a checkout has them; an installation has them within it."""
+
+    @staticmethod
+    def find_spec(name: str, path: _typing.Any = None, target: _typing.Any = None) -> _typing.Any:
+        if name not in (f"{__name__}.models", f"{__name__}.guides"):
+            return None
+        folder = _pathlib.Path(__file__).resolve().parent.parent / name.rpartition(".")[2]
+        return _util.spec_from_file_location(name, folder / "__init__.py") if folder.is_dir() else None
+
+
+_sys.meta_path.append(_Checkout)
 
 __version__ = "0.1.0"
 

@@ -25,6 +25,20 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 
+__all__ = [
+    "LogSum",
+    "Operation",
+    "Values",
+    "captured",
+    "constant",
+    "handle_of",
+    "log_sum",
+    "log_sum_and_gradient",
+    "number_of",
+    "object_of",
+    "operate",
+]
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
