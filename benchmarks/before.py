@@ -161,9 +161,8 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
 
 def _of_loops(grammar: Any, task: str, words: torch.Tensor) -> Callable[[], object]:
     """An iteration of a loop."""
-    from pyrogram.models.dirichlet import dirichlet
-
     from pyrogram.infer import CollapsedVB, TreeHastings
+    from pyrogram.models.dirichlet import dirichlet
 
     if task == LOOPS[3]:
         multinomials = grammar.sentence_multinomials(words)

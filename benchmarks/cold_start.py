@@ -29,10 +29,9 @@ WORKS = {
 
 def prepared(name: str) -> Callable[[], object]:
     """Everything but the work itself: imports, and sentences."""
-    from pyrogram.models import maximum_likelihood
-
     import pyrogram
     from pyrogram.infer import EM
+    from pyrogram.models import maximum_likelihood
 
     words = pyrogram.Corpus.builtin(num_sentences=200, max_length=10).words
     V = int(words.max()) + 1

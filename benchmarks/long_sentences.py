@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 from memory import _megabytes
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 LENGTHS = (10, 20, 40, 100, 200, 500, 1000)
 LONG = (128, 250, 500, 1000)  # of loops over one

@@ -25,10 +25,10 @@ STARTS = 4
 def iteration(threads: int, num_words: int) -> float:
     """Median seconds of an iteration of variational Bayes, the first one left out."""
     import torch
-    from pyrogram.models.dirichlet import dirichlet
 
     import pyrogram
     from pyrogram.infer import VariationalEM, all_reduce
+    from pyrogram.models.dirichlet import dirichlet
 
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(threads)

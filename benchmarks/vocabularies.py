@@ -20,13 +20,13 @@ from typing import Any
 import pyro
 import torch
 from memory import _megabytes
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.grammars import SparseDMV
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 METHODS = {"EM": EM, "VB": VariationalEM, "collapsed VB": CollapsedVB, "Hastings": TreeHastings, "Gibbs": TreeGibbs}
 SIZES = [("dense", 2_000, 100_000), ("sparse", 2_000, 100_000), ("sparse", 50_000, 1_000_000)]

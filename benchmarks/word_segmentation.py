@@ -14,11 +14,11 @@ import argparse
 import time
 
 import torch
-from pyrogram.models.word_segmentation import word_segmentation
 
 from pyrogram.data import SegmentedCorpus, generated_utterances, read_utterances
 from pyrogram.grammars import BigramSegmentation, UnigramSegmentation
 from pyrogram.infer import SegmentationHastings
+from pyrogram.models.word_segmentation import word_segmentation
 
 HEADER = ["model", "prior", "utterances", "symbols", "seconds a step", "utterances/s", "accepted"]
 

@@ -15,13 +15,13 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models.bilingual import bilingual
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import Vocabulary, tag_families
 from pyrogram.grammars import tie
 from pyrogram.infer import VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.bilingual import bilingual
 
 
 def main(argv: Sequence[str] | None = None) -> None:

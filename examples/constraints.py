@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 import pyro
 import torch
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import AtLeast, AtMost, Constraint, VariationalEM
 from pyrogram.knowledge import universal_rules
 from pyrogram.metrics import attach_right, directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 
 def main(argv: Sequence[str] | None = None) -> None:

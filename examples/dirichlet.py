@@ -16,11 +16,11 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 LOOPS = {"vb": VariationalEM, "cvb": CollapsedVB, "hastings": TreeHastings}
 

@@ -19,13 +19,13 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.infer import Annealed, Curriculum, Decaying, Schedule, VariationalEM
 from pyrogram.knowledge import assumptions
 from pyrogram.metrics import attach_right, directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -18,14 +18,14 @@ import argparse
 from collections.abc import Collection, Sequence
 
 import pyro
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.languages import languages
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import SentenceRecord
 from pyrogram.infer import EM, VariationalEM
 from pyrogram.knowledge import Sources
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.languages import languages
 
 
 def main(argv: Sequence[str] | None = None) -> None:

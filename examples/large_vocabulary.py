@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import torch
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
@@ -31,6 +30,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import SparseDMV, weights_of_classes
 from pyrogram.infer import VariationalEM, word_classes
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 
 def main(argv: Sequence[str] | None = None) -> None:

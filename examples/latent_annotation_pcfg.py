@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import pyro
 from nltk.tree import Tree
-from pyrogram.models import annotated_treebank
-from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 from pyrogram.data import KnownWords, Treebank, read_treebank
 from pyrogram.data.builtin import generate
 from pyrogram.infer import CollapsedVB
 from pyrogram.metrics import parseval
+from pyrogram.models import annotated_treebank
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 
 def main(argv: Sequence[str] | None = None) -> None:

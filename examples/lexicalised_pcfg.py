@@ -22,7 +22,6 @@ from typing import Any
 
 import pyro
 from nltk.tree import Tree
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
@@ -31,6 +30,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammars import LexicalisedPCFG
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.metrics import directed_accuracy, parseval
+from pyrogram.models.dirichlet import dirichlet
 
 LOOPS: dict[str, Any] = {"vb": VariationalEM, "cvb": CollapsedVB, "hastings": TreeHastings}
 

@@ -16,14 +16,14 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import corpus_logistic_normal, initial_experts
-from pyrogram.models.logistic_normal import logistic_normal
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import tag_families
 from pyrogram.grammars import family_covariance
 from pyrogram.infer import VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models import corpus_logistic_normal, initial_experts
+from pyrogram.models.logistic_normal import logistic_normal
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -13,11 +13,11 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import maximum_likelihood
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import EM
 from pyrogram.metrics import attach_right, directed_accuracy
+from pyrogram.models import maximum_likelihood
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -14,11 +14,11 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models.morphology import encode, form_perplexity, morphology, random_start, segment, verb_grammar
 
 from pyrogram.data import generated_verbs, read_morphs
 from pyrogram.infer import CollapsedVB
 from pyrogram.metrics import segmentation_scores
+from pyrogram.models.morphology import encode, form_perplexity, morphology, random_start, segment, verb_grammar
 
 
 def main(argv: Sequence[str] | None = None) -> None:

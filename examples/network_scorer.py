@@ -23,7 +23,6 @@ from pathlib import Path
 import pyro
 import torch
 from pyro.infer import SVI, Trace_ELBO
-from pyrogram.models.arc_scorer import arc_scorer
 from torch import Tensor, nn
 
 from pyrogram import Corpus
@@ -31,6 +30,7 @@ from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.knowledge import UNIVERSAL_TAGS, ArcScorer, Examples, Sources, examples_of, grammar_of, read_treebanks
 from pyrogram.knowledge.rules import universal_tags
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.arc_scorer import arc_scorer
 
 #: By made-up language: the tags whose dependents stand in reverse.
 REVERSED = {

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 import pyro
 import torch
 from pyro.nn import PyroModule
-from pyrogram.models import maximum_likelihood
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models import maximum_likelihood
 from pyrogram.priors import NeuralWeights
 
 

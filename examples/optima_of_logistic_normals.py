@@ -14,11 +14,11 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import initial_experts
-from pyrogram.models.logistic_normal import logistic_normal
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import EStep, VariationalEM
+from pyrogram.models import initial_experts
+from pyrogram.models.logistic_normal import logistic_normal
 
 
 def main(argv: Sequence[str] | None = None) -> None:

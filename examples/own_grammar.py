@@ -21,14 +21,14 @@ from typing import Any
 import pyro
 import torch
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
-from pyrogram.models.dirichlet import dirichlet, sentences
-from pyrogram.models.logistic_normal import corpus_logistic_normal
 from torch import Tensor
 
 from pyrogram import Block, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import RecursiveGrammar
 from pyrogram.infer import EM, CollapsedVB, TreeHastings, VariationalEM
+from pyrogram.models.dirichlet import dirichlet, sentences
+from pyrogram.models.logistic_normal import corpus_logistic_normal
 from pyrogram.recursion import recursion
 
 LEFT, RIGHT = 0, 1

@@ -13,14 +13,14 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
-from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from pyrogram import Corpus
 from pyrogram.data import LexicalCorpus
 from pyrogram.grammars import LexicalDependencies, LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 
 import pyro
 import torch
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 INFERENCES = {"map": EM, "vb": VariationalEM, "cvb": CollapsedVB, "gibbs": TreeGibbs}
 

@@ -15,9 +15,6 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models import corpus_logistic_normal, corpus_shared_logistic_normal
-from pyrogram.models.logistic_normal import logistic_normal
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import tag_families
@@ -25,6 +22,9 @@ from pyrogram.distributions import Gaussian
 from pyrogram.grammars import tie
 from pyrogram.infer import VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models import corpus_logistic_normal, corpus_shared_logistic_normal
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 
 
 def main(argv: Sequence[str] | None = None) -> None:

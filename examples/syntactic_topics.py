@@ -20,11 +20,11 @@ import pyro
 from pyro import poutine
 from pyro.infer import SVI, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoDelta
-from pyrogram.models.syntactic_topics import syntactic_topics
 
 from pyrogram import Corpus
 from pyrogram.data import LexicalCorpus
 from pyrogram.infer import TopicGibbs
+from pyrogram.models.syntactic_topics import syntactic_topics
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -26,7 +26,6 @@ import torch
 from nltk.tree import Tree
 from pyro.infer import SVI, Trace_ELBO
 from pyro.nn import PyroModule
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from tqdm import tqdm
 
@@ -37,6 +36,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammars import SimplePCFG, TensorPCFG
 from pyrogram.infer import VariationalEM
 from pyrogram.metrics import parseval
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.priors import NeuralWeights
 
 LowRank = TensorPCFG | SimplePCFG

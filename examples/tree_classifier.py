@@ -26,12 +26,12 @@ import pyro.distributions as dist
 import torch
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
-from pyrogram.models import maximum_likelihood
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer import EM
+from pyrogram.models import maximum_likelihood
 
 HIDDEN = ("VBZ", "VBP")
 

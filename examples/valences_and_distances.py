@@ -20,13 +20,13 @@ import argparse
 from collections.abc import Sequence
 
 import pyro
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import DistanceDMV
 from pyrogram.infer import VariationalEM
 from pyrogram.metrics import directed_accuracy
+from pyrogram.models.dirichlet import dirichlet
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -17,12 +17,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
-
 from pyrogram.data import SegmentedCorpus, generated_utterances, read_utterances
 from pyrogram.grammars import BigramSegmentation, UnigramSegmentation
 from pyrogram.infer import SegmentationHastings
 from pyrogram.metrics import segmentation_scores
+from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 
 GRAMMARS = {"unigram": UnigramSegmentation, "bigram": BigramSegmentation}
 SCORES = ("tokens", "boundaries", "lexicon")

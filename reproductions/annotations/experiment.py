@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyro
-from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 from pyrogram.cli.io.corpora import digest
 from pyrogram.cli.io.errors import CommandError
@@ -24,6 +23,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, VariationalEM
 from pyrogram.infer.loops.variable_cvb import VariableCVB
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from reproductions.annotations.notes import BASE, METHODS, NOISE, SURE, all_notes, figure_7
 from reproductions.annotations.treebank import LONGEST, Files, annotated, scores, short, treebank_of
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from pyrogram.models import annotated_treebank
 from torch import Tensor
 
 from pyrogram.data.treebank import Treebank, read_treebank
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
+from pyrogram.models import annotated_treebank
 from pyrogram.parseval import ParsevalBin, parseval
 
 LONGEST, THRESHOLD = 40, 1e-4

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyrogram.models import initial_experts, maximum_likelihood
-from pyrogram.models.bilingual import bilingual
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import logistic_normal
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from torch import Tensor
 
 from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
 from pyrogram.grammars import start_covariances, tie
 from pyrogram.infer import EM, CollapsedVB, TreeHastings, VariationalEM
+from pyrogram.models import initial_experts, maximum_likelihood
+from pyrogram.models.bilingual import bilingual
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from reproductions.induction.learning import Language, Setup
 from reproductions.shared.learnt import Learnt
 

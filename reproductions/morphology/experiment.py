@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyro
-from pyrogram.models import maximum_likelihood
-from pyrogram.models import morphology as verbs
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
@@ -24,6 +22,8 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeHastings, VariationalEM
 from pyrogram.metrics import closest_segmentations, perplexity, segmentation_scores
+from pyrogram.models import maximum_likelihood
+from pyrogram.models import morphology as verbs
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
@@ -21,6 +20,7 @@ from pyrogram.grammars import LexicalDependencies, LexicalTagger
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser, Parses
 from pyrogram.infer import PitmanYorSampler
+from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
 from reproductions.pitman_yor.notes import UNTAGGED, all_notes
 from reproductions.pitman_yor.pictures import all_pictures
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure

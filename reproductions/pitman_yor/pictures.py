@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 import torch
-from pyrogram.models import observed_events
 from torch import Tensor
 
 from pyrogram.data.lexical import CASES
 from pyrogram.distributions import HierarchicalPitmanYor
 from pyrogram.grammars.lexical_dependencies import SITES
+from pyrogram.models import observed_events
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
-
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.data import SegmentedCorpus, generated_utterances, read_utterances
 from pyrogram.grammars import BigramSegmentation, UnigramSegmentation
 from pyrogram.infer import SegmentationHastings
 from pyrogram.metrics import segmentation_scores
+from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from pyrogram.models import morphology
 
 from pyrogram import CFG, models
 from pyrogram.charts import cfg_sweeps
@@ -16,6 +15,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import generated_verbs
 from pyrogram.grammars.cfg_collapsed import CFGUpdates
 from pyrogram.infer import TreeHastings
+from pyrogram.models import morphology
 from pyrogram.testing import chi_square
 
 ENGLISH = """

@@ -7,12 +7,12 @@ import math
 
 import pytest
 import torch
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import HMM
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammars.hmm_collapsed import HMMUpdates
 from pyrogram.infer import CollapsedVB
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.testing import chi_square
 
 GRAMMAR = HMM(3, 5)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyro
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 WEIGHTS = "weights.safetensors"
 

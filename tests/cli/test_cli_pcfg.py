@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 import torch
 from nltk import Tree
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import CFG
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 GRAMMAR = """
 # over tags

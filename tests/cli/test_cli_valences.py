@@ -6,11 +6,11 @@ import json
 
 import pytest
 import torch
-from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.infer import VariationalEM
+from pyrogram.models.dirichlet import dirichlet
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 import torch
 from infer.tree_sums import derivations
 from oracle import all_trees
-from pyrogram.models import maximum_likelihood
 
 from pyrogram import DMV
 from pyrogram.data import Corpus, CorpusError
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM
+from pyrogram.models import maximum_likelihood
 
 
 def row(i: int, misc: str = "_", head: object = "_", upos: str = "NOUN") -> str:

@@ -14,8 +14,6 @@ import torch
 from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoMultivariateNormal, AutoNormal, init_to_mean
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import biject_to, constraints, kl_divergence, transform_to
 
@@ -23,6 +21,8 @@ from pyrogram import CFG
 from pyrogram.distributions import PackedDirichlet, Sentence, dirichlet_prior, ragged_simplex, simplex_of
 from pyrogram.distributions.ragged import RaggedSoftmax, RaggedStickBreaking
 from pyrogram.grammar import Block, PackedBlock
+from pyrogram.guides import MeanFieldDirichlet
+from pyrogram.models.dirichlet import dirichlet
 
 SIZES = (3, 1, 2, 3, 1, 5)
 R = sum(SIZES)

@@ -15,9 +15,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from pyro.infer import SVI
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from rewriting import derivations
 from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, logsumexp
@@ -25,7 +22,10 @@ from torch.distributions import constraints
 
 from pyrogram import CFG
 from pyrogram.distributions import Sentence
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, ModelError, TraceGrammar_ELBO, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 Numbers = NDArray[np.float64]
 GRAMMARS = {

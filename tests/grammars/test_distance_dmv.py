@@ -16,8 +16,6 @@ import pyro
 import pytest
 import torch
 from pyro.infer import Trace_ELBO
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV
@@ -25,6 +23,8 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import DistanceDMV
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.recursion import TorchEngine
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 

@@ -10,13 +10,13 @@ import pyro.distributions as dist
 import pytest
 import scipy.special
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch.distributions import kl_divergence
 
 from pyrogram import HMM
 from pyrogram.distributions import Sentence, StateSequence
 from pyrogram.infer import EM, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 END = -1
 SENTENCES = [[0, 2, 1], [1], [2, 2], [0, 1, 2, 0]]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import CFG
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammars import LexicalisedPCFG
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
 Event = tuple[str, tuple[int, ...]]

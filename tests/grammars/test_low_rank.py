@@ -14,8 +14,6 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import CFG
@@ -24,6 +22,8 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammars import SimplePCFG, TensorPCFG, low_rank_sums
 from pyrogram.grammars.low_rank import LowRankPCFG
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from own_grammars import dmv
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import logistic_normal
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
 
 WORDS = torch.tensor([[0, 1, 0, 1], [1, 0, -1, -1], [1, -1, -1, -1], [0, 0, 1, -1], [1, 1, 0, -1]])
 

@@ -13,8 +13,6 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV
@@ -25,6 +23,8 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammars import SparseDMV, sparse_dmv_arcs, weights_of_classes
 from pyrogram.grammars.sparse_dmv_collapsed import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
 WORDS = torch.tensor([[0, 1, 2, 1, 0], [2, 2, 0, 1, -1], [1, 0, 0, -1, -1], [1, -1, -1, -1, -1], [3, 4, -1, -1, -1]])

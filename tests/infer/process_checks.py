@@ -15,8 +15,6 @@ import pyro.distributions as dist
 import torch
 from infer.computed_models import MODELS
 from infer.small_corpora import CORPORA, padded
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import CFG, DMV
@@ -35,6 +33,8 @@ from pyrogram.infer import (
     VariationalEM,
 )
 from pyrogram.infer.running.reduce import is_first
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 Found = dict[str, Any]
 STEPS = 4

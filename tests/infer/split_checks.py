@@ -14,10 +14,10 @@ from infer.computed_models import MODELS
 from infer.process_checks import DIRICHLET, GRAMMAR, LEARNT, STEPS, WORDS, Found, V, error_of, ran
 from pyro.infer import SVI
 from pyro.optim import Adam  # type: ignore[attr-defined]
-from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
 from torch import Tensor
 
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
+from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
 from pyrogram.infer import (
     CollapsedVB,
     EStep,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV
 from pyrogram.infer import EM, VariationalEM, compare
 from pyrogram.metrics import SignTest, directed_accuracy, paired_bootstrap, sign_test
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 GRAMMAR = DMV(3)
 WORDS = torch.tensor([[0, 1, -1, -1], [1, 0, 1, -1], [0, 0, 1, 1], [1, -1, -1, -1]])  # tag 2 is in the test alone

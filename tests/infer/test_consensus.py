@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 import torch
 from oracle import all_trees
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.grammar import Weights
 from pyrogram.infer import VariationalEM, consensus
+from pyrogram.models.dirichlet import dirichlet
 
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1]])
 

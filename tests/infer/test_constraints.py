@@ -24,9 +24,6 @@ from infer.tree_sums import (
     random_tables,
     sub_normalized,
 )
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import corpus_logistic_normal
 from torch import Tensor
 
 from pyrogram import DMV
@@ -37,6 +34,9 @@ from pyrogram.infer.loops import dual as dual_of_constraints
 from pyrogram.infer.loops.constraints import greatest_share
 from pyrogram.infer.loops.dual import minimise
 from pyrogram.infer.model.structure import SentenceSite
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import corpus_logistic_normal
 
 V, SENTENCES = CORPORA["two tags"]
 WORDS = padded(SENTENCES)

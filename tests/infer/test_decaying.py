@@ -15,13 +15,13 @@ import pytest
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_sums import Corpus, Tables, agreeing, derivations, divergence, normalized, random_tables, sub_normalized
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV, Bias
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM, Annealed, AtLeast, Curriculum, Decaying, HardSteps, Schedule, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 V, SENTENCES = CORPORA["two tags"]
 WORDS = padded(SENTENCES)

@@ -12,14 +12,14 @@ import scipy.stats
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, random_corpus, tensors
 from infer.tree_sums import likelihood_and_counts, normalized, random_tables, shapes
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 
 @pytest.mark.parametrize("valence_attach", [False, True])

@@ -29,13 +29,13 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.mcmc.util import initialize_model
-from pyrogram.guides import MeanFieldDirichlet
 from torch.distributions import constraints
 
 from pyrogram import CFG, DMV, HMM, models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
 from pyrogram.grammar import Grammar, Known
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, CollapsedVB, ModelError, TraceGrammar_ELBO, TreeGibbs, TreeHastings, VariationalEM
 
 WORDS = [[0, 1, 1], [1, 0, 1], [0, 0, 1, 1], [1, 1], [0, 1, 0]]

@@ -15,15 +15,15 @@ from infer.tree_sums import bound, collapsed, likelihood_and_counts, shapes
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoNormal
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import kl_divergence
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, ModelError, TraceGrammar_ELBO, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 GRAMMAR = DMV(2)
 SENTENCES = [[0], [1, 0], [0, 1, 1], [1, 0, 0]]

@@ -17,9 +17,6 @@ from infer.tree_sums import Corpus
 from pyro.contrib.autoname import scope
 from pyro.infer import SVI
 from pyro.optim import ClippedAdam
-from pyrogram.guides import MeanFieldGaussian
-from pyrogram.models import initial_tied_experts
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -27,7 +24,10 @@ from pyrogram import DMV
 from pyrogram.distributions import Gaussian, Sentence, logistic_normal, shared_logistic_normal
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammars.tying import tie
+from pyrogram.guides import MeanFieldGaussian
 from pyrogram.infer import CollapsedVB, EStep, ModelError, TraceGrammar_ELBO, VariationalEM
+from pyrogram.models import initial_tied_experts
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 
 TWO: Corpus = [[0], [1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]]
 THREE: Corpus = [[0, 2], [2, 0, 2], [0, 2, 2, 0], [1]]

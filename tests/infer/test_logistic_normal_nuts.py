@@ -6,10 +6,10 @@ import pytest
 import torch
 from pyro.infer.mcmc import MCMC, NUTS
 from pyro.ops.stats import effective_sample_size
-from pyrogram.models import corpus_logistic_normal, initial_experts
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
+from pyrogram.models import corpus_logistic_normal, initial_experts
 
 WORDS = torch.tensor([[0, 0, 0, 0], [0, 0, 0, -1], [0, 0, 0, 0], [0, -1, -1, -1], [0, 0, -1, -1]])
 GRAMMAR = DMV(1)

@@ -14,11 +14,6 @@ import torch
 from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from pyro.optim import ClippedAdam
-from pyrogram.guides import MeanFieldGaussian
-from pyrogram.models import corpus_logistic_normal as corpus_ln_model
-from pyrogram.models import initial_experts
-from pyrogram.models.logistic_normal import logistic_normal as ln_model
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 from rewriting import derivations
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, constraints, kl_divergence
@@ -26,8 +21,13 @@ from torch.distributions import MultivariateNormal, Normal, constraints, kl_dive
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Experts, Gaussian, Link, PartitionStructure, Sentence, logistic_normal
 from pyrogram.grammar import Block, PackedBlock
+from pyrogram.guides import MeanFieldGaussian
 from pyrogram.infer import CollapsedVB, EStep, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
 from pyrogram.infer.logistic_normal.layout import parts_of
+from pyrogram.models import corpus_logistic_normal as corpus_ln_model
+from pyrogram.models import initial_experts
+from pyrogram.models.logistic_normal import logistic_normal as ln_model
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 
 GRAMMAR = CFG.from_string("""
     S -> A S | A | A 'b' S A

@@ -14,8 +14,6 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.nn import PyroModule, PyroParam, PyroSample
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -24,6 +22,8 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.tracing import trace_model
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 WORDS = torch.tensor([[0, 1, -1], [1, 0, 1], [0, -1, -1]])
 GRAMMAR = DMV(2)

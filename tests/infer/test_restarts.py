@@ -13,8 +13,6 @@ from infer.gaussian_sums import bound, dense
 from infer.small_corpora import padded
 from infer.test_logistic_normal_em import KINDS, THREE, by_family, model_of
 from infer.tree_sums import Corpus
-from pyrogram.models import initial_tied_experts
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -24,6 +22,8 @@ from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammars.tying import tie
 from pyrogram.infer import EStep, VariationalEM
 from pyrogram.infer.logistic_normal.posterior import ExpertPosterior
+from pyrogram.models import initial_tied_experts
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal as shared_model
 
 GRAMMAR, VARIANCE = DMV(2), 4.0
 SENTENCES: Corpus = [[0, 1], [1, 0], [0, 1, 0]]

@@ -15,14 +15,14 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import save_file
 from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.infer import EM, GrammarLoop, VariationalEM
 from pyrogram.infer.loops import e_step
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 Loop = EM | VariationalEM
 GRAMMAR = DMV(3)

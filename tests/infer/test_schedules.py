@@ -16,15 +16,15 @@ import pytest
 import torch
 from infer.small_corpora import CORPORA, assert_close, padded, tensors
 from infer.tree_sums import Corpus, Tables, derivations, divergence, normalized, random_tables, sub_normalized
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import corpus_logistic_normal
 from scipy.special import gammaln
 from torch import Tensor
 
 from pyrogram import DMV, HMM
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import EM, Annealed, Curriculum, HardSteps, ModelError, Schedule, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import corpus_logistic_normal
 
 V, SENTENCES = CORPORA["two tags"]
 WORDS = padded(SENTENCES)

@@ -14,7 +14,6 @@ import pytest
 import torch
 from infer.segmentation_sums import Model, Words
 from infer.topic_sums import chi_square_is_fine
-from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 from torch import Tensor
 
 from pyrogram.data import generated_utterances
@@ -22,6 +21,7 @@ from pyrogram.grammars import BigramSegmentation, SegmentedUtterances, UnigramSe
 from pyrogram.infer import ModelError, SegmentationHastings
 from pyrogram.infer.model.sites import base_distribution
 from pyrogram.metrics import segmentation_scores
+from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 
 FORMS = ["abab", "ab"]
 UNIGRAM, BIGRAM = UnigramSegmentation("ab", max_length=3), BigramSegmentation("ab", max_length=3)

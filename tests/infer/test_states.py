@@ -13,9 +13,6 @@ import pyro
 import pytest
 import torch
 from infer.gaussian_sums import dense
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import logistic_normal
 from safetensors.torch import save
 from torch import Tensor
 
@@ -23,6 +20,9 @@ from pyrogram import DMV
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.running.checkpoint import save_state
 from pyrogram.infer.running.state import flatten, ragged, unflatten
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
 
 GRAMMAR = DMV(2)
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [0, -1, -1], [1, 1, 0]])

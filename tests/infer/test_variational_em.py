@@ -26,8 +26,6 @@ from infer.tree_sums import (
     shapes,
     sub_normalized,
 )
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from scipy.special import digamma
 from torch import Tensor
 from torch.distributions import constraints
@@ -35,6 +33,8 @@ from torch.distributions import constraints
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 
 def posterior_of(vb: VariationalEM) -> Tables:

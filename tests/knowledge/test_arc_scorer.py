@@ -13,7 +13,6 @@ import torch
 from oracle import all_trees
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
-from pyrogram.models.arc_scorer import arc_scorer
 from torch import Tensor
 
 from pyrogram import Corpus
@@ -27,6 +26,7 @@ from pyrogram.knowledge import (
     grammar_of,
 )
 from pyrogram.knowledge.scorer.features import TEMPLATES, features
+from pyrogram.models.arc_scorer import arc_scorer
 
 SENTENCES = ["DET NOUN , VERB ADP NOUN", "VERB CCONJ AUX , ADJ , NUM PRON SCONJ ADV VERB", "INTJ", "NOUN X"]
 BITS = 20

@@ -12,14 +12,14 @@ import pytest
 import torch
 from oracle import all_trees
 from pyro import poutine
-from pyrogram.models.languages import languages, languages_with_trees
-from pyrogram.models.logistic_normal import corpus_logistic_normal
 from torch import Tensor
 
 from pyrogram import DMV, Corpus
 from pyrogram.data import Vocabulary
 from pyrogram.infer import TreeHastings
 from pyrogram.knowledge import Shares, Sources, read_treebanks
+from pyrogram.models.languages import languages, languages_with_trees
+from pyrogram.models.logistic_normal import corpus_logistic_normal
 
 TAGS = ("N", "V")
 TREES = {

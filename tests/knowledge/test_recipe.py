@@ -7,7 +7,6 @@ import itertools
 import pytest
 import torch
 from oracle import all_trees
-from pyrogram.models.dirichlet import dirichlet
 
 from pyrogram import DMV, Corpus
 from pyrogram.bias import Bias
@@ -16,6 +15,7 @@ from pyrogram.grammar import Weights
 from pyrogram.infer import VariationalEM
 from pyrogram.knowledge import Sources, assumptions, closed_classes, induce, segments, universal_rules
 from pyrogram.knowledge import recipe as module
+from pyrogram.models.dirichlet import dirichlet
 
 SENTENCES = [
     ["DET", "NOUN", "VERB"],

@@ -14,15 +14,15 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, Predictive
 from pyro.infer.autoguide import AutoNormal
 from pyro.ops.stats import effective_sample_size
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram import DMV
 from pyrogram.distributions import Sentence
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, VariationalEM
+from pyrogram.models import maximum_likelihood
+from pyrogram.models.dirichlet import dirichlet
 
 GRAMMAR = DMV(2)
 SENTENCES = [[0], [1, 0], [0, 1, 1], [1, 0]]

@@ -13,16 +13,16 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
-from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
-from pyrogram.models import initial_experts
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import logistic_normal
 from torch import Tensor
 
 from pyrogram import CFG, DMV
 from pyrogram.distributions import PackedDirichlet, Sentence
 from pyrogram.distributions import logistic_normal as draw
+from pyrogram.guides import MeanFieldDirichlet, MeanFieldGaussian
 from pyrogram.infer import TraceGrammar_ELBO
+from pyrogram.models import initial_experts
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
 
 GRAMMAR = DMV(2, valence_attach=True)
 WORDS = torch.tensor([[0, -1, -1], [1, 0, -1], [0, 1, 1], [1, 0, -1], [1, 1, -1]])

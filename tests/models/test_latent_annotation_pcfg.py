@@ -10,12 +10,12 @@ import pyro
 import pytest
 import torch
 from nltk.tree import Tree
-from pyrogram.models import annotated_treebank
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 from pyrogram.infer import EM, CollapsedVB, ModelError, VariationalEM
 from pyrogram.infer.loops.variable_cvb import VariableCVB
+from pyrogram.models import annotated_treebank
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 
 BANK = [
     "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))",

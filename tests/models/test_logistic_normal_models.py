@@ -12,6 +12,13 @@ import torch
 from infer.tree_sums import likelihood_and_counts
 from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
+from torch import Tensor
+from torch.distributions import MultivariateNormal, Normal
+
+from pyrogram import DMV
+from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
+from pyrogram.distributions import logistic_normal as draw
+from pyrogram.grammars import family_covariance, start_covariances, tie
 from pyrogram.guides import MeanFieldGaussian
 from pyrogram.models import (
     corpus_logistic_normal,
@@ -22,13 +29,6 @@ from pyrogram.models import (
 from pyrogram.models.bilingual import bilingual
 from pyrogram.models.logistic_normal import logistic_normal
 from pyrogram.models.shared_logistic_normal import shared_logistic_normal
-from torch import Tensor
-from torch.distributions import MultivariateNormal, Normal
-
-from pyrogram import DMV
-from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
-from pyrogram.distributions import logistic_normal as draw
-from pyrogram.grammars import family_covariance, start_covariances, tie
 
 GRAMMAR = DMV(3)
 TAGS = ("verb", "noun", "verb")

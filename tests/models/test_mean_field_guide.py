@@ -12,12 +12,12 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
-from pyrogram.guides import MeanFieldDirichlet
-from pyrogram.models.dirichlet import dirichlet
 from torch import Tensor
 
 from pyrogram import DMV
+from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import TraceGrammar_ELBO
+from pyrogram.models.dirichlet import dirichlet
 
 GRAMMAR = DMV(2, valence_attach=True)
 WORDS = torch.tensor([[0, -1, -1], [1, 0, -1], [0, 1, 1], [1, 0, -1]])

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models import morphology as m
 
 from pyrogram.data import generated_utterances, generated_verbs
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, CollapsedVB, TreeHastings
 from pyrogram.metrics import closest_segmentations, segmentation_scores
+from pyrogram.models import maximum_likelihood
+from pyrogram.models import morphology as m
 
 
 def weights_of(grammar, probabilities):

@@ -9,14 +9,14 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
-from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import accuracy_by_length, attach_right
+from pyrogram.models import PITMAN_YOR_PRIORS, observed_events
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 
 
 def treebank(number: int, seed: int) -> Corpus:

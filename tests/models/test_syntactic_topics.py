@@ -12,6 +12,7 @@ from infer.topic_sums import HEADS, WORDS, V, log_urns, pairs, posterior
 from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoDelta
+
 from pyrogram.models.syntactic_topics import syntactic_topics
 
 BASE, B, K = [0.7, 0.3], 0.4, 2

@@ -12,11 +12,6 @@ from typing import NamedTuple
 import pyro
 import pytest
 import torch
-from pyrogram.models import initial_experts, maximum_likelihood
-from pyrogram.models.bilingual import bilingual
-from pyrogram.models.dirichlet import dirichlet
-from pyrogram.models.logistic_normal import logistic_normal
-from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
@@ -25,6 +20,11 @@ from pyrogram.data import tag_families
 from pyrogram.distributions import Gaussian, PartitionStructure, tied_starts
 from pyrogram.grammars import start_covariances, tie
 from pyrogram.infer import EM, VariationalEM
+from pyrogram.models import initial_experts, maximum_likelihood
+from pyrogram.models.bilingual import bilingual
+from pyrogram.models.dirichlet import dirichlet
+from pyrogram.models.logistic_normal import logistic_normal
+from pyrogram.models.shared_logistic_normal import shared_logistic_normal
 from reproductions.induction.corpora import mirrored, recoded
 from reproductions.induction.published import LOGNORMAL, PUBLISHED, SHARED
 from reproductions.induction.systems import MAP_GRID, TABLES, VB_GRID

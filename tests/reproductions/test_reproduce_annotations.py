@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import pyro
 import pytest
 import torch
-from pyrogram.models import annotated_treebank
-from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from safetensors.torch import load_file
 
 from pyrogram.cli import main
 from pyrogram.data.builtin import generate
 from pyrogram.data.treebank import read_treebank
 from pyrogram.infer import EM, CollapsedVB, VariableCVB, VariationalEM
+from pyrogram.models import annotated_treebank
+from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from pyrogram.parseval import parseval
 from reproductions.annotations.experiment import Annotations, _Watch
 from reproductions.annotations.notes import figure_7

@@ -7,12 +7,12 @@ from functools import partial
 import pyro
 import pytest
 import torch
-from pyrogram.models.dirichlet import dirichlet
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.cli import main
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM
+from pyrogram.models.dirichlet import dirichlet
 
 STEPS, SWEEPS = 5, 6
 OPTIONS = ["--tags", "xpos", "--steps", STEPS, "--sweeps", SWEEPS, "--jobs", 1, "--patience", 9, "--tolerance", 0]

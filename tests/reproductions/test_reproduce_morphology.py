@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import pyro
 import pytest
 import torch
-from pyrogram.models import maximum_likelihood
-from pyrogram.models import morphology as m
 from safetensors.torch import load_file
 
 from pyrogram.cli import main
 from pyrogram.data import generated_verbs, read_morphs
 from pyrogram.infer import EM, CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.metrics import closest_segmentations, segmentation_scores
+from pyrogram.models import maximum_likelihood
+from pyrogram.models import morphology as m
 from reproductions.morphology import experiment as morphology
 from reproductions.shared import tables as trial_tables
 from reproductions.shared.experiment import Measure

@@ -9,13 +9,13 @@ from functools import partial
 import pyro
 import pytest
 import torch
-from pyrogram.models.logistic_normal import logistic_normal
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
 from pyrogram.cli import main
 from pyrogram.data import tag_families
 from pyrogram.infer import VariationalEM
+from pyrogram.models.logistic_normal import logistic_normal
 
 STEPS = 4
 COMMON = ["--tags", "xpos", "--steps", str(STEPS), "--jobs", "1", "--patience", "9", "--tolerance", "0"]

@@ -10,8 +10,6 @@ from functools import partial
 
 import pytest
 import torch
-from pyrogram.models import observed_events
-from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from safetensors.torch import load_file
 
 from pyrogram.cli import main
@@ -22,6 +20,8 @@ from pyrogram.grammars import LexicalDependencies
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
+from pyrogram.models import observed_events
+from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
 from reproductions.pitman_yor.experiment import PitmanYorTable, read_experiment
 from reproductions.pitman_yor.pictures import all_pictures
 from reproductions.shared.experiment import TrialStudy

@@ -6,12 +6,12 @@ import csv
 import json
 
 import pytest
-from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 
 from pyrogram.cli import main
 from pyrogram.data import generated_utterances, read_utterances
 from pyrogram.grammars import BigramSegmentation, UnigramSegmentation
 from pyrogram.infer import SegmentationHastings
+from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
 
 SWEEPS, SEED = 12, 3
 ROWS = ("unigram", "bigram", "unigram-pitman-yor", "bigram-pitman-yor")
