@@ -215,7 +215,8 @@ def test_compiled_bounds_are_the_eager_ones(of: str, bound: str) -> None:
         pyro.set_rng_seed(seed)
         found = []
         for _ in range(times):
-            leaves = [value.unconstrained() for value in pyro.get_param_store().values()]
+            store: Any = pyro.get_param_store()
+            leaves = [value.unconstrained() for value in store.values()]
             for leaf in leaves:
                 leaf.grad = None
             loss = elbo.loss_and_grads(sentences, guide, batch)
