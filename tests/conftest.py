@@ -3,6 +3,7 @@
 import os
 import signal
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    parser.addoption("--processor-time", type=Path, metavar="FILE", help="where to write the seconds of every test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +43,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
         else:
             begun.add(function)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGUN] = _seconds()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.when == "teardown" and _BEGUN in item.stash:
+        item.user_properties.append((_TIME, _seconds() - item.stash[_BEGUN]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    path = config.getoption("--processor-time")
+    if path is None:
+        return
+    reports = [x for of in terminalreporter.stats.values() for x in of if getattr(x, "when", "") == "teardown"]
+    tests = Counter({x.nodeid: dict(x.user_properties).get(_TIME, 0.0) for x in reports})
+    path.write_text("".join(f"{seconds:.3f}\t{test}\n" for test, seconds in tests.most_common()))
+    folders = Counter[str]()
+    for test, seconds in tests.items():
+        folders[Path(test.partition("::")[0]).parent.as_posix()] += seconds
+    terminalreporter.write_sep("=", "processor time by folder, in seconds")
+    for folder, seconds in [*folders.most_common(), ("all", folders.total())]:
+        terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
+
+
+_BEGUN = pytest.StashKey[float]()
+_TIME = "processor time"
+
+
+def _seconds() -> float:
+    """Of this process, of its threads, and of the processes that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 @pytest.fixture(autouse=True)
