@@ -50,7 +50,9 @@ def constant(function: Function) -> Function:
         with _untraced():
             return function(*arguments)
 
-    return cast(Function, torch.compiler.assume_constant_result(untraced))
+    # The mark of torch.compiler.assume_constant_result, which would import the compiler: seconds of every program's start.
+    untraced._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return cast(Function, untraced)
 
 
 def captured() -> bool:

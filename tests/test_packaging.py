@@ -170,6 +170,12 @@ for module in pkgutil.walk_packages(pyrogram.charts.__path__, "pyrogram.charts."
     assert "pyrogram.charts.trees" in names
 
 
+def test_the_compiler_of_torch_is_not_imported() -> None:
+    """Seconds of the start of every program."""
+    code = "import pyrogram.infer, pyrogram.distributions, sys; print({'torch._dynamo', 'sympy'} & {*sys.modules})"
+    assert run(sys.executable, "-c", code, cwd=ROOT).strip() == "set()"
+
+
 def modules(*folders: str) -> Iterator[Path]:
     for folder in folders:
         yield from sorted((ROOT / folder).rglob("*.py"))
