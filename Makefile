@@ -5,9 +5,9 @@
 # For torch without CUDA: make test TORCH_INSTALL="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 PYTHON ?= python3
 TORCH_INSTALL ?= torch==2.13.0
-# Processes that run tests side by side, each the whole of some files: make test JOBS=0 runs all in this one.
+# Processes that run tests side by side: make test JOBS=0 runs all in this one.
 JOBS ?= auto
-PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist worksteal
 
 BIN := .venv/bin
 READY := .venv/.ready

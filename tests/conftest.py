@@ -6,6 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyro
 import pytest
@@ -30,9 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves tests to the slow stage: those that are marked slow, and of those marked ``one_in`` the other cases."""
     if config.getoption("--slow"):
         return
-    skip = pytest.mark.skip(reason="slow: run with --slow")
+    kept, left = [], []
     begun = set()  # functions of which a case is run
     for item in items:
         of_many = item.get_closest_marker("one_in")
@@ -40,9 +42,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # The first case, and of the others those whose names have a hash for it: the same ones on every machine.
         is_other = of_many and function in begun and zlib.crc32(item.nodeid.encode()) % of_many.args[0]
         if item.get_closest_marker("slow") or is_other:
-            item.add_marker(skip)
+            left.append(item)
         else:
             begun.add(function)
+            kept.append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
+    config.stash[_LEFT] = len(left)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left"] = len(left)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """In the process that shares tests out, which has not seen them: how many a worker leaves, as every one does."""
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", 0)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line: how many tests ran, and how to run the rest."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workeroutput") or config.option.collectonly:
+        return
+    passed, failed, errors = (len(reporter.stats.get(outcome, [])) for outcome in ("passed", "failed", "error"))
+    left = config.stash.get(_LEFT, 0)
+    rest = f"{left:,} more run in the slow stage: make slow, or pytest --slow" if left else "none is left"
+    print(f"{passed + failed + errors:,} tests ran: {passed:,} passed, {failed + errors:,} failed; {rest}.")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -72,6 +97,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 _BEGUN = pytest.StashKey[float]()
+_LEFT = pytest.StashKey[int]()
 _TIME = "processor time"
 
 
