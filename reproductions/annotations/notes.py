@@ -93,8 +93,8 @@ def _about_scores(study: Annotations) -> tuple[str, ...]:
     return (
         f"scores: PARSEVAL by EVALB's conventions on the {len(tests)} sentences of {study.files.test.name} of at most "
         f"{LONGEST} words; parses have the greatest product of posteriors of rules (max-rule); symbols over spans with "
-        f"a posterior below {THRESHOLD:g} under the treebank's grammar are not looked at. A sentence without a parse "
-        "has no brackets.",
+        f"a posterior below {THRESHOLD:g} under the treebank's grammar are not looked at. Like EVALB, the scores leave "
+        "out sentences without a parse, and those whose parse takes other words for punctuation.",
         "seconds: of processor time, in one thread, for learning, held-out trees included, without reading or parsing.",
         "objectives of different rows are different quantities.",
     )

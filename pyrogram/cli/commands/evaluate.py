@@ -48,8 +48,9 @@ def evaluate(
     are drawn with replacement (paired bootstrap) to say how sure the difference is, and the words and sentences in
     which either file is better are counted (sign test); p-values are two-sided.
 
-    Phrases are scored by the conventions of EVALB, with punctuation by the gold tags; () in PREDICTED stands for no
-    parse.
+    Phrases are scored by the conventions of EVALB; () in PREDICTED stands for no parse. Sentences without a parse, or
+    whose tags take other words for punctuation than those of GOLD, count in no score; the column "skipped" has their
+    number.
     """
     if as_json and as_csv:
         raise CommandError("--json and --csv cannot both be printed; give one")
