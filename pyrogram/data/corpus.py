@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO, get_args, overload
 import torch
 from torch import Tensor
 
+from pyrogram.choices import check_choice
 from pyrogram.data.batches import Batches, rows_by_length
 from pyrogram.data.columns import ALL, Columns, Sentences
 from pyrogram.data.conllu import Heads
@@ -30,7 +31,6 @@ from pyrogram.data.selection import (
     Paths,
     Punctuation,
     Selection,
-    check_choice,
     codes,
     in_memory,
     select,

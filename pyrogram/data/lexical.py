@@ -21,11 +21,11 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from pyrogram.choices import check_choice
 from pyrogram.data.corpus import Corpus
 from pyrogram.data.padding import pad, positions
 from pyrogram.data.punctuation import is_punctuation
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
-from pyrogram.data.selection import check_choice
 from pyrogram.data.treebank import UNKNOWN, signature
 from pyrogram.data.vocabulary import Vocabulary
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from pyrogram.choices import check_choice
 from pyrogram.data.columns import ALL, Columns
 from pyrogram.data.files import StrPath
 from pyrogram.data.gathering import Gathering
@@ -51,12 +52,6 @@ class Options:
             raise ValueError(f"expected max_length to be at least 1, or None, actual {self.max_length}.")
         if self.lowercase and self.tags != "form":
             raise ValueError(f"expected tags='form' with lowercase=True, actual tags={self.tags!r}.")
-
-
-def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """:raises ValueError: unless the argument is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, actual {value!r}.")
 
 
 @dataclass(frozen=True)

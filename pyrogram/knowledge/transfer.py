@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pyrogram.choices import Decoder
 from pyrogram.data import Corpus
 from pyrogram.distributions.sentence import safe_log
 
@@ -56,7 +56,7 @@ class ZeroShot:
     drawn_on: Mapping[str, float]
     told: tuple[str, ...]
 
-    def parse(self, corpus: Corpus, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+    def parse(self, corpus: Corpus, decoder: Decoder = "mbr") -> Tensor:
         """Heads, shape ``(N, n)``, padded with -1.
 
         :param corpus: sentences of the same vocabulary.

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.output import footnotes
-from pyrogram.cli.runs.evaluation import DECODERS
 from pyrogram.cli.runs.report import HEADS
 from pyrogram.metrics import SignTest
 from reproductions.induction.parses import COLUMNS, LEVEL, ErrorShare, Signs

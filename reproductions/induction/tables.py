@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.files import write_file
-from pyrogram.cli.runs.evaluation import DECODERS
 from reproductions.induction.learning import PARTS
 from reproductions.induction.notes import notes
 from reproductions.induction.parses import ErrorShare, Signs, errors_of, signs_of
@@ -121,7 +121,7 @@ def _values(results: Mapping[Key, Result], language: int, part: str) -> _Values:
 
 
 def _line(row: Row, starts: Sequence[Mapping[tuple[str, int], float | None]], published: Published, text: int) -> Line:
-    cells = {}
+    cells: dict[tuple[str, int], Cell] = {}
     for decoder in DECODERS:
         paper = published.accuracy(row.name, text, decoder)
         for b in range(len(BINS)):

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from pyrogram.charts.pitman_yor.checks import parameters
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.choices import Decoder
 from pyrogram.cli.io.corpora import WholeFile, name_of, note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
@@ -36,7 +37,7 @@ from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.records import MISSING
 from pyrogram.data.strings import Strings, narrow
 from pyrogram.grammars import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Decoder, LexicalParser, PitmanYorPredictor
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from pyrogram.choices import best
 from pyrogram.cli.io.corpora import WholeFile, name_of, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import as_written, write_file
@@ -98,10 +99,9 @@ def read_sentences(source: Path | WholeFile, tags: str, format: str, grammar: CF
 
 def best_trees(grammar: CFG, weights: Weights, words: Tensor, decoder: str = "viterbi") -> tuple[Any, ...]:
     """The most probable trees, or those with the most expected right spans; None for sentences without any."""
-    derivation = grammar.derivation(weights, words)
-    best = derivation.argmax() if decoder == "viterbi" else derivation.mbr()
+    rules = best(grammar.derivation(weights, words), decoder)
     return tuple(
-        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, best, strict=True)
+        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, rules, strict=True)
     )
 
 

@@ -14,8 +14,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.baselines import below_baselines
-from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, baseline_evaluation, evaluate, smoothed
+from pyrogram.cli.runs.evaluation import BINS, Evaluation, baseline_evaluation, evaluate, smoothed
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
 from pyrogram.metrics import attach_left, attach_right

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from pyrogram.atomic import write_atomically
 from pyrogram.charts.checks import checked_words
+from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.data import Corpus
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer.running.checkpoint import read_tensors
@@ -111,17 +112,15 @@ class ArcScorer(nn.Module):
         return ProjectiveDependencyTree(scores, lengths=examples.lengths, validate_args=False)
 
     @torch.no_grad()
-    def parse(self, examples: Examples, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+    def parse(self, examples: Examples, decoder: Decoder = "mbr") -> Tensor:
         """The trees with the most expected right heads, or the most probable ones: shape ``(N, n)``, padded with -1.
 
         :raises ValueError: for another decoder.
         """
-        if decoder not in ("mbr", "viterbi"):
-            raise ValueError(f"decoder must be 'mbr' or 'viterbi', not {decoder!r:.100}.")
+        check_choice("decoder", decoder, DECODERS)
         heads = torch.full_like(examples.words, -1)
         for index, batch in examples.batches():
-            trees = self.trees(batch)
-            heads[index, : batch.words.shape[1]] = trees.mbr() if decoder == "mbr" else trees.argmax()
+            heads[index, : batch.words.shape[1]] = best(self.trees(batch), decoder)
         return heads
 
     @classmethod
