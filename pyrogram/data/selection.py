@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -16,7 +15,7 @@ from pyrogram.data.columns import ALL, Columns
 from pyrogram.data.files import StrPath
 from pyrogram.data.gathering import Gathering
 from pyrogram.data.heads import check_heads
-from pyrogram.data.records import MISSING, Alphabet, CorpusError, SentenceRecord
+from pyrogram.data.records import MISSING, NO_SYMBOL, Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.trimming import without_punctuation
 from pyrogram.data.vocabulary import Unknown, Vocabulary
@@ -27,7 +26,6 @@ Punctuation = Literal["remove", "keep"]
 IN_MEMORY = "sentences in memory"
 # What a file of CoNLL-U cannot hold in a word.
 _NO_FORMS = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
-_NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ def in_memory(
                 problem = f"expected {len(symbol)} {name}, one per token, actual {len(row)}; give as many"
                 raise CorpusError(IN_MEMORY, number, problem)
         for token in (*symbol, *word):
-            if not isinstance(token, str) or not token or _NO_SYMBOL.search(token):
+            if not isinstance(token, str) or NO_SYMBOL.search(token):
                 given = quoted(token) if isinstance(token, str) else repr(token)
                 advice = (
                     "give strings, not empty, without tabs, line ends, NUL, needless spaces, halves of surrogate pairs"

@@ -105,7 +105,7 @@ def chart(
         raise ValueError(f"forms must be {found.n} words, as many as the sentence has, not {len(words)}")
     data = _data(found, words, title)
     page = resources.files("pyrogram.viz").joinpath("chart.html").read_text(encoding="utf-8")
-    page = page.replace("/*DATA*/null", json.dumps(data, ensure_ascii=False).replace("</", "<\\/"))
+    page = page.replace("/*DATA*/null", json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"))
     count = sum(map(len, found.instances.values()))
     z = found.inside().get(found.goal, 0.0)
     rows = _rows(found)

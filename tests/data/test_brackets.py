@@ -74,8 +74,8 @@ def test_one_or_many_to_a_line(file: Path, content: str, lines: list[int]) -> No
 def test_traces_empty_phrases_and_punctuation(file: Path) -> None:
     write(file, "(S (NP-SBJ (-NONE- *)) (VP (VB go) (SBAR (-NONE- 0) (S (-NONE- *T*)))) (-LRB- -LRB-) (RB now))")
     (record,) = read_brackets(str(file))
-    # Without traces, S has VP, -LRB- and RB; VP is the head.
-    assert (record.forms, record.heads) == (("go", "-LRB-", "now"), (0, 1, 1))
+    # Without traces, S has VP, -LRB- and RB; VP is the head. The word -LRB- is a parenthesis, its tag is not.
+    assert (record.forms, record.xpos[1], record.heads) == (("go", "(", "now"), "-LRB-", (0, 1, 1))
     assert Corpus.from_brackets(file).forms == [["go", "now"]]
 
 
