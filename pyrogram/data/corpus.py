@@ -37,6 +37,7 @@ from pyrogram.data.selection import (
 )
 from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.vocabulary import Unknown, Vocabulary
+from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -293,7 +294,7 @@ class Corpus:
         return part
 
     def __repr__(self) -> str:
-        size = f"{len(self)} sentences, {self.num_words} words, {len(self.vocab)} symbols"
+        size = f"{plural(len(self), 'sentence')}, {plural(self.num_words, 'word')}, {plural(len(self.vocab), 'symbol')}"
         longest = self.columns.lengths.max(initial=0)
         return f"Corpus({size}, longest {longest}, {'no ' * (not self._has_heads)}heads)"
 

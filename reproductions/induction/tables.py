@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyrogram.choices import DECODERS
 from pyrogram.cli.io.files import write_file
+from pyrogram.printable import plural
 from reproductions.induction.learning import PARTS
 from reproductions.induction.notes import notes
 from reproductions.induction.parses import ErrorShare, Signs, errors_of, signs_of
@@ -95,7 +96,7 @@ def make_report(study: Study, results: Mapping[Key, Result]) -> Report:
             known = _values(results, i, part)
             lines = tuple(_line(row, known[row.name], published, i) for row in study.rows if row.name in known)
             bounds = [f"{len(corpus.filter(b)):,} of at most {b}" for b in BINS if b is not None]
-            size = f"{len(corpus):,} sentences, {', '.join(bounds)} words"
+            size = f"{plural(len(corpus), 'sentence')}, {', '.join(bounds)} words"
             title = f"{language.name}, {PARTS[part]} ({size})"
             orderings = _orderings(study.rows, known, published, i)
             told = signs_of(study, results, i, part), errors_of(study, results, i, part)

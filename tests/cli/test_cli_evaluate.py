@@ -127,7 +127,7 @@ def test_two_predicted_files(call, refused, file):
     text = call("evaluate", gold, first, *options).out
     assert text == call("evaluate", gold, first, *options).out != call("evaluate", gold, first, *options[:-1], 5).out
     assert f"{first} minus {second}, without punctuation: -6.67 points" in text and "20,000 samples" in text
-    assert "better in 2 words and worse in 3, p = 1; better in 1 sentences and worse in 2, p = 1 (sign test)" in text
+    assert "better in 2 words and worse in 3, p = 1; better in 1 sentence and worse in 2, p = 1 (sign test)" in text
     assert text.count("with punctuation\nlength") == 2
     rows = list(csv.DictReader(io.StringIO(call("evaluate", gold, first, *options, "--csv").out)))
     assert [float(row["difference"]) for row in rows if row["group"] == "difference"] == [-1 / 15, -2 / 17]

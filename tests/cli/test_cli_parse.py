@@ -50,7 +50,7 @@ def test_parse(decoder, call, run_folder, file):
     vocab = Vocabulary.from_list(json.loads((run_folder / "config.json").read_text())["vocabulary"])
     most = vocab.most_frequent
     (note,) = done.err.splitlines()
-    assert f"1 words have symbols unseen in training (FOO); taken for {most}" in note
+    assert f"1 word has a symbol unseen in training (FOO); taken for {most}" in note
     # the tree, by enumeration
     words = torch.tensor(vocab.encode(["DT", "NN", most]))
     weights = {k: 0.9999 * w + 0.0001 / w.shape[-1] for k, w in load_file(run_folder / "weights.safetensors").items()}

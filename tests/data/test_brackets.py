@@ -183,7 +183,7 @@ DAMAGED = {
     "one in another": (GOOD + "(S (VB a) ( (S (VB go)))\n)", 2, "there is a phrase without a label"),
     "only traces": (GOOD + "(S (-NONE- *))", 2, "this tree has no words, only traces"),
     "nothing": ("", 1, "the file is empty"),
-    "only punctuation": ("(S (. .))\n(S (, ,))", None, "all 2 sentences are only punctuation"),
+    "only punctuation": ("(S (. .))\n(S (, ,))", None, "2 sentences are only punctuation"),
     "too deep": (GOOD + "(S " * 5000 + "(NN a)" + ")" * 5000, 2, "nested more than 250 deep"),
 }
 

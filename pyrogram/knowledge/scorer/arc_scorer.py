@@ -29,6 +29,7 @@ from pyrogram.data import Corpus
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer.running.checkpoint import read_tensors
 from pyrogram.knowledge.languages import UNIVERSAL_TAGS, Sources
+from pyrogram.printable import plural
 
 from .compiled import add_gradient, add_scores, climb
 from .examples import Examples, examples_of
@@ -81,7 +82,7 @@ class ArcScorer(nn.Module):
 
     def extra_repr(self) -> str:
         K, L = len(self.treebanks), len(set(self.languages))
-        return f"num_bits={self.num_bits}, {K} treebanks of {L} languages"
+        return f"num_bits={self.num_bits}, {plural(K, 'treebank')} of {plural(L, 'language')}"
 
     @property
     def languages(self) -> tuple[str, ...]:
