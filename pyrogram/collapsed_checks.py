@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import check_size
+from pyrogram.printable import plural
 
 __all__ = [
     "check_batches",
@@ -59,7 +60,9 @@ def check_batches(order: Tensor, batch_size: int, num_sentences: int) -> None:
     check_size("batch_size", batch_size)
     check_sentences("order", order, num_sentences)
     if len(order) != num_sentences or bool((torch.bincount(order, minlength=num_sentences) != 1).any()):
-        raise ValueError(f"order must have each of the {num_sentences} sentences once, but has {len(order)} numbers")
+        raise ValueError(
+            f"order must have each of the {plural(num_sentences, 'sentence')} once, but has {len(order)} numbers"
+        )
 
 
 def check_sentences(name: str, sentences: Tensor, num_sentences: int) -> None:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan
+from pyrogram.printable import plural
 
 from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
@@ -97,7 +98,9 @@ class EvidenceGrammar(Grammar):
             raise ValueError(f"known has no use for {sorted(unknown)}, only for {list(event_dims)}")
         for kind, table in found.items():
             if table.dim() < event_dims[kind]:
-                raise ValueError(f"known {kind} must have {event_dims[kind]} dimensions at least, not {table.dim()}")
+                raise ValueError(
+                    f"known {kind} must have {plural(event_dims[kind], 'dimension')} at least, not {table.dim()}"
+                )
         shapes = [t.shape[: t.dim() - event_dims[kind]] for kind, t in found.items()]
         self.batch_shape: torch.Size = broadcast_shapes(*shapes)
         """The batch of sentences that evidence is about."""
@@ -110,7 +113,7 @@ class EvidenceGrammar(Grammar):
         self._check_tables()
 
     def __repr__(self) -> str:
-        return f"{self.base!r} given {', '.join(self.tables)} of {self.batch_shape.numel()} sentences"
+        return f"{self.base!r} given {', '.join(self.tables)} of {plural(self.batch_shape.numel(), 'sentence')}"
 
     def __getstate__(self) -> dict[str, Any]:
         state = {k: v for k, v in self.__dict__.items() if k not in ("_digest", "_informed", "_forbidden")}
@@ -224,7 +227,7 @@ class EvidenceGrammar(Grammar):
         words, n = words.long(), words.shape[-1]
         if self.num_positions not in (None, n):
             raise ValueError(
-                f"known must be about sentences of {n} positions, as words are, not of {self.num_positions}"
+                f"known must be about sentences of {plural(n, 'position')}, as words are, not of {self.num_positions}"
             )
         rows = torch.arange(self.batch_shape.numel(), device=words.device).reshape(self.batch_shape)
         try:

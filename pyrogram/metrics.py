@@ -27,6 +27,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pyrogram.parseval import BracketScores, Conventions, brackets, parseval
+from pyrogram.printable import plural
 from pyrogram.segmentation_metrics import (
     Agreement,
     SegmentationScores,
@@ -322,7 +323,7 @@ class _Agreement:
             i = int((ours != self.length).nonzero()[0])
             raise ValueError(
                 f"predicted and gold must agree on the length of every sentence, got {int(ours[i])} and "
-                f"{int(self.length[i])} words in sentence {i} (shapes {tuple(predicted.shape)} and "
+                f"{plural(int(self.length[i]), 'word')} in sentence {i} (shapes {tuple(predicted.shape)} and "
                 f"{tuple(gold.shape)})."
             )
         n = int(self.length.max()) if len(self.length) else 0
@@ -365,7 +366,7 @@ def _checked_lengths(name: str, heads: Tensor) -> Tensor:
 
 def _check_tags(tags: Sequence[Sequence[str]], gold: Tensor) -> None:
     if [len(row) for row in tags] != (gold >= 0).sum(-1).tolist():
-        raise ValueError(f"tags must hold a tag for each word of the {len(gold)} sentences, got others.")
+        raise ValueError(f"tags must hold a tag for each word of the {plural(len(gold), 'sentence')}, got others.")
 
 
 def _right_starts(
@@ -379,7 +380,8 @@ def _right_starts(
     starts = max(map(len, both))
     if any(len(heads) not in (1, starts) for heads in both) or not starts:
         raise ValueError(
-            f"predicted and other must have one start or as many, got {len(both[0])} and {len(both[1])} starts."
+            f"predicted and other must have one start or as many, got {len(both[0])} and "
+            f"{plural(len(both[1]), 'start')}."
         )
     found = [[_Agreement(heads, gold, scored) for heads in one] for one in both]
     first, second = (torch.stack([a.right for a in one]).sum(0) * (starts // len(one)) for one in found)

@@ -7,16 +7,18 @@ label with the words that it spans. What counts:
 
 * nodes above phrases or words, but not tags (the nodes right above a word);
 * not the top node, if its label is one of ``top_labels``; a treebank's own S on top counts;
-* spans over words that are no punctuation: words whose *gold* tag is in ``punctuation`` are taken out of both trees
-  before spans are counted, and brackets of nothing else with them;
+* spans over words that are no punctuation: words whose tag is in ``punctuation`` are taken out before spans are
+  counted, and brackets of nothing else with them;
 * ADVP and PRT are the same label (``equal_labels``);
 * brackets are multisets: a chain NP over NP is two brackets, and a predicted one matches only one of them;
 * a sentence's length counts punctuation.
 
-EVALB takes punctuation out of each tree by that tree's own tags, and gives up on a sentence if different words are
-left; by gold tags, every sentence can be scored, and scores agree wherever EVALB has any. Precision, recall and their
-harmonic mean F1 are of all brackets together (micro-averages). A sentence is an *exact match* if all its brackets are
-right; tags play no part in it. A predicted bracket *crosses* if it overlaps a gold one and neither holds the other.
+A sentence is *skipped*, and counts in no score, if it has no parse, if it is nothing but punctuation, or if the
+predicted tags take out other words than the gold tags do. EVALB's summary leaves out the same sentences, as "Error" and
+"Skip". A parser that fails on hard sentences therefore looks better: read the scores with the number of skipped ones.
+Precision, recall and their harmonic mean F1 are of all brackets together (micro-averages). A sentence is an *exact
+match* if all its brackets are right; tags play no part in it. A predicted bracket *crosses* if it overlaps a gold one
+and neither holds the other.
 
 **References:**
 
@@ -61,12 +63,14 @@ COLLINS = Conventions()
 class ParsevalBin:
     """Scores of the sentences of at most ``max_length`` words (of all sentences if that is None).
 
-    Fractions are None, never NaN, where there is nothing to divide by. ``crossing`` is the mean number of crossing
-    brackets of a sentence, ``no_crossing`` and ``two_crossing`` the fractions of sentences with none and at most two.
+    ``sentences`` is their number, ``skipped`` the number of those among them that count in no score. Fractions are
+    None, never NaN, where there is nothing to divide by. ``crossing`` is the mean number of crossing brackets of a
+    sentence, ``no_crossing`` and ``two_crossing`` the fractions of sentences with none and at most two.
     """
 
     max_length: int | None
     sentences: int
+    skipped: int
     precision: float | None
     recall: float | None
     f1: float | None
@@ -96,13 +100,13 @@ class BracketScores:
         return self.bins[index]
 
     def __str__(self) -> str:
-        lines = ["length  sentences  precision  recall     F1  unlabelled F1  exact  crossing  tagging"]
+        lines = ["length  sentences  skipped  precision  recall     F1  unlabelled F1  exact  crossing  tagging"]
         for b in self.bins:
             length = "all" if b.max_length is None else f"<={b.max_length}"
             labelled = f"{_percent(b.precision):>11}{_percent(b.recall):>8}{_percent(b.f1):>7}"
             crossing = "-" if b.crossing is None else f"{b.crossing:.2f}"
             lines.append(
-                f"{length:>6}{b.sentences:>11}{labelled}{_percent(b.unlabelled_f1):>15}{_percent(b.exact):>7}"
+                f"{length:>6}{b.sentences:>11}{b.skipped:>9}{labelled}{_percent(b.unlabelled_f1):>15}{_percent(b.exact):>7}"
                 f"{crossing:>10}{_percent(b.tagging):>9}"
             )
         return "\n".join(lines)
@@ -116,7 +120,7 @@ def parseval(
 ) -> BracketScores:
     """PARSEVAL scores of the sentences up to each length; bins are cumulative.
 
-    :param predicted: trees; None for a sentence without a parse, which has no brackets and no tags.
+    :param predicted: trees; None for a sentence without a parse, which is skipped.
     :param gold: trees of the same sentences.
     :param bins: greatest lengths, punctuation included; None stands for all sentences.
     :raises ValueError: if the trees are not of the same number of sentences, or words.
@@ -158,33 +162,35 @@ def brackets(tree: Any, *, keep: Sequence[bool] | None = None, conventions: Conv
 
 @dataclass(frozen=True)
 class _Compared:
-    """What two trees of a sentence have in common."""
+    """What two trees of a sentence have in common; of a sentence that is skipped, zeros and its length."""
 
     length: int
-    predicted: int
-    gold: int
-    matched: int
-    unlabelled: int
-    crossing: int
-    tags: int
-    right_tags: int
+    skipped: bool = True
+    predicted: int = 0
+    gold: int = 0
+    matched: int = 0
+    unlabelled: int = 0
+    crossing: int = 0
+    tags: int = 0
+    right_tags: int = 0
 
 
 def _compare(number: int, predicted: Any, gold: Any, conventions: Conventions) -> _Compared:
     gold_tags = _tags(gold)
+    length = sum(tag != "-NONE-" for tag in gold_tags)
+    if predicted is None:
+        return _Compared(length)
+    tags = _tags(predicted)
+    if len(tags) != len(gold_tags):
+        raise ValueError(
+            f"predicted and gold must have the same words, but in sentence {number} they have {len(tags)} and "
+            f"{len(gold_tags)}"
+        )
     keep = [tag not in conventions.punctuation for tag in gold_tags]
+    if not any(keep) or keep != [tag not in conventions.punctuation for tag in tags]:
+        return _Compared(length)
     truth = brackets(gold, keep=keep, conventions=conventions)
-    found: Counter[Bracket] = Counter()
-    right_tags = 0
-    if predicted is not None:
-        tags = _tags(predicted)
-        if len(tags) != len(gold_tags):
-            raise ValueError(
-                f"predicted and gold must have the same words, but in sentence {number} they have {len(tags)} and "
-                f"{len(gold_tags)}"
-            )
-        found = brackets(predicted, keep=keep, conventions=conventions)
-        right_tags = sum(k and p == g for k, p, g in zip(keep, tags, gold_tags, strict=True))
+    found = brackets(predicted, keep=keep, conventions=conventions)
     spans: Counter[tuple[int, int]] = Counter()
     true_spans: Counter[tuple[int, int]] = Counter()
     for counted, by_label in ((spans, found), (true_spans, truth)):
@@ -194,26 +200,29 @@ def _compare(number: int, predicted: Any, gold: Any, conventions: Conventions) -
         count for (i, k), count in spans.items() if any(i < a < k < b or a < i < b < k for a, b in true_spans)
     )
     return _Compared(
-        length=sum(tag != "-NONE-" for tag in gold_tags),
+        length,
+        skipped=False,
         predicted=found.total(),
         gold=truth.total(),
         matched=(found & truth).total(),
         unlabelled=(spans & true_spans).total(),
         crossing=crossing,
         tags=sum(keep),
-        right_tags=right_tags,
+        right_tags=sum(k and p == g for k, p, g in zip(keep, tags, gold_tags, strict=True)),
     )
 
 
 def _bin(compared: Sequence[_Compared], bound: int | None) -> ParsevalBin:
-    chosen = [c for c in compared if bound is None or c.length <= bound]
+    short = [c for c in compared if bound is None or c.length <= bound]
+    chosen = [c for c in short if not c.skipped]
     n = len(chosen)
     predicted, gold, matched, unlabelled = (
         sum(getattr(c, name) for c in chosen) for name in ("predicted", "gold", "matched", "unlabelled")
     )
     return ParsevalBin(
         max_length=bound,
-        sentences=n,
+        sentences=len(short),
+        skipped=len(short) - n,
         precision=_ratio(matched, predicted),
         recall=_ratio(matched, gold),
         f1=_ratio(2 * matched, predicted + gold),

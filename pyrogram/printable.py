@@ -1,12 +1,12 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Text of files on its way to a terminal or into a message: control characters are written as escapes."""
+"""Text on its way to a terminal or into a message: control characters as escapes, numbers with their nouns."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "quoted", "shown"]
+__all__ = ["plural", "printable", "quoted", "shown"]
 
 #: How much of a word is shown in a message.
 LONGEST_WORD = 40
@@ -35,6 +35,16 @@ def quoted(word: str) -> str:
     """The same in quotes."""
     quote = '"' if "'" in word and '"' not in word else "'"
     return f"{quote}{shown(word)}{quote}"
+
+
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun: 1 sentence, 2,000 sentences, 0 families.
+
+    :param many: the noun for other numbers than 1, where it is not regular; verbs may follow: "word has", "words have".
+    """
+    if many is None:
+        many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"
 
 
 def _escape(character: str) -> str:

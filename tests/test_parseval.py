@@ -84,14 +84,8 @@ def test_adverbs_and_particles_are_the_same() -> None:
     assert row.f1 == pytest.approx(2 / 3)
 
 
-def test_punctuation_is_that_of_the_gold_tags() -> None:
-    """A comma that is tagged as a noun, within a phrase of nothing else, makes no difference to brackets."""
+def test_attachment_of_punctuation_is_free() -> None:
     gold = tree("(S (NP (NN a)) (, ,) (VP (VB b)))")
-    predicted = tree("(S (NP (NN a)) (NP (NN ,)) (VP (VB b)))")
-    (row,) = parseval([predicted], [gold], bins=[None])
-    assert row.exact == 1.0
-    assert row.tagging == 1.0
-    # and where a comma is attached does not matter either
     (row,) = parseval([tree("(S (NP (NN a) (, ,)) (VP (VB b)))")], [gold], bins=[None])
     assert row.exact == 1.0
 
@@ -108,10 +102,46 @@ def test_micro_averages_and_lengths() -> None:
     assert "66.7" in str(scores) and "<=2" in str(scores)
 
 
+def test_summary_leaves_out_the_sentences_that_evalb_leaves_out() -> None:
+    """The summary is that of EVALB, worked out from its source: "Error" and "Skip" sentences add to no total.
+
+    The first three sentences are right, wrong with a crossing bracket, and wrong with three; the others have no parse,
+    a comma that is tagged as a noun, a noun that is tagged as a comma, and nothing but punctuation.
+    """
+    short = "(S (A (X a) (Y b)) (Z c))"  # S 0-3, A 0-2
+    crossed = "(S (X a) (A (Y b) (Z c)))"  # S 0-3, A 1-3: crosses A 0-2
+    long = "(S (B (A (X a) (Y b)) (A (Z c) (X d))) (A (Y e) (Z f)))"  # S 0-6, B 0-4, A 0-2, A 2-4, A 4-6
+    three = "(S (X a) (A (Y b) (Z c)) (C (X d) (Y e)) (Z g))"  # S 0-6, A 1-3 and C 3-5 cross
+    four = "(S (X a) (B (A (Y b) (Z c)) (C (X d) (Y e))) (Z f))"  # and B 1-5
+    comma = "(S (NP (NN a)) (, ,) (VP (VB b)))"
+    pairs = [
+        (short, short),
+        (crossed, short),
+        (four, long),
+        (None, short),
+        (comma.replace("(, ,)", "(NN ,)"), comma),
+        (comma.replace("(NN a)", "(, a)"), comma),
+        ("(S (. .) (. !))", "(S (. .) (. !))"),
+    ]
+    predicted = [p and tree(p) for p, _ in pairs]
+    (row,) = parseval(predicted, [tree(g) for _, g in pairs], bins=[None])
+    assert (row.sentences, row.skipped) == (7, 4)
+    assert row.precision == pytest.approx((2 + 1 + 1) / (2 + 2 + 4))
+    assert row.recall == pytest.approx((2 + 1 + 1) / (2 + 2 + 5))
+    assert row.f1 == pytest.approx(2 * 4 / (8 + 9))
+    assert row.exact == pytest.approx(1 / 3)
+    assert row.crossing == pytest.approx((0 + 1 + 3) / 3)
+    assert row.no_crossing == pytest.approx(1 / 3)
+    assert row.two_crossing == pytest.approx(2 / 3)
+    assert row.tagging == 1.0
+    (row,) = parseval([tree(three)], [tree(long)], bins=[None])
+    assert (row.crossing, row.two_crossing) == (2.0, 1.0)
+
+
 def test_no_parse() -> None:
-    (row,) = parseval([None], [tree(GOLD)], bins=[None])
-    assert row.precision is None
-    assert (row.recall, row.f1, row.tagging) == (0.0, 0.0, 0.0)
+    scores = parseval([None], [tree(GOLD)], bins=[None])
+    assert scores[0].precision is scores[0].recall is scores[0].exact is scores[0].tagging is None
+    assert str(scores).splitlines()[1].split() == ["all", "1", "1", *"-" * 7]
 
 
 def test_nothing() -> None:

@@ -5,7 +5,7 @@
 import sys
 import unicodedata
 
-from pyrogram.printable import LONGEST_WORD, printable, quoted
+from pyrogram.printable import LONGEST_WORD, plural, printable, quoted
 
 EVERYTHING = [chr(i) for i in range(sys.maxunicode + 1)]
 # Unicode Standard Annex 9: explicit embeddings, overrides and isolates, which turn text around.
@@ -43,3 +43,14 @@ def test_long_words_are_cut() -> None:
     assert printable("abcdef", 3) == "abc..." and printable("abc", 3) == "abc"
     assert quoted("w" * 10**6) == f"'{'w' * LONGEST_WORD}...'"
     assert quoted("don't") == '"don\'t"' and quoted("\x1b") == r"'\x1b'"
+
+
+def test_plural() -> None:
+    assert [plural(n, "sentence") for n in (0, 1, 2, 1000)] == [
+        "0 sentences",
+        "1 sentence",
+        "2 sentences",
+        "1,000 sentences",
+    ]
+    assert [plural(2, noun) for noun in ("class", "match", "family")] == ["2 classes", "2 matches", "2 families"]
+    assert [plural(n, "word has", "words have") for n in (1, 2)] == ["1 word has", "2 words have"]

@@ -11,6 +11,7 @@ import torch
 from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.printable import plural
 
 from . import leftmost
 from .annotation_rules import AnnotationRules
@@ -34,7 +35,7 @@ def ancestral(
     good = _grow_all(weights, own, first, rules.start, seed, rules.tables, trees, subtypes, tries)
     if not good:
         raise TooLongError(
-            f"{tries} sampled trees in a row had more than {max_length} nodes; "
+            f"{plural(tries, 'sampled tree')} in a row had more than {plural(max_length, 'node')}; "
             "raise max_length, make rules that end a tree likelier, or say too_long='truncate'"
         )
     return trees, subtypes

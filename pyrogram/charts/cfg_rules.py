@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.printable import plural
+
 
 @dataclass(frozen=True, eq=False)
 class RuleTable:
@@ -86,7 +88,10 @@ class Matches:
         object.__setattr__(self, "table", self.table.reshape(-1, 4))
         sizes = np.diff(self.offsets)
         if len(sizes) != len(self.lengths) or self.offsets[0] != 0 or self.offsets[-1] != len(self.table):
-            raise ValueError(f"offsets of {len(self.lengths)} sentences must run from 0 to {len(self.table)} matches")
+            raise ValueError(
+                f"offsets of {plural(len(self.lengths), 'sentence')} must run from 0 to "
+                f"{plural(len(self.table), 'match')}"
+            )
         if (sizes < 0).any() or (self.lengths < 1).any():
             raise ValueError("offsets must not decrease and sentences must have at least one word")
         i, k = self.table[:, 0], self.table[:, 1]

@@ -16,6 +16,7 @@ from pyrogram.charts.attachments import Attachments, other_child
 from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.printable import plural
 
 Numbers = Any  # a numpy array
 
@@ -61,7 +62,7 @@ def ancestral(
     root_, attach_, stop_ = (t.numpy() for t in tables)
     if not _grow_all(root_, attach_, rows, stop_, own, far, seed, words, heads, tries, cut):
         raise TooLongError(
-            f"{tries} sampled sentences in a row had more than {max_length} words; "
+            f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, stop more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(heads)

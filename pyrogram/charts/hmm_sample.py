@@ -12,6 +12,7 @@ from torch import Tensor
 from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.printable import plural
 
 TRIES = 10_000
 
@@ -38,7 +39,7 @@ def ancestral(
     tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (initial, transition, emission)]
     if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, tries, cut):
         raise TooLongError(
-            f"{tries} sampled sentences in a row had more than {max_length} words; "
+            f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, end more often, or say too_long='truncate'"
         )
     return torch.from_numpy(words), torch.from_numpy(states)

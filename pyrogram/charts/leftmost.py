@@ -16,6 +16,7 @@ from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.printable import plural
 
 TRIES = 10_000
 
@@ -97,7 +98,7 @@ def ancestral(
     cumulative = weights.detach().to("cpu", torch.float64).numpy().copy()
     sizes_left, soonest = shortest(cumulative, rules) if cut else (np.zeros((1, len(rules) + 1), np.int64),) * 2
     if cut and len(grammar) and (sizes_left[:, rules.lhs == rules.start].min(1) > max_length).any():
-        raise ValueError(f"the grammar has no sentence of at most {max_length} words; raise max_length")
+        raise ValueError(f"the grammar has no sentence of at most {plural(max_length, 'word')}; raise max_length")
     _accumulate(cumulative, rules.first)
     words = np.full((len(grammar), max_length), -1, np.int64)
     events: Any = np.empty(64 * max(1, len(grammar)), np.int64)
@@ -109,7 +110,7 @@ def ancestral(
         done, failed = _sample_all(tables, which, seed, tries, words, events, ends, done)
         if failed:
             raise TooLongError(
-                f"{tries} sampled sentences in a row had more than {max_length} words; "
+                f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
                 "raise max_length, make rules that end a sentence likelier, or say too_long='truncate'"
             )
         if done < len(grammar):

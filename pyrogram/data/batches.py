@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.data.strings import Ints
+from pyrogram.printable import plural
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class Batches(Sequence[T], Generic[T]):
         return self._part(self.rows[index])
 
     def __repr__(self) -> str:
-        return f"<{len(self)} batches of {sum(map(len, self.rows))} sentences>"
+        return f"<{plural(len(self), 'batch')} of {plural(sum(map(len, self.rows)), 'sentence')}>"
 
 
 def rows_by_length(lengths: Ints, max_words: int | None, max_sentences: int | None, seed: int | None) -> list[Tensor]:

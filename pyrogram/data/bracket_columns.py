@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pyrogram.data.brackets import MAX_DEPTH, PUNCTUATION, TRACE, bare, trees_of
+from pyrogram.data.brackets import MAX_DEPTH, PUNCTUATION, TRACE, bare, trees_of, unescaped
 from pyrogram.data.columns import Columns
 from pyrogram.data.files import Part
 from pyrogram.data.gathering import Doubt, in_columns, of_tokens, sure
@@ -78,7 +78,7 @@ def _columns(path: str, number: int, text: bytes, universal: bool) -> Columns:
     found = [_NODE.fullmatch(node) for node in column.table]
     sure(all(found))
     labels = column.mapped([match[1] or match[2] or "" for match in found if match])
-    words = column.mapped([match[3] or "" for match in found if match])
+    words = column.mapped([unescaped(match[3] or "") for match in found if match])
     depths = levels[at]
     is_word = ~words.where({"": True}) & ~labels.where({TRACE: True})
     heads, tops = _heads(labels, words.where({"": True}), is_word, depths)

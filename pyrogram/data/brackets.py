@@ -1,6 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Reading bracketed trees of the Penn treebank; dependencies come from the head rules."""
+"""Bracketed trees of the Penn treebank: reading them, with dependencies by the head rules, and writing them.
+
+Words may hold what stands for something else in such a file. A bracket is written as the treebank does, ``(`` as
+``-LRB-``, and white space as ``\\u00a0``; so is what would be read as one of these.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from pyrogram.data.files import read_lines
 from pyrogram.data.head_rules import head_child
 from pyrogram.data.punctuation import PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
+from pyrogram.folding import fold
 from pyrogram.printable import quoted, shown
 
 TRACE = "-NONE-"
@@ -19,6 +24,48 @@ TRACE = "-NONE-"
 MAX_DEPTH = 250
 PUNCTUATION = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
 _BRACKET = re.compile(r"[()]")
+_NAMES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_SIGNS = {name: sign for sign, name in _NAMES.items()}
+# The end of a word is no \, for nltk reads \) as a part of the word.
+_TO_ESCAPE = re.compile(r"[()\[\]{}\s\0]|-(?=[LR][RSC]B[-()\[\]{}])|\\(?=u[0-9a-f]{4}|\Z)")
+_ESCAPE = re.compile(r"-[LR][RSC]B-|\\u[0-9a-f]{4}")
+_UNWRITABLE = re.compile("[\ud800-\udfff]|\\A\\Z")
+
+
+def escaped(word: str) -> str:
+    """A word as a file of trees has it; :func:`unescaped` is the opposite.
+
+    :raises ValueError: for the empty word, and for halves of surrogate pairs.
+    """
+    if _UNWRITABLE.search(word):
+        raise ValueError(f"the word {quoted(word)} cannot be written; words are not empty, without halves of pairs")
+    return _TO_ESCAPE.sub(lambda found: _NAMES.get(found[0]) or f"\\u{ord(found[0]):04x}", word)
+
+
+def unescaped(word: str) -> str:
+    """A word of a file of trees as it is."""
+    return _ESCAPE.sub(lambda found: _SIGNS.get(found[0]) or _character(found[0]), word)
+
+
+def _character(escape: str) -> str:
+    """What an escape stands for; one that :func:`escaped` never writes, for itself."""
+    character = chr(int(escape[2:], 16))
+    return character if character.isspace() or character in "-\\\0" else escape
+
+
+def bracketed(tree: Any) -> str:
+    """A tree, ``nltk.Tree`` or the like, on one line of a file that :func:`read_brackets` reads.
+
+    :raises ValueError: for words that cannot be written, see :func:`escaped`, and labels with brackets or blanks.
+    """
+
+    def node(this: Any, children: list[str]) -> str:
+        label = str(this.label())
+        if re.search(r"[\s()]", label):
+            raise ValueError(f"the label {quoted(label)} cannot be written; rename it, without brackets and blanks")
+        return f"({' '.join([label, *children])})"
+
+    return fold(tree, lambda leaf: escaped(str(leaf)), node)
 
 
 def read_brackets(path: str, universal: bool = False) -> Iterator[SentenceRecord]:
@@ -113,7 +160,7 @@ def _attach(tree: Any, words: list[tuple[str, str]], heads: list[int], path: str
             return None
         if not label:
             raise CorpusError(path, line, f"the word {quoted(tree[0])} has no tag; write (NN {shown(tree[0])})")
-        words.append((tree[0], label))
+        words.append((unescaped(tree[0]), label))
         heads.append(0)
         return len(words)
     for child in tree:

@@ -18,6 +18,7 @@ import numpy as np
 from pyrogram.data.punctuation import marks, segment_numbers
 from pyrogram.data.records import Argument, CorpusError, Hints, SentenceRecord
 from pyrogram.data.strings import Bools, Ints, Names, Strings, offsets_of, ranges
+from pyrogram.printable import plural
 
 #: How many words of a sentence have heads.
 NONE, SOME, ALL = range(3)
@@ -195,4 +196,4 @@ class Sentences(Sequence[SentenceRecord]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"<{len(self)} sentences>"
+        return f"<{plural(len(self), 'sentence')}>"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO, get_args, overload
 import torch
 from torch import Tensor
 
+from pyrogram.choices import check_choice
 from pyrogram.data.batches import Batches, rows_by_length
 from pyrogram.data.columns import ALL, Columns, Sentences
 from pyrogram.data.conllu import Heads
@@ -30,13 +31,13 @@ from pyrogram.data.selection import (
     Paths,
     Punctuation,
     Selection,
-    check_choice,
     codes,
     in_memory,
     select,
 )
 from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.vocabulary import Unknown, Vocabulary
+from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -293,7 +294,7 @@ class Corpus:
         return part
 
     def __repr__(self) -> str:
-        size = f"{len(self)} sentences, {self.num_words} words, {len(self.vocab)} symbols"
+        size = f"{plural(len(self), 'sentence')}, {plural(self.num_words, 'word')}, {plural(len(self.vocab), 'symbol')}"
         longest = self.columns.lengths.max(initial=0)
         return f"Corpus({size}, longest {longest}, {'no ' * (not self._has_heads)}heads)"
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyrogram.data.conllu import DEPREL, HEAD, HINT_KEY, UPOS, XPOS
 from pyrogram.data.punctuation import is_punctuation
-from pyrogram.data.records import MISSING, Hints, SentenceRecord
+from pyrogram.data.records import MISSING, NO_SYMBOL, Hints, SentenceRecord
+from pyrogram.printable import quoted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -25,8 +26,11 @@ def conllu_text(
 
     :param heads: of each sentence, -1 for one that is unknown, or None to write none.
     :param with_relations: whether to write DEPREL, too, as :func:`replace_trees` does; with heads.
+    :raises CorpusError: for a word or a tag that a column cannot hold.
     """
     for record, tree in zip(records, heads, strict=True):
+        for text in filter(NO_SYMBOL.search, record.forms + record.upos + record.xpos):
+            raise record.error(f"CoNLL-U cannot hold {quoted(text)}; leave out tabs, line ends and needless spaces")
         rows = [] if record.sent_id is None else [f"# sent_id = {record.sent_id}"]
         n = len(record)
         labels = relations(record, tree) if tree is not None and with_relations else [MISSING] * n

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts.trees import is_tree
 from pyrogram.data.records import SentenceRecord
+from pyrogram.printable import plural
 
 _AT_A_TIME = 1024  # rows that are in memory
 
@@ -101,7 +102,7 @@ def rows_of_heads(heads: Tensor, lengths: Tensor) -> Iterator[list[int]]:
     wrong = (~torch.where(real, low & high, heads == -1)).any(-1)
     if wrong.any():
         i = int(wrong.nonzero()[0])
-        problem = f"expected heads 0 to {lengths[i]} for the {lengths[i]} words of sentence {i}, then -1"
+        problem = f"expected heads 0 to {lengths[i]} for the {plural(int(lengths[i]), 'word')} of sentence {i}, then -1"
         raise ValueError(f"{problem}, actual {heads[i].tolist()}.")
     parts = zip(heads.split(_AT_A_TIME), lengths.split(_AT_A_TIME), strict=True)
     return (row[:n] for rows, sizes in parts for row, n in zip(rows.tolist(), sizes.tolist(), strict=True))

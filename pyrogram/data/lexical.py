@@ -21,13 +21,14 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from pyrogram.choices import check_choice
 from pyrogram.data.corpus import Corpus
 from pyrogram.data.padding import pad, positions
 from pyrogram.data.punctuation import is_punctuation
 from pyrogram.data.records import MISSING, CorpusError, SentenceRecord
-from pyrogram.data.selection import check_choice
 from pyrogram.data.treebank import UNKNOWN, signature
 from pyrogram.data.vocabulary import Vocabulary
+from pyrogram.printable import plural
 
 Unseen = Literal["rare", "test"]
 LOWER, UPPER, MIXED, FIRST = range(4)
@@ -202,7 +203,10 @@ class LexicalCorpus:
         return len(self.lengths)
 
     def __repr__(self) -> str:
-        size = f"{len(self)} sentences, {self.num_tokens} tokens, {len(self.lexicon)} words, {len(self.tag_vocab)} tags"
+        size = (
+            f"{plural(len(self), 'sentence')}, {plural(self.num_tokens, 'token')}, "
+            f"{plural(len(self.lexicon), 'word')}, {len(self.tag_vocab)} tags"
+        )
         return f"LexicalCorpus({size}, longest {self.words.shape[1]}, {'no ' * (self.heads is None)}heads)"
 
     def __getitem__(self, index: slice | Sequence[int] | Sequence[bool] | Tensor) -> LexicalCorpus:
@@ -236,7 +240,8 @@ class LexicalCorpus:
         right = tags.shape == self.words.shape and torch.equal(tags >= 0, self.words >= 0)
         if not right or int(tags.max()) >= len(self.tag_vocab):
             raise ValueError(
-                f"expected a tag from 0 to {len(self.tag_vocab) - 1} for each of {self.num_tokens} tokens and -1 as "
+                f"expected a tag from 0 to {len(self.tag_vocab) - 1} for each of "
+                f"{plural(self.num_tokens, 'token')} and -1 as "
                 f"padding, shape {tuple(self.words.shape)}, actual others in shape {tuple(tags.shape)}."
             )
         return replace(self, tags=tags.clone(), is_punctuation=self.is_punctuation | self._punctuation_by(tags))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.data.strings import Ints
+from pyrogram.printable import plural
 
 
 def pad(flat: Sequence[int] | Ints, lengths: Tensor) -> Tensor:
@@ -30,11 +31,11 @@ def positions(index: int | slice | Sequence[int] | Sequence[bool] | Tensor, size
         return chosen.long()
     if chosen.dtype == torch.bool:
         if len(chosen) != size:
-            raise IndexError(f"expected a mask of {size} sentences, actual {len(chosen)}.")
+            raise IndexError(f"expected a mask of {plural(size, 'sentence')}, actual {len(chosen)}.")
         return chosen.nonzero().reshape(-1)
     if chosen.is_floating_point() or chosen.is_complex():
         raise TypeError(f"expected integers or a mask as index, actual {chosen.dtype}.")
     for i in chosen.tolist():
         if not -size <= i < size:
-            raise IndexError(f"expected an index of {size} sentences, actual {i}.")
+            raise IndexError(f"expected an index of {plural(size, 'sentence')}, actual {i}.")
     return chosen.long()

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
+from pyrogram.choices import check_choice
 from pyrogram.data.bracket_columns import read_bracket_columns
 from pyrogram.data.columns import Columns
 from pyrogram.data.conllu import Heads
@@ -39,6 +41,7 @@ def reader_of(kind: Kind, tags: Alphabet, heads: Heads = "optional") -> Reader:
     :param tags: of CoNLL-U, which has all of them, this makes no difference.
     :param heads: of CoNLL-U.
     """
+    check_choice("format", kind, get_args(Kind))
     if kind == "conllu":
         return Reader(partial(parts, end=b"\n\n"), partial(read_conllu_columns, heads=heads))
     if kind == "brackets":

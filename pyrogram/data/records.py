@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,8 @@ from pyrogram.printable import printable
 Alphabet = Literal["upos", "xpos", "form"]
 Argument = Literal["tags", "heads", "punctuation", "unknown"]
 MISSING = "_"
+#: What no word and no tag is: one that a column of CoNLL-U cannot hold.
+NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]|\\A\\Z")
 #: Heads of one word, each with nats.
 Hints = tuple[tuple[int, float], ...]
 #: The name of standard input where a file's is asked for.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyrogram.data.files import StrPath, lines_in
 from pyrogram.data.records import CorpusError
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 Segments = tuple[str, ...]
 
@@ -130,7 +130,9 @@ def generated_verbs(num_words: int = 500, seed: int = 0, num_roots: int = 40) ->
         morphs = _verb(generator, roots)
         verbs.setdefault("".join(morphs), morphs)
     if len(verbs) < num_words:
-        raise ValueError(f"of {num_roots} roots there are hardly {num_words} verbs; ask for fewer words or more roots")
+        raise ValueError(
+            f"of {plural(num_roots, 'root')} there are hardly {num_words} verbs; ask for fewer words or more roots"
+        )
     return SegmentedCorpus(tuple((morphs,) for morphs in verbs.values()))
 
 

@@ -4,29 +4,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 
+from pyrogram.choices import check_choice
 from pyrogram.data.columns import ALL, Columns
 from pyrogram.data.files import StrPath
 from pyrogram.data.gathering import Gathering
 from pyrogram.data.heads import check_heads
-from pyrogram.data.records import MISSING, Alphabet, CorpusError, SentenceRecord
+from pyrogram.data.records import MISSING, NO_SYMBOL, Alphabet, CorpusError, SentenceRecord
 from pyrogram.data.strings import Ints, Strings
 from pyrogram.data.trimming import without_punctuation
 from pyrogram.data.vocabulary import Unknown, Vocabulary
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 Paths = StrPath | Iterable[StrPath]
 Punctuation = Literal["remove", "keep"]
 IN_MEMORY = "sentences in memory"
 # What a file of CoNLL-U cannot hold in a word.
 _NO_FORMS = "column FORM is empty (_) in the whole file", "read it with tags='upos' or 'xpos'"
-_NO_SYMBOL = re.compile("^ |  | $|[\0\t\n\r\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,6 @@ class Options:
             raise ValueError(f"expected tags='form' with lowercase=True, actual tags={self.tags!r}.")
 
 
-def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """:raises ValueError: unless the argument is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, actual {value!r}.")
-
-
 @dataclass(frozen=True)
 class Selection:
     """The sentences of a corpus, their vocabulary, and how many sentences were only punctuation."""
@@ -79,8 +72,8 @@ def select(sources: Iterable[tuple[str, Iterable[Columns]]], options: Options) -
     for name, parts in sources:
         names.append(name)
         dropped += _gather(gathering, name, parts, options)
-    if not len(gathering):
-        problem = f"no sentence has at most {options.max_length} words; raise max_length"
+    if options.max_length is not None and not len(gathering):
+        problem = f"no sentence has at most {plural(options.max_length, 'word')}; raise max_length"
         raise CorpusError(", ".join(names), None, problem)
     columns = gathering.columns()
     if not options.partial:
@@ -113,8 +106,8 @@ def _gather(gathering: Gathering, name: str, parts: Iterable[Columns], options: 
     if first is None:
         if not total:
             raise CorpusError(name, None, "there is no sentence; give at least one")
-        problem, advice = f"all {total} sentences are only punctuation", "read them with punctuation='keep'"
-        raise CorpusError(name, None, problem, advice, "punctuation")
+        problem = f"{plural(total, 'sentence is', 'sentences are')} only punctuation"
+        raise CorpusError(name, None, problem, "read them with punctuation='keep'", "punctuation")
     if options.tags == "form" and not words:
         raise first
     return total - kept
@@ -165,7 +158,10 @@ def _check_known(columns: Columns, vocab: Vocabulary, unknown: Unknown) -> None:
     lacking = (codes(table, vocab, unknown) < 0)[columns.symbols.ids]
     if lacking.any():
         i = int(lacking.argmax())
-        lacks = f"the symbol {quoted(table[columns.symbols.ids[i]])} is not in the vocabulary of {len(vocab)} symbols"
+        lacks = (
+            f"the symbol {quoted(table[columns.symbols.ids[i]])} is not in the vocabulary of "
+            f"{plural(len(vocab), 'symbol')}"
+        )
         advice = "read the file with unknown='most_frequent', or with a vocabulary that has it"
         raise columns.error(i, lacks, advice, "unknown")
 
@@ -182,7 +178,7 @@ def in_memory(
     trees = [tuple(int(h) for h in tree) for tree in heads] if heads is not None else [None] * len(symbols)
     for name, column in (("forms", words), ("heads", trees)):
         if len(column) != len(symbols):
-            raise ValueError(f"expected {name} of {len(symbols)} sentences, actual {len(column)}.")
+            raise ValueError(f"expected {name} of {plural(len(symbols), 'sentence')}, actual {len(column)}.")
     for number, (symbol, word, tree) in enumerate(zip(symbols, words, trees, strict=True), 1):
         if not symbol:
             raise CorpusError(IN_MEMORY, number, "this sentence is empty; leave it out")
@@ -191,7 +187,7 @@ def in_memory(
                 problem = f"expected {len(symbol)} {name}, one per token, actual {len(row)}; give as many"
                 raise CorpusError(IN_MEMORY, number, problem)
         for token in (*symbol, *word):
-            if not isinstance(token, str) or not token or _NO_SYMBOL.search(token):
+            if not isinstance(token, str) or NO_SYMBOL.search(token):
                 given = quoted(token) if isinstance(token, str) else repr(token)
                 advice = (
                     "give strings, not empty, without tabs, line ends, NUL, needless spaces, halves of surrogate pairs"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyrogram.data.brackets import TRACE, bare, split_trees
+from pyrogram.data.brackets import TRACE, bare, split_trees, unescaped
 from pyrogram.data.files import lines_in
 from pyrogram.data.records import CorpusError
 from pyrogram.printable import quoted, shown
@@ -66,7 +66,7 @@ def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
     if not label:
         raise CorpusError(path, line, "there is a bracket without a label inside of the tree; give it one")
     if len(tree) == 1 and isinstance(tree[0], str):
-        return None if label == TRACE else make(label, [tree[0]])
+        return None if label == TRACE else make(label, [unescaped(tree[0])])
     if len(tree) == 0:
         raise CorpusError(path, line, f"the bracket ({shown(label)}) is empty; remove it")
     for child in tree:

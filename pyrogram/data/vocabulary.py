@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from pyrogram.printable import quoted, shown
+from pyrogram.printable import plural, quoted, shown
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 Unknown = Literal["most_frequent", "error"]
@@ -86,7 +86,7 @@ class Vocabulary:
         try:
             return self._ids[symbol]
         except KeyError:
-            raise KeyError(f"the vocabulary of {len(self)} symbols has no {quoted(symbol)}") from None
+            raise KeyError(f"the vocabulary of {plural(len(self), 'symbol')} has no {quoted(symbol)}") from None
 
     def encode(self, symbols: Iterable[str], unknown: Unknown = "error") -> list[int]:
         """The ids of symbols.
@@ -132,4 +132,4 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         shown = ", ".join(self.symbols[:5]) + (", ..." if len(self) > 5 else "")
-        return f"Vocabulary({len(self)} symbols: {shown})"
+        return f"Vocabulary({plural(len(self), 'symbol')}: {shown})"

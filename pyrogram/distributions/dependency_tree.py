@@ -16,6 +16,7 @@ from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths, c
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 from pyrogram.operators import captured
+from pyrogram.printable import plural
 
 from .charted import ChartDistribution, Options, Recipe, Self, conditional, differ, structure, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
@@ -238,7 +239,9 @@ class DependencyTreeDistribution(ChartDistribution):
         """
         n, longest = self.event_shape[0], LONGEST_ENUMERATED[self.projective]
         if n > longest:
-            raise NotImplementedError(f"there are too many trees of {n} words to enumerate; the limit is {longest}")
+            raise NotImplementedError(
+                f"there are too many trees of {plural(n, 'word')} to enumerate; the limit is {longest}"
+            )
         if not bool((self.lengths == n).all()):
             raise NotImplementedError(
                 "sentences of different lengths have no common support to enumerate; infer.collapse_trees sums their "

@@ -12,6 +12,7 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.projective import entropy
+from pyrogram.printable import plural
 from pyrogram.recursion.tensors.semirings import Logarithms
 
 from .charted import Options, copied, traceable
@@ -188,7 +189,8 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         heads = self._trees().enumerate_support(expand=False).reshape(-1, n)
         if len(heads) * L**n > MOST_ENUMERATED:
             raise NotImplementedError(
-                f"there are too many labels of {len(heads)} trees to enumerate; the limit is {MOST_ENUMERATED} values"
+                f"there are too many labels of {plural(len(heads), 'tree')} to enumerate; the limit "
+                f"is {MOST_ENUMERATED} values"
             )
         labels = torch.cartesian_prod(*[torch.arange(L, device=heads.device)] * n).reshape(-1, n)
         values = torch.stack([heads.repeat_interleave(len(labels), 0), labels.repeat(len(heads), 1)], -1)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.grammar import Block
+from pyrogram.printable import plural
 
 from .experts import Experts, Link
 from .gaussian import Gaussian
@@ -175,8 +176,9 @@ class PartitionStructure:
             start, stop = _segment(self.experts, link, name)
             if stop - start != shape[-1]:
                 raise ValueError(
-                    f"segment {link.segment} of experts {link.experts!r} has {stop - start} coordinates, but the "
-                    f"multinomials of block {name!r} have {shape[-1]} events"
+                    f"segment {link.segment} of experts {link.experts!r} has "
+                    f"{plural(stop - start, 'coordinate')}, but the "
+                    f"multinomials of block {name!r} have {plural(shape[-1], 'event')}"
                 )
             if link.index.shape != shape[:-1] or link.index.is_floating_point():
                 raise ValueError(
@@ -227,7 +229,7 @@ def _segment(experts: Mapping[str, Experts], link: Link, block: str) -> tuple[in
     if not 0 <= link.segment < len(segments):
         raise ValueError(
             f"block {block!r} is linked to segment {link.segment} of experts {link.experts!r}, which have "
-            f"{len(segments)} segments, counted from 0"
+            f"{plural(len(segments), 'segment')}, counted from 0"
         )
     return segments[link.segment]
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import segments
+from pyrogram.printable import plural
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.running.on_tensors import TensorProgram
 
@@ -99,7 +100,8 @@ class Segmentation(ScoredStructure):
         n, W, L = own.shape[-3:]
         if transition_scores is not None and (not labelled or transition_scores.shape[-2:] != (L, L)):
             raise ValueError(
-                f"transition_scores must have shape (..., {L}, {L}) for {L} labels, and scores (..., n, W, L), not "
+                f"transition_scores must have shape (..., {L}, {L}) for {plural(L, 'label')}, and "
+                f"scores (..., n, W, L), not "
                 f"{tuple(transition_scores.shape)} and {shape}"
             )
         self._is_labelled = labelled

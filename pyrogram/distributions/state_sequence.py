@@ -15,6 +15,7 @@ from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.operators import captured
+from pyrogram.printable import plural
 
 from .charted import ChartDistribution, Recipe, Summed, conditional, differ, structure, traceable
 from .constraints import Scores, _Named
@@ -307,7 +308,7 @@ class StateSequence(ChartDistribution):
         n, K = self.event_shape[0], self.num_states
         if K**n > MOST_ENUMERATED:
             raise NotImplementedError(
-                f"there are {K**n} sequences of {n} states out of {K}; the limit is {MOST_ENUMERATED}"
+                f"there are {K**n} sequences of {plural(n, 'state')} out of {K}; the limit is {MOST_ENUMERATED}"
             )
         if not bool((self.lengths == n).all()):
             raise NotImplementedError("sentences of different lengths have no common support to enumerate")

@@ -30,6 +30,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
+from pyrogram.printable import plural
 
 from .annotations_collapsed import AnnotationUpdates
 from .annotations_derivation import SubtypeDerivation
@@ -111,7 +112,10 @@ class LatentAnnotations(Grammar):
         self._tables: tuple[ParseTables, ParseTables] | None = None
 
     def __repr__(self) -> str:
-        return f"LatentAnnotations({self.cfg!r}, {max(self.num_subtypes.values())}: {self.rules.num_events} events)"
+        return (
+            f"LatentAnnotations({self.cfg!r}, {max(self.num_subtypes.values())}: "
+            f"{plural(self.rules.num_events, 'event')})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_linked": {}, "_tables": None}

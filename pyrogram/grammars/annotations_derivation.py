@@ -19,6 +19,7 @@ from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, ch
 from pyrogram.distributions.charted import ChartDistribution, Recipe, conditional
 from pyrogram.distributions.constraints import Scores
 from pyrogram.operators import object_of
+from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -269,7 +270,9 @@ class SubtypeDerivation(ChartDistribution):
             raise NotImplementedError("trees of different shapes have no common support to enumerate")
         T = int(kinds[0].double().prod())
         if T > MOST_ENUMERATED:
-            raise NotImplementedError(f"there are {T} annotations to enumerate; the limit is {MOST_ENUMERATED}")
+            raise NotImplementedError(
+                f"there are {plural(T, 'annotation')} to enumerate; the limit is {MOST_ENUMERATED}"
+            )
         rows = torch.tensor(list(itertools.product(*(range(int(k)) for k in kinds[0]))), device=self.words.device)
         rows = rows.reshape(T, *(1 for _ in self.batch_shape), -1)
         return rows.expand(T, *self.batch_shape, -1).clone() if expand else rows

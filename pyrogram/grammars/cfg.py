@@ -25,7 +25,7 @@ from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut, num_tries
 from pyrogram.operators import constant
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 from . import cfg_sources
 from .cfg_chart import rule_table
@@ -112,7 +112,10 @@ class CFG(Grammar):
     dense = classmethod(cfg_sources.dense)
 
     def __repr__(self) -> str:
-        return f"CFG({len(self.rules)} rules, {len(self.nonterminals)} nonterminals, {len(self.words)} words)"
+        return (
+            f"CFG({plural(len(self.rules), 'rule')}, "
+            f"{plural(len(self.nonterminals), 'nonterminal')}, {plural(len(self.words), 'word')})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made when it was first asked for does not travel.

@@ -20,6 +20,7 @@ from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
+from pyrogram.printable import plural
 
 from .cfg_page_sweeps import CFGPageUpdates
 
@@ -76,7 +77,9 @@ class CFGEvidence(EvidenceGrammar):
                 )
         L = chart.longest(self.base.table, words.shape[-1])
         if "derivations" in self.tables and bool((self.tables["derivations"][:, L:] >= 0).any()):
-            raise ValueError(f"known derivations must have at most {L} rules, as derivations of such words do")
+            raise ValueError(
+                f"known derivations must have at most {plural(L, 'rule')}, as derivations of such words do"
+            )
 
     @cached_property
     def _forbidden(self) -> Tensor:

@@ -14,6 +14,7 @@ from pyrogram.charts import projective
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Block, TooLong, Weights
+from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 
 from . import initial
@@ -203,7 +204,9 @@ def _heads(row: Sequence[tuple[str, tuple[int, ...]]]) -> list[int]:
     def take(block: str, direction: int, decision: int | None = None) -> None:
         if not coming(block, direction, decision):
             name, index = events[-1] if events else ("nothing", ())
-            raise ValueError(f"the derivation has {name}{list(index)} after {len(heads)} words, not a {block}")
+            raise ValueError(
+                f"the derivation has {name}{list(index)} after {plural(len(heads), 'word')}, not a {block}"
+            )
         events.pop()
 
     def left() -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -14,10 +14,10 @@ from torch import Tensor
 from pyrogram.charts import projective, sibling, sibling_tags
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.sibling_tags import TaggedTreeScores
+from pyrogram.choices import DECODERS, Decoder
 
 from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
 
-Decoder = Literal["viterbi", "mbr"]
 #: Cells of a batch's scores, as far as they need most of the memory: 32 MB; and most sentences.
 _BATCH, _MOST = 2**22, 256
 
@@ -93,7 +93,7 @@ class LexicalParser:
         tags: Tensor,
         words: Tensor,
         cases: Tensor,
-        decoders: Sequence[Decoder] = ("viterbi", "mbr"),
+        decoders: Sequence[Decoder] = DECODERS,
         callback: Callable[[int], object] | None = None,
         *,
         arc_scores: Tensor | None = None,
@@ -107,8 +107,8 @@ class LexicalParser:
             punctuation; trees y then weigh P(y, sentence) exp(their arcs' nats), whose sum is no likelihood.
         :raises ValueError: if shapes or numbers do not fit, or a decoder has another name.
         """
-        if isinstance(decoders, str) or not set(decoders) <= set(get_args(Decoder)):
-            raise ValueError(f"expected decoders from {', '.join(get_args(Decoder))}, in a list, actual {decoders!r}.")
+        if isinstance(decoders, str) or not set(decoders) <= set(DECODERS):
+            raise ValueError(f"expected decoders from {', '.join(DECODERS)}, in a list, actual {decoders!r}.")
         self.grammar.check(tags, words, cases)
         N, n = tags.shape
         if arc_scores is not None and arc_scores.shape != (N, n + 1, n + 1):

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.distributions import StateSequence
 
 from .hmm import HMM
@@ -90,15 +90,13 @@ class LexicalTagger:
         pairs = torch.where(words >= 0, words * self.num_cases + cases, -1)
         return hmm.derivation(None, pairs, log_weights=log_weights)
 
-    def tag(self, words: Tensor, cases: Tensor, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+    def tag(self, words: Tensor, cases: Tensor, decoder: Decoder = "mbr") -> Tensor:
         """Tags of shape (N, n), padded with -1.
 
         :param decoder: ``"mbr"``: the most probable tag of each word; ``"viterbi"``: the most probable sequence.
         """
-        if decoder not in ("mbr", "viterbi"):
-            raise ValueError(f"expected decoder 'mbr' or 'viterbi', actual {decoder!r}.")
-        posterior = self.posterior(words, cases)
-        return posterior.mbr() if decoder == "mbr" else posterior.argmax()
+        check_choice("decoder", decoder, DECODERS)
+        return best(self.posterior(words, cases), decoder)
 
     def tensors(self) -> dict[str, Tensor]:
         """What it has learnt, to be saved."""

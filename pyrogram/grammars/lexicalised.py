@@ -15,6 +15,7 @@ from torch import Tensor
 from pyrogram.charts import leftmost
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block, Weights
+from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 
 from . import initial
@@ -140,7 +141,7 @@ class LexicalisedPCFG(TopDownGrammar):
         top, found = self._read(derivation.tolist())
         leaves = [str(word.tag) for word in found] if words is None else words
         if len(leaves) != len(found):
-            raise ValueError(f"the derivation has {len(found)} words, not {len(leaves)}")
+            raise ValueError(f"the derivation has {plural(len(found), 'word')}, not {len(leaves)}")
 
         def built(node: _Node) -> Any:
             leaf = leaves[node.head.position - 1]
@@ -159,7 +160,9 @@ class LexicalisedPCFG(TopDownGrammar):
         def next_of(block: str, given: tuple[int, ...]) -> int:
             name, index = next(events, ("nothing", ()))
             if (name, index[:-1]) != (block, given):
-                raise ValueError(f"the derivation has {name}{list(index)} after {len(words)} words, not a {block}")
+                raise ValueError(
+                    f"the derivation has {name}{list(index)} after {plural(len(words), 'word')}, not a {block}"
+                )
             return index[-1]
 
         symbol = next_of("root", ())

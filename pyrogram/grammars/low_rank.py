@@ -16,6 +16,7 @@ from pyrogram.charts import leftmost
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.rank_space import RankSpace
 from pyrogram.grammar import Block
+from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
 
@@ -152,7 +153,7 @@ class LowRankPCFG(TopDownGrammar):
         if agenda:
             raise ValueError(f"the derivation ends before an event of {agenda[-1][1]}")
         if words is not None and len(words) != len(own):
-            raise ValueError(f"the derivation has {len(own)} words, not {len(words)}")
+            raise ValueError(f"the derivation has {plural(len(own), 'word')}, not {len(words)}")
         return top[0]
 
     def _leftmost_rules(self) -> leftmost.FlatRules:

@@ -19,6 +19,7 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
+from pyrogram.printable import plural
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
@@ -105,7 +106,10 @@ class RecursiveGrammar(Grammar):
         self._longest: dict[int, int] = {}
 
     def __repr__(self) -> str:
-        return f"RecursiveGrammar({self.recursion.name}, {self.num_words} words, {self.num_events} events)"
+        return (
+            f"RecursiveGrammar({self.recursion.name}, {plural(self.num_words, 'word')}, "
+            f"{plural(self.num_events, 'event')})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made when it was first asked for does not travel.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyrogram.charts.checks import TooLongError, checked_words
 from pyrogram.grammar import TooLong, Weights, num_tries
+from pyrogram.printable import plural
 
 Sampler = Callable[[Weights, torch.Size, int], Tensor]
 
@@ -33,7 +34,8 @@ def drawn(
         words = torch.where(missing, _checked(sample(weights, shape, longest), shape, longest, num_words), words)
     if (words == -1).all(-1).any():
         raise TooLongError(
-            f"a sentence had more than {longest} words, {tries} time{'s' * (tries > 1)} in a row; raise max_length, or "
+            f"a sentence had more than {plural(longest, 'word')}, {plural(tries, 'time')} "
+            f"in a row; raise max_length, or "
             "take weights that end a sentence sooner"
         )
     return words

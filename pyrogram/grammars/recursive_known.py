@@ -15,6 +15,7 @@ from pyrogram.distributions.constraints import RecursiveDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
+from pyrogram.printable import plural
 from pyrogram.recursion.running.on_tensors import fits_compiled
 
 from .recursive_collapsed import RecursiveUpdates
@@ -71,7 +72,9 @@ class RecursiveEvidence(EvidenceGrammar):
     def _check_words(self, words: Tensor, rows: Tensor) -> None:
         L = self.base.longest(words.shape[-1])
         if DERIVATIONS in self.tables and bool((self.tables[DERIVATIONS][:, L:] >= 0).any()):
-            raise ValueError(f"known derivations must have at most {L} events, as derivations of such words do")
+            raise ValueError(
+                f"known derivations must have at most {plural(L, 'event')}, as derivations of such words do"
+            )
 
     def _evidence(self, rows: Tensor) -> dict[str, Tensor]:
         """Logs of factors by name, shape ``(*batch, ...)``."""

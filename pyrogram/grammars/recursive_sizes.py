@@ -13,6 +13,7 @@ import torch
 
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
+from pyrogram.printable import plural
 from pyrogram.recursion.calling.checks import Checks
 from pyrogram.recursion.calling.layout import Layout
 from pyrogram.recursion.rules.language import Entry, Ref, Size, Word
@@ -115,7 +116,9 @@ def _check_words(recursion: Recursion, sizes: Mapping[str, int], num_words: int)
                     "a grammar: give the item a symbol, and a weight of that symbol and the word"
                 )
             if number < num_words:
-                raise ValueError(f"{ref} in {recursion.name} has room for {number} words, and num_words is {num_words}")
+                raise ValueError(
+                    f"{ref} in {recursion.name} has room for {plural(number, 'word')}, and num_words is {num_words}"
+                )
 
 
 def _symbols(recursion: Recursion) -> Iterator[tuple[Ref, Size, Any]]:

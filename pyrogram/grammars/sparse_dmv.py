@@ -27,6 +27,7 @@ from pyrogram.grammar import (
     checked_inputs,
     counts_by_gradient,
 )
+from pyrogram.printable import plural
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
 
 from .dmv import DMV
@@ -117,7 +118,7 @@ class SparseDMV(DMV):
         return cls(V, torch.from_numpy(pairs), valence_attach=valence_attach, num_valences=num_valences)
 
     def __repr__(self) -> str:
-        return f"Sparse{super().__repr__()[:-1]}, {len(self.pairs)} pairs)"
+        return f"Sparse{super().__repr__()[:-1]}, {plural(len(self.pairs), 'pair')})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "identity"}

@@ -17,6 +17,7 @@ from torch import Tensor
 from pyrogram.distributions.experts import Experts, Link
 from pyrogram.distributions.partition import PartitionStructure, untied_link
 from pyrogram.grammar import Block, Grammar
+from pyrogram.printable import plural
 
 #: What the paper's letters stand for: a name, and families of :data:`pyrogram.data.FAMILIES`. Its "nominal parents"
 #: are common and proper nouns here, not pronouns, which hardly ever have dependents.
@@ -136,7 +137,9 @@ def start_covariances(
             raise ValueError(f"experts {name!r} have segments of different lengths; say their covariance yourself")
         segment = family_covariance(families, within) if name in tags else torch.eye(size)
         if segment.shape[-1] != size:
-            raise ValueError(f"experts {name!r} have {size} coordinates a segment, but families has {len(families)}")
+            raise ValueError(
+                f"experts {name!r} have {plural(size, 'coordinate')} a segment, but families has {len(families)}"
+            )
         between = within * torch.ones(count, count) + (1 - within) * torch.eye(count)
         found[name] = torch.kron(between, segment)
     return found

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights, check_blocks
+from pyrogram.printable import plural
 
 from .dmv import DMV
 from .sparse_dmv import SparseDMV
@@ -41,7 +42,8 @@ def weights_of_classes(grammar: SparseDMV, weights: Mapping[str, Tensor], classe
     check_blocks(DMV(K, valence_attach=grammar.valence_attach, num_valences=grammar.num_valences), weights)
     if classes.shape != (V,) or shares.shape != (V,) or not bool(((classes >= 0) & (classes < K)).all()):
         raise ValueError(
-            f"classes and shares must be one for each of {V} words, and classes 0 to {K - 1}, but have shapes "
+            f"classes and shares must be one for each of {plural(V, 'word')}, and classes 0 to "
+            f"{K - 1}, but have shapes "
             f"{tuple(classes.shape)} and {tuple(shares.shape)}"
         )
     block, shares = grammar.blocks["attach"], shares.to(weights["root"])

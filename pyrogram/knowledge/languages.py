@@ -31,6 +31,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
 from pyrogram.infer.running.checkpoint import read_tensors
+from pyrogram.printable import plural
 
 __all__ = ["UNIVERSAL_TAGS", "Shares", "Sources", "read_treebanks"]
 
@@ -152,7 +153,7 @@ class Sources:
 
     def __repr__(self) -> str:
         K, L = len(self), len(set(self.languages))
-        return f"Sources({K} treebank{'s' * (K > 1)} of {L} language{'s' * (L > 1)})"
+        return f"Sources({plural(K, 'treebank')} of {plural(L, 'language')})"
 
     @property
     def languages(self) -> tuple[str, ...]:

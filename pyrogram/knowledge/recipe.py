@@ -22,6 +22,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV
 from pyrogram.infer import VariationalEM
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.printable import plural
 
 from .discovered import closed_classes, closed_tags, count_once_roots, reducibility
 from .languages import Sources
@@ -60,7 +61,12 @@ def assumptions(
     if knowledge == "discovered":
         number = int(corpus.lengths.sum())
         if number < TOO_FEW_WORDS:
-            return Bias(told=(f"Nothing was discovered, for {number} words are too few ({TOO_FEW_WORDS} are needed).",))
+            return Bias(
+                told=(
+                    f"Nothing was discovered, for {plural(number, 'word is', 'words are')} too few "
+                    f"({TOO_FEW_WORDS} are needed).",
+                )
+            )
         found = closed_classes(corpus, valence_attach=valence_attach)
         found = found + count_once_roots(corpus, without=closed_tags(corpus))
         return found if heads == "function" else found + reducibility(corpus, valence_attach=valence_attach)
@@ -218,7 +224,9 @@ def short_sentences(corpus: Corpus, max_length: int) -> Corpus:
     """
     short = corpus.filter(max_length)
     if not len(short):
-        raise ValueError(f"corpus must have sentences of at most {max_length} words to learn from, but has none.")
+        raise ValueError(
+            f"corpus must have sentences of at most {plural(max_length, 'word')} to learn from, but has none."
+        )
     return short
 
 

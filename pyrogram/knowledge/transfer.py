@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pyrogram.choices import Decoder
 from pyrogram.data import Corpus
 from pyrogram.distributions.sentence import safe_log
+from pyrogram.printable import plural
 
 from .languages import Sources
 from .recipe import Induced
@@ -56,7 +57,7 @@ class ZeroShot:
     drawn_on: Mapping[str, float]
     told: tuple[str, ...]
 
-    def parse(self, corpus: Corpus, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+    def parse(self, corpus: Corpus, decoder: Decoder = "mbr") -> Tensor:
         """Heads, shape ``(N, n)``, padded with -1.
 
         :param corpus: sentences of the same vocabulary.
@@ -105,7 +106,7 @@ def zero_shot(
     grammar, words = grammar_of(corpus, sources), short_text(corpus).words
     drawn_on = _drawn_on(grammar, sources, words)
     told = [*grammar.told, f"It draws on {_shown(drawn_on)}."]
-    number = f"{len(scorer.treebanks)} treebanks of {len(set(scorer.languages))} languages"
+    number = f"{plural(len(scorer.treebanks), 'treebank')} of {plural(len(set(scorer.languages)), 'language')}"
     told.append(f"Arcs are scored as in the trees of {number}.")
     if treebanks is not None:
         likely = sources.log_likelihood(words).argsort(descending=True, stable=True)
@@ -115,7 +116,7 @@ def zero_shot(
     text = corpus.filter(LONGEST)[:OWN]
     if self_training and len(text):
         scorer = self_train(scorer, Examples.of(text, grammar), seed=seed)
-        told.append(f"The scorer has gone on with its own trees of {len(text)} sentence{'s' * (len(text) > 1)}.")
+        told.append(f"The scorer has gone on with its own trees of {plural(len(text), 'sentence')}.")
     return ZeroShot(grammar, scorer, drawn_on, tuple(told))
 
 
@@ -134,4 +135,4 @@ def _shown(drawn_on: Mapping[str, float]) -> str:
     """The languages with the greatest shares, with these."""
     first = [f"{language} {100 * share:.0f} %" for language, share in drawn_on.items() if share >= 0.005][:SHOWN]
     others = len(drawn_on) - len(first)
-    return ", ".join(first) + (f" and {others} other{'s' * (others > 1)}" if others else "")
+    return ", ".join(first) + (f" and {plural(others, 'other')}" if others else "")

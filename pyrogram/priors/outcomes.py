@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.grammar import Block, PackedBlock
+from pyrogram.printable import plural
 
 
 def outcomes_of(block: Block, outcomes: Tensor | None) -> Tensor:
@@ -26,7 +27,8 @@ def outcomes_of(block: Block, outcomes: Tensor | None) -> Tensor:
         raise ValueError("outcomes are given for a plain block, whose last dimension has them already; leave them out")
     if outcomes.shape != block.shape or outcomes.dtype != torch.int64 or bool((outcomes < 0).any()):
         raise ValueError(
-            f"outcomes must be whole numbers from 0, one for each of {block.shape[-1]} events, not a tensor of "
+            f"outcomes must be whole numbers from 0, one for each of "
+            f"{plural(block.shape[-1], 'event')}, not a tensor of "
             f"{outcomes.dtype} of shape {tuple(outcomes.shape)}"
         )
     return outcomes

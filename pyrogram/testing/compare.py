@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 # A check fails by chance once in so many runs, and never twice with the same seed and torch.
 UNLIKELY = 1e-5
 
@@ -76,6 +78,8 @@ def frequencies(draws: Tensor, support: Tensor) -> tuple[Tensor, int]:
 def follows(draws: Tensor, support: Tensor, probabilities: Tensor, what: str) -> None:
     """Draws ``(S, *event)`` are all in the support, and as frequent as they should be."""
     observed, strange = frequencies(draws, support)
-    require(strange == 0, f"{what}: {strange} of {len(draws)} draws are not in the support")
+    require(strange == 0, f"{what}: {strange} of {plural(len(draws), 'draw')} are not in the support")
     p = chi_square(observed, probabilities)
-    require(p > UNLIKELY, f"{what}: frequencies of {len(draws)} draws do not fit the probabilities (p = {p:.1g})")
+    require(
+        p > UNLIKELY, f"{what}: frequencies of {plural(len(draws), 'draw')} do not fit the probabilities (p = {p:.1g})"
+    )

@@ -12,6 +12,8 @@ from pyro import poutine
 from pyro.infer import TraceEnum_ELBO, config_enumerate
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 from .cases import BATCHES, SAMPLES, DistributionCase, Enumeration, seeded
 from .compare import close, frequencies, has_shape, require
 
@@ -59,8 +61,13 @@ def check_enumerate_support(case: DistributionCase) -> None:
         require(len(flat.unique(dim=0)) == T, "enumerate_support() lists a derivation twice")
         if case.support is not None:
             _, strange = frequencies(flat, case.support.reshape(len(case.support), -1))
-            require(T == len(case.support), f"enumerate_support() lists {T} derivations, not {len(case.support)}")
-            require(strange == 0, f"enumerate_support() lists {strange} derivations that do not exist")
+            require(
+                T == len(case.support), f"enumerate_support() lists {plural(T, 'derivation')}, not {len(case.support)}"
+            )
+            require(
+                strange == 0,
+                f"enumerate_support() lists {plural(strange, 'derivation that does', 'derivations that do')} not exist",
+            )
 
 
 def check_expand(case: DistributionCase) -> None:

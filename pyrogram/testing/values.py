@@ -7,6 +7,8 @@ from __future__ import annotations
 import pyro
 import torch
 
+from pyrogram.printable import plural
+
 from .cases import DistributionCase, Enumeration, seeded
 from .compare import UNLIKELY, chi_square, close, follows, frequencies, require
 
@@ -102,7 +104,7 @@ def _truth(case: DistributionCase) -> tuple[torch.Tensor, torch.Tensor]:
 def _rows(draws: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
     """The index in the support of every draw."""
     _, strange = frequencies(draws, support)
-    require(strange == 0, f"{strange} draws are not in the support")
+    require(strange == 0, f"{plural(strange, 'draw is', 'draws are')} not in the support")
     _, where = torch.cat([support.long(), draws.long()]).unique(dim=0, return_inverse=True)
     index = torch.empty(len(support), dtype=torch.long)
     index[where[: len(support)]] = torch.arange(len(support))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from pyrogram.atomic import write_atomically
+from pyrogram.printable import plural
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.viz.direction import is_right_to_left
@@ -102,15 +103,17 @@ def chart(
         raise TypeError(f"chart draws a derivation, a Chart or a Recursion, not {type(of).__name__}")
     words = [str(i) for i in range(1, found.n + 1)] if forms is None else [str(x) for x in forms]
     if len(words) != found.n:
-        raise ValueError(f"forms must be {found.n} words, as many as the sentence has, not {len(words)}")
+        raise ValueError(f"forms must be {plural(found.n, 'word')}, as many as the sentence has, not {len(words)}")
     data = _data(found, words, title)
     page = resources.files("pyrogram.viz").joinpath("chart.html").read_text(encoding="utf-8")
-    page = page.replace("/*DATA*/null", json.dumps(data, ensure_ascii=False).replace("</", "<\\/"))
+    page = page.replace("/*DATA*/null", json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"))
     count = sum(map(len, found.instances.values()))
     z = found.inside().get(found.goal, 0.0)
     rows = _rows(found)
     height = 230 + 17 * sum(rows) + 25 * len(rows)
-    return ChartDrawing(page, f"{len(found.instances)} items, {count} instances of rules, Z = {z:.4g}", height)
+    return ChartDrawing(
+        page, f"{plural(len(found.instances), 'item')}, {plural(count, 'instance')} of rules, Z = {z:.4g}", height
+    )
 
 
 def _data(found: Chart, words: Sequence[str], title: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pyrogram.folding import fold, leaves, text_of
+from pyrogram.printable import plural
 from pyrogram.viz.arcs import CORRECT, WRONG, Style
 from pyrogram.viz.svg import INK, element, label, number, picture, printable, text_width
 from pyrogram.viz.trees import TreeDrawing
@@ -84,10 +85,12 @@ def draw_derivation(
         if not -1e-6 <= p <= 1 + 1e-6:
             raise ValueError(f"probabilities must lie between 0 and 1, but that of {span} is {p:g}")
     right = None if gold is None else Counter(n.span for n in _node(gold).walk() if not n.is_word)
-    summary = f"{len(words)} word{'s' * (len(words) > 1)}"
+    summary = f"{plural(len(words), 'word')}"
     if right is not None:
         found = Counter(n.span for n in root.walk() if not n.is_word)
-        summary += f", {(found & right).total()} of {found.total()} labels right, {(right - found).total()} missed"
+        summary += (
+            f", {(found & right).total()} of {plural(found.total(), 'label')} right, {(right - found).total()} missed"
+        )
     svg = _svg(root, words, probabilities or {}, right, title)
     return TreeDrawing(svg, summary)
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -57,7 +59,7 @@ def plot_ranks(ranks: Mapping[str, Tensor], num_draws: int, *, num_bins: int = 8
         ax.set_ylim(bottom=0)
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=8, labelbottom=number + columns >= len(ranks))  # where no panel is below
-    figure.supxlabel(f"rank among {num_draws} draws", fontsize=9)
+    figure.supxlabel(f"rank among {plural(num_draws, 'draw')}", fontsize=9)
     return figure
 
 

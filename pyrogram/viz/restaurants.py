@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -47,7 +49,7 @@ def plot_draws(
         raise ValueError("expected concentration and discount, or neither, actual one of them.")
     for name, given in (("concentration", concentration), ("discount", discount), ("level_names", level_names)):
         if given is not None and len(given) != L:
-            raise ValueError(f"expected {name} for {L} levels, actual for {len(given)}.")
+            raise ValueError(f"expected {name} for {plural(L, 'level')}, actual for {len(given)}.")
     if ax is None:
         ax = pyplot.subplots(figsize=(5.2, 4.2), layout="constrained")[1]
     for level in range(L):
@@ -121,7 +123,7 @@ def plot_contexts(
             f"{len(names)} and {titles if titles is None else len(titles)}."
         )
     if axes is not None and len(axes) != L:
-        raise ValueError(f"expected one of axes for each of {L} levels, actual {len(axes)}.")
+        raise ValueError(f"expected one of axes for each of {plural(L, 'level')}, actual {len(axes)}.")
     if axes is None:
         axes = pyplot.subplots(1, L, figsize=(3.4 * L, 0.9 + 0.24 * greatest), layout="constrained", squeeze=False)[1][
             0
@@ -167,7 +169,9 @@ def plot_trace(
         raise ValueError("expected traces of the same sites, at least one, actual none or others.")
     widths = {site: chains[0][site].detach().reshape(max(1, len(chains[0][site])), -1).shape[1] for site in sites}
     if level_names is not None and len(level_names) < max(widths.values()):
-        raise ValueError(f"expected level_names for {max(widths.values())} levels, actual for {len(level_names)}.")
+        raise ValueError(
+            f"expected level_names for {plural(max(widths.values()), 'level')}, actual for {len(level_names)}."
+        )
     if axes is None:
         columns = min(len(sites), 3)
         rows = -(-len(sites) // columns)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pyrogram.printable import plural
 from pyrogram.viz.heat import heat_map
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def plot_shares(
     parts = [(total[shown], total[rest]), (table[:, shown], table[:, rest])]
     total, table = (torch.cat([a, b.sum(-1, keepdim=True)], -1) if rest else a for a, b in parts)
     if rest:
-        names.append(f"{len(rest)} others")
+        names.append(plural(len(rest), "other"))
     if axes is None:
         heights = [1.6, 0.19 * len(rows) + 0.9]
         grid = {"height_ratios": heights}

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from pyrogram.printable import plural
 from pyrogram.viz.svg import element, label, number, picture, text_width
 from pyrogram.viz.trees import TreeDrawing
 
@@ -59,7 +60,7 @@ def draw_topics(
     if title:
         parts.append(label(title, width / 2, MARGIN + TITLE - 4.0, TITLE, "title", font_weight="600"))
     svg = picture(title or "topics", width, y + MARGIN, *parts)
-    return TopicDrawing(svg, f"{len(words)} column{'s' * (len(words) > 1)} of words")
+    return TopicDrawing(svg, f"{plural(len(words), 'column')} of words")
 
 
 def _height(columns: Sequence[Sequence[str]], headed: bool) -> float:

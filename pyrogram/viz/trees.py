@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.atomic import write_atomically
+from pyrogram.printable import plural
 from pyrogram.viz.arcs import CORRECT, MISSED, PLAIN, WRONG, Arc, Style
 from pyrogram.viz.picture import Picture
 from pyrogram.viz.svg import INK
@@ -65,13 +66,13 @@ def draw_tree(
         if strings is not None and (isinstance(strings, str) or len(strings) != n):
             got = repr(strings) if isinstance(strings, str) else len(strings)
             raise ValueError(f"{name} must be {n} strings, one for each word of heads, got {got}.")
-    summary = f"{n} word{'s' * (n > 1)}"
+    summary = f"{plural(n, 'word')}"
     if gold is None:
         arcs = [Arc(h, c, PLAIN) for c, h in enumerate(ours, 1)]
         return TreeDrawing(Picture(forms, tags, arcs, [], title).svg(), summary)
     theirs = _checked_heads("gold", gold)
     if len(theirs) != n:
-        raise ValueError(f"gold must be {n} heads, one for each word of heads, got {len(theirs)}.")
+        raise ValueError(f"gold must be {plural(n, 'head')}, one for each word of heads, got {len(theirs)}.")
     pairs = list(enumerate(zip(ours, theirs, strict=True), 1))
     arcs = [Arc(h, c, CORRECT if h == g else WRONG) for c, (h, g) in pairs]
     missed = [Arc(g, c, MISSED) for c, (h, g) in pairs if h != g]
@@ -103,7 +104,8 @@ def draw_posterior(
     table = torch.as_tensor(marginals).detach().to("cpu", torch.float64)
     if isinstance(forms, str) or not n or tuple(table.shape) != (n + 1, n + 1):
         raise ValueError(
-            f"marginals must have shape (n+1, n+1) for the n words of forms, got {tuple(table.shape)} and {n} words"
+            f"marginals must have shape (n+1, n+1) for the n words of forms, got "
+            f"{tuple(table.shape)} and {plural(n, 'word')}"
         )
     if tags is not None and (isinstance(tags, str) or len(tags) != n):
         raise ValueError(f"tags must be {n} strings, one for each word, got {len(tags)}.")
@@ -118,7 +120,7 @@ def draw_posterior(
     ]
     legend = [(_sure(p), f"{p:g}") for p in (1.0, 0.5, 0.1)]
     svg = Picture(forms, tags, arcs, [], title, legend).svg()
-    return TreeDrawing(svg, f"{n} word{'s' * (n > 1)}, {len(arcs)} arcs of probability {least:g} and more")
+    return TreeDrawing(svg, f"{plural(n, 'word')}, {plural(len(arcs), 'arc')} of probability {least:g} and more")
 
 
 def _sure(p: float) -> Style:

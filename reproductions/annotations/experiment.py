@@ -24,6 +24,7 @@ from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, VariationalEM
 from pyrogram.infer.loops.variable_cvb import VariableCVB
 from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
+from pyrogram.printable import plural
 from reproductions.annotations.notes import BASE, METHODS, NOISE, SURE, all_notes, figure_7
 from reproductions.annotations.treebank import LONGEST, Files, annotated, scores, short, treebank_of
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
@@ -127,7 +128,7 @@ class Annotations:
             above = BASE
             for method, label in METHODS.items():
                 also = (f"em-{k}",) if method == "cvb" else ()
-                rows.append(ExperimentRow(f"{method}-{k}", f"{label}, {k} subtypes", above, also=also))
+                rows.append(ExperimentRow(f"{method}-{k}", f"{label}, {plural(k, 'subtype')}", above, also=also))
                 above = rows[-1].name
         return tuple(rows)
 
@@ -210,7 +211,7 @@ class _Watch:
         self.say(f"iteration {number}, held-out trees {values[-1]:,.0f}")
         if number >= SURE:
             if number - 1 - values.index(max(values)) >= self.patience:
-                self.reason = f"held-out trees have not become more likely for {self.patience} iterations"
+                self.reason = f"held-out trees have not become more likely for {plural(self.patience, 'iteration')}"
             elif abs(objectives[-1] - objectives[-2]) <= self.tolerance * abs(objectives[-1]):
                 self.reason = f"the objective has changed by less than {self.tolerance:g} of itself"
         return bool(self.reason)

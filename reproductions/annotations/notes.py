@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrogram.grammars.annotations import LatentAnnotations
+from pyrogram.printable import plural
 from reproductions.annotations.treebank import LONGEST, THRESHOLD, annotated, short, treebank_of
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key, Result
@@ -60,12 +61,15 @@ def _about_data(study: Annotations) -> tuple[str, ...]:
     told = ", ".join(f"{count:,} ({k})" for k, count in events.items())
     lexical = sum(len(right) == 1 and right[0] not in grammar.num_subtypes for _, right in rules)
     return (
-        f"learnt from {len(trees):,} trees of {study.files.train.name}, without traces and function tags, binarised to "
-        f"the right, new nodes with their parent's label alone, chains of phrases made one: {len(rules):,} rules, "
+        f"learnt from {plural(len(trees), 'tree')} of {study.files.train.name}, without traces and "
+        f"function tags, binarised to "
+        f"the right, new nodes with their parent's label alone, chains of phrases made one: "
+        f"{plural(len(rules), 'rule')}, "
         f"{lexical:,} of them of words; with subtypes, {told} rules.",
-        f"words that occur once in training, and unknown ones, are replaced by one of {len(known.classes)} classes by "
+        f"words that occur once in training, and unknown ones, are replaced by one of "
+        f"{plural(len(known.classes), 'class')} by "
         "capitals, digits, hyphens and endings, where the paper has one for all; "
-        f"{len(known.words):,} words are kept.",
+        f"{plural(len(known.words), 'word is', 'words are')} kept.",
         f"held-out trees: the {len(held_out)} of {len(bank.parts['dev'])} of {study.files.dev.name} that have no rule "
         "that is new.",
     )
@@ -82,8 +86,10 @@ def _about_learning(study: Annotations, results: Mapping[Key, Any]) -> tuple[str
         f"{told} of one number of subtypes: the treebank's grammar, its weights changed by up to {100 * NOISE:g} %.",
         f"α = {study.alpha:g} for every annotated rule; EM has no prior.",
         f"a run ends, after {SURE} iterations at the least, when held-out trees have not become more likely for "
-        f"{study.patience} iterations, or when the objective changes by less than {study.tolerance:g} of itself, or "
-        f"after {study.steps} iterations{so_did}; it goes back to where held-out trees were most likely. Without this, "
+        f"{plural(study.patience, 'iteration')}, or when the objective changes by less than "
+        f"{study.tolerance:g} of itself, or "
+        f"after {plural(study.steps, 'iteration')}{so_did}; it goes back to where held-out trees "
+        f"were most likely. Without this, "
         "EM overfits.",
     )
 
@@ -91,10 +97,11 @@ def _about_learning(study: Annotations, results: Mapping[Key, Any]) -> tuple[str
 def _about_scores(study: Annotations) -> tuple[str, ...]:
     tests = short(treebank_of(study.files), "test")
     return (
-        f"scores: PARSEVAL by EVALB's conventions on the {len(tests)} sentences of {study.files.test.name} of at most "
+        f"scores: PARSEVAL by EVALB's conventions on the {plural(len(tests), 'sentence')} of "
+        f"{study.files.test.name} of at most "
         f"{LONGEST} words; parses have the greatest product of posteriors of rules (max-rule); symbols over spans with "
-        f"a posterior below {THRESHOLD:g} under the treebank's grammar are not looked at. A sentence without a parse "
-        "has no brackets.",
+        f"a posterior below {THRESHOLD:g} under the treebank's grammar are not looked at. Like EVALB, the scores leave "
+        "out sentences without a parse, and those whose parse takes other words for punctuation.",
         "seconds: of processor time, in one thread, for learning, held-out trees included, without reading or parsing.",
         "objectives of different rows are different quantities.",
     )

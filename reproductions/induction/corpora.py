@@ -12,6 +12,7 @@ from pyrogram.cli.io.corpora import note_unknown, read_corpus
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.data import Corpus, Vocabulary
 from pyrogram.grammars import DMV
+from pyrogram.printable import plural
 from reproductions.induction.learning import Language, default_families
 from reproductions.shared.settings import StudySettings
 
@@ -113,7 +114,8 @@ def _language(name: str, settings: StudySettings, whole: Corpus, dev: Corpus, pa
     vocab = whole.vocab
     if len(vocab) > MOST_TAGS:
         raise CommandError(
-            f"--tags {settings.common.tags} gives {len(vocab):,} symbols, and there is a covariance for every pair of "
+            f"--tags {settings.common.tags} gives {plural(len(vocab), 'symbol')}, and there is a "
+            f"covariance for every pair of "
             f"them; {MOST_TAGS} is the limit"
         )
     short = _short(whole, settings.common.max_length, "--max-length")
@@ -129,6 +131,7 @@ def _short(corpus: Corpus, bound: int, option: str) -> Corpus:
     if not len(short):
         shortest = int(corpus.lengths.min())
         raise CommandError(
-            f"{option} {bound} leaves no sentence of {corpus.sentences[0].source}, whose shortest has {shortest} words"
+            f"{option} {bound} leaves no sentence of {corpus.sentences[0].source}, whose shortest "
+            f"has {plural(shortest, 'word')}"
         )
     return short

@@ -12,7 +12,8 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyrogram.cli.runs.evaluation import DECODERS, parse_corpus, smoothed
+from pyrogram.choices import DECODERS
+from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import noiseless_start, start_weights
 from pyrogram.data import Corpus

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from pyrogram.cli.runs.report import SUPERVISED
+from pyrogram.printable import plural
 from reproductions.induction.published import PUBLISHED
 from reproductions.induction.study import Study
 from reproductions.induction.systems import MAP_GRID, VB_GRID
@@ -46,7 +47,10 @@ def _about_paper(study: Study) -> str:
 
 def _about_learning(study: Study) -> str:
     common = study.settings.common
-    sizes = [f"{len(l.short):,} sentences of at most {common.max_length} words of {l.name}" for l in study.languages]
+    sizes = [
+        f"{plural(len(l.short), 'sentence')} of at most {plural(common.max_length, 'word')} of {l.name}"
+        for l in study.languages
+    ]
     alphabet = "; both corpora have one alphabet, that of their union" if len(study.languages) > 1 else ""
     supervised = any(row.name == "supervised" for row in study.rows)
     seen = ", but by the supervised DMV" if supervised else ""
@@ -61,18 +65,18 @@ def _about_starts(study: Study) -> str:
         return "one start: differences between rows may well be chance; --starts 10 shows the spread."
     what = "random weights" if common.init == "random" else f"the {common.init} initialiser and, from the second on, it"
     noise = "" if common.init == "random" else f" times noise of deviation {common.noise:g} on the logarithms"
-    return f"mean and standard deviation over {common.starts} starts, the same for every row: {what}{noise}."
+    return f"mean and standard deviation over {plural(common.starts, 'start')}, the same for every row: {what}{noise}."
 
 
 def _about_stopping(study: Study) -> str:
     common, bound = study.settings.common, study.settings.dev_max_length
     sizes = " and ".join(f"{len(l.dev):,}" for l in study.languages)
-    short = "" if bound is None else f" of at most {bound} words"
-    wait = "an iteration" if common.patience == 1 else f"{common.patience} iterations"
+    short = "" if bound is None else f" of at most {plural(bound, 'word')}"
+    wait = "an iteration" if common.patience == 1 else plural(common.patience, "iteration")
     gain = f"or when the objective gains less than {common.tolerance:g} of itself, " if common.tolerance else ""
     return (
         f"a run ends when the {sizes} held-out sentences{short} have not become more likely for {wait}, and goes back "
-        f"to its best state, {gain}or after {common.steps} iterations."
+        f"to its best state, {gain}or after {plural(common.steps, 'iteration')}."
     )
 
 
@@ -116,7 +120,8 @@ def _about_samplers(study: Study, results: Mapping[Key, Result]) -> list[str]:
         return []
     told = ", ".join(f"{row} {100 * sum(rates) / len(rates):.1f} %" for row, rates in accepted.items())
     return [
-        f"Hastings: weights are averaged over the second half of {study.settings.sweeps} sweeps, of which no held-out "
+        f"Hastings: weights are averaged over the second half of "
+        f"{plural(study.settings.sweeps, 'sweep')}, of which no held-out "
         f"sentence has a say; proposals that were accepted: {told}."
     ]
 
@@ -128,7 +133,7 @@ def _about_ends(study: Study, results: Mapping[Key, Result]) -> list[str]:
     if not cut:
         return []
     told = ", ".join(f"{times} of {row}" for row, times in cut.items())
-    return [f"not yet at their end after {study.settings.common.steps} iterations: {told}; raise --steps."]
+    return [f"not yet at their end after {plural(study.settings.common.steps, 'iteration')}: {told}; raise --steps."]
 
 
 def _about_parses(results: Mapping[Key, Result]) -> list[str]:
@@ -137,6 +142,7 @@ def _about_parses(results: Mapping[Key, Result]) -> list[str]:
     if not lacking:
         return []
     return [
-        f"{lacking} starts were kept by an earlier version without their parses, so their rows have no sign tests; "
+        f"{plural(lacking, 'start was', 'starts were')} kept by an earlier version without their parses, so their "
+        f"rows have no sign tests; "
         "delete their files in starts/ to compute them anew."
     ]

@@ -11,10 +11,11 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.output import footnotes
-from pyrogram.cli.runs.evaluation import DECODERS
 from pyrogram.cli.runs.report import HEADS
 from pyrogram.metrics import SignTest
+from pyrogram.printable import plural
 from reproductions.induction.parses import COLUMNS, LEVEL, ErrorShare, Signs
 from reproductions.induction.published import BINS, COMPARED
 from reproductions.induction.tables import Cell, Ordering, Report, Table, length_name
@@ -56,7 +57,7 @@ def _grid(table: Table) -> Grid:
         cells = list(line.cells.values())
         grid.add_row(Text(line.row.label), *(_number(cell.mean) for cell in cells))
         if any(cell.spread is not None for cell in cells):
-            grid.add_row(Text(f"  ± over {line.starts} starts"), *(_number(cell.spread) for cell in cells))
+            grid.add_row(Text(f"  ± over {plural(line.starts, 'start')}"), *(_number(cell.spread) for cell in cells))
         if any(cell.paper is not None for cell in cells):
             grid.add_row(Text("  paper"), *(_number(cell.paper) for cell in cells), style="dim")
     return grid

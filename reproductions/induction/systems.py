@@ -19,6 +19,7 @@ from pyrogram.models.bilingual import bilingual
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.models.logistic_normal import logistic_normal
 from pyrogram.models.shared_logistic_normal import shared_logistic_normal
+from pyrogram.printable import plural
 from reproductions.induction.learning import Language, Setup
 from reproductions.shared.learnt import Learnt
 
@@ -183,7 +184,7 @@ def hastings(setup: Setup, alpha: float) -> Learnt:
     return Learnt(
         weights=(sampler.weights(),),
         iterations=len(sampler.history),
-        stopped=f"{setup.sweeps} sweeps",
+        stopped=plural(setup.sweeps, "sweep"),
         curves={"objective": tuple(sampler.history), "held_out": (math.nan,) * len(sampler.history)},
         metrics={"acceptance": sampler.acceptance},
     )

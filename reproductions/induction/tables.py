@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.files import write_file
-from pyrogram.cli.runs.evaluation import DECODERS
+from pyrogram.printable import plural
 from reproductions.induction.learning import PARTS
 from reproductions.induction.notes import notes
 from reproductions.induction.parses import ErrorShare, Signs, errors_of, signs_of
@@ -95,7 +96,7 @@ def make_report(study: Study, results: Mapping[Key, Result]) -> Report:
             known = _values(results, i, part)
             lines = tuple(_line(row, known[row.name], published, i) for row in study.rows if row.name in known)
             bounds = [f"{len(corpus.filter(b)):,} of at most {b}" for b in BINS if b is not None]
-            size = f"{len(corpus):,} sentences, {', '.join(bounds)} words"
+            size = f"{plural(len(corpus), 'sentence')}, {', '.join(bounds)} words"
             title = f"{language.name}, {PARTS[part]} ({size})"
             orderings = _orderings(study.rows, known, published, i)
             told = signs_of(study, results, i, part), errors_of(study, results, i, part)
@@ -121,7 +122,7 @@ def _values(results: Mapping[Key, Result], language: int, part: str) -> _Values:
 
 
 def _line(row: Row, starts: Sequence[Mapping[tuple[str, int], float | None]], published: Published, text: int) -> Line:
-    cells = {}
+    cells: dict[tuple[str, int], Cell] = {}
     for decoder in DECODERS:
         paper = published.accuracy(row.name, text, decoder)
         for b in range(len(BINS)):

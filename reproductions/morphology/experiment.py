@@ -24,6 +24,7 @@ from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeHastings, Variation
 from pyrogram.metrics import closest_segmentations, perplexity, segmentation_scores
 from pyrogram.models import maximum_likelihood
 from pyrogram.models import morphology as verbs
+from pyrogram.printable import plural
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
@@ -59,7 +60,9 @@ def read_experiment(
     train, test = corpus.split(HELD_OUT, seed)
     if not len(test) or not len(train):
         number = len(set(corpus.forms))
-        raise CommandError(f"{path} has {number} different words, too few to hold out {100 * HELD_OUT:g} % of them")
+        raise CommandError(
+            f"{path} has {plural(number, 'different word')}, too few to hold out {100 * HELD_OUT:g} % of them"
+        )
     used = {name: options[name] for name in ("steps", "tolerance", "sweeps")}
     return Morphology(path.name, corpus, seed, **used), {**used, "alpha": ALPHA, "held_out": HELD_OUT}
 
@@ -164,10 +167,12 @@ def _about_data(study: Morphology) -> tuple[str, ...]:
     return (
         "paper: verbs of Sotho, another corpus than this, 5 starts; it does not say of which words its F1 is, and its "
         "curves are without numbers. Compare the rows with one another before you compare them with it.",
-        f"learnt from {len(train):,} words of {study.name}, unsegmented. Another {len(test):,}, {100 * HELD_OUT:g} % "
+        f"learnt from {plural(len(train), 'word')} of {study.name}, unsegmented. Another "
+        f"{len(test):,}, {100 * HELD_OUT:g} % "
         f"of the types, are held out, by --seed {study.seed}; nobody learns from them, and they stop nothing.",
         f"grammar: Word → {template}, and each of the {len(parts)} parts may be any of the {pieces:,} substrings of "
-        f"the corpus, by a rule of its own: {rules:,} rules. As in the paper, substrings of held-out words are among "
+        f"the corpus, by a rule of its own: {plural(rules, 'rule')}. As in the paper, substrings of "
+        f"held-out words are among "
         "them, or most of these words would be impossible.",
     )
 
@@ -185,10 +190,11 @@ def _about_learning(study: Morphology, results: Mapping[Key, Any]) -> tuple[str,
         f"α = {ALPHA:g} for every rule, but EM has no prior: the weights of rules that it does not use, those of "
         "held-out words above all, go to zero, and its perplexity grows without limit.",
         "perplexity: per held-out word, summed over its trees, under the weights of maximum likelihood (EM) or the "
-        f"mean of their posterior. Hastings': the average over the second half of {study.sweeps:,} sweeps{rate}; along "
+        f"mean of their posterior. Hastings': the average over the second half of "
+        f"{plural(study.sweeps, 'sweep')}{rate}; along "
         "its curve, the present trees' in the first half, then the average so far.",
         f"EM, VB and CVB end when the objective changes by less than {study.tolerance:g} of itself, or after "
-        f"{study.steps} iterations{so_did}. CVB and Hastings take eight words at a time.",
+        f"{plural(study.steps, 'iteration')}{so_did}. CVB and Hastings take eight words at a time.",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyrogram.grammars.lexical_dependencies import SITES
+from pyrogram.printable import plural
 from reproductions.shared.store import Key
 from reproductions.shared.treebanks import SAMPLES, about_data
 
@@ -47,7 +48,8 @@ def _about_learning(study: PitmanYorTable, results: Mapping[Key, Any]) -> tuple[
     starts = max((key.start for key in results), default=0)
     told = f"mean and standard deviation over {starts} chains" if starts > 1 else "one chain"
     return (
-        f"{told} of {study.steps} steps, whose last state parses. With fixed α and ε, minimal and maximal paths leave "
+        f"{told} of {plural(study.steps, 'step')}, whose last state parses. With fixed α and ε, "
+        f"minimal and maximal paths leave "
         "nothing to be sampled but trees.",
         "fixed: α = 0.5 for the coarsest context and 3 for finer ones, as Eisner has it, and ε = 0.1 with Pitman-Yor. "
         "sampled: ε ~ Beta(1, 1), α + ε ~ Gamma(1, 0.1), slice-sampled. maximal with Dirichlet, fixed α, is Eisner's "

@@ -16,6 +16,7 @@ from pyrogram.grammars import BigramSegmentation, UnigramSegmentation
 from pyrogram.infer import SegmentationHastings
 from pyrogram.metrics import segmentation_scores
 from pyrogram.models.word_segmentation import GOLDWATER, goldwater_temperatures, word_segmentation
+from pyrogram.printable import plural
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
@@ -106,7 +107,7 @@ class Words:
         return Learnt(
             (),
             iterations=len(sampler.history),
-            stopped=f"{self.sweeps} sweeps",
+            stopped=plural(self.sweeps, "sweep"),
             curves={"objective": tuple(sampler.history)},
             metrics=metrics,
         )
@@ -120,9 +121,11 @@ class Words:
         return (
             "paper: the Bernstein-Ratner corpus in phonemes, 9,790 utterances, 20,000 iterations of a sampler of "
             "single boundaries.",
-            f"learnt from {len(self.corpus):,} utterances of {words:,} words of {self.name}, without their boundaries, "
+            f"learnt from {plural(len(self.corpus), 'utterance')} of {plural(words, 'word')} of "
+            f"{self.name}, without their boundaries, "
             f"and scored on the same: the words of the last sweep. Chains of a row: {starts}.",
-            f"sampler: all words of an utterance at once, {self.sweeps} sweeps, annealed in ten stages as in the "
+            f"sampler: all words of an utterance at once, {plural(self.sweeps, 'sweep')}, annealed "
+            f"in ten stages as in the "
             f"article; words of {MOST_SYMBOLS} symbols at most.{accepted}",
             "hyperparameters: those of the article with Dirichlet processes; sampled with Pitman-Yor processes, whose "
             "log joint has their density, too. Compare log joints within a row only.",

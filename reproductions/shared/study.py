@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pyrogram.cli.io.errors import note
 from pyrogram.cli.io.progress import Bar
 from pyrogram.cli.runs.workers import run_tasks
+from pyrogram.printable import plural
 from reproductions.shared.settings import StudySettings, TrialSettings
 from reproductions.shared.store import Key, Result, open_folder, read_start, unpack_result, write_start
 
@@ -38,7 +39,7 @@ def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Resu
     results = {key: unpack_result(data) for key, data in done.items()}
     rest = {key: needs for key, needs in tasks.items() if key not in done}
     if done:
-        note(f"going on in {out}, which has {len(done)} of {len(tasks)} starts of rows")
+        note(f"going on in {out}, which has {len(done)} of {plural(len(tasks), 'start')} of rows")
     with (
         Bar(len(tasks), len(done)) as bar,
         closing(run_tasks(study, rest, done, study.settings.jobs, bar.say)) as finished,
@@ -54,7 +55,7 @@ def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Resu
 def _told(result: Result) -> str:
     parts = [f"α = {result.alpha:g}"] if result.alpha is not None else []
     if result.iterations:
-        parts.append(f"{result.iterations} iterations")
+        parts.append(plural(result.iterations, "iteration"))
     if not math.isnan(result.held_out):
         parts.append(f"held-out log-likelihood {result.held_out:,.2f}")
     return ", ".join([*parts, result.stopped or "done"])

@@ -16,6 +16,7 @@ from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import LexicalCorpus, Unseen
 from pyrogram.metrics import accuracy_by_length
+from pyrogram.printable import plural
 
 SAMPLES = 10  #: sampled trees of every test sentence
 BINS = (10, 20, 40, None)
@@ -104,10 +105,12 @@ def accuracies(name: str, trees: Tensor | Sequence[Tensor], test: Part) -> dict[
 def about_data(train: Part, test: Part, words: int, unseen: str) -> tuple[str, ...]:
     """Footnotes on the sentences."""
     return (
-        f"learnt from {len(train.words):,} sentences of {train.name}, {int((train.words >= 0).sum()):,} tokens, with "
-        f"their trees; tested on {len(test.words):,} of {test.name}, {int(test.is_scored.sum()):,} tokens without "
+        f"learnt from {plural(len(train.words), 'sentence')} of {train.name}, "
+        f"{plural(int((train.words >= 0).sum()), 'token')}, with "
+        f"their trees; tested on {len(test.words):,} of {test.name}, "
+        f"{plural(int(test.is_scored.sum()), 'token')} without "
         f"punctuation, which is parsed, too, but not scored, nor counted in lengths.",
-        f"{words:,} words, in lower case. "
+        f"{plural(words, 'word')}, in lower case. "
         + (
             "Those that occur once in training, and unknown ones, are classes by digits, hyphens and endings; the "
             "paper's rule looks at the words of the test sentences (--unseen test)."

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
+from pyrogram.printable import plural
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
@@ -93,7 +94,7 @@ class Topics:
     @property
     def trials(self) -> tuple[ExperimentRow, ...]:
         """Tags for states, and every number of states, all compared with tags."""
-        rows = [ExperimentRow(f"states-{k}", f"{k} states", POS) for k in self.numbers]
+        rows = [ExperimentRow(f"states-{k}", plural(k, "state"), POS) for k in self.numbers]
         return (ExperimentRow(POS, "part-of-speech tags", many=False), *rows)
 
     def learn(self, row: str, start: int, say: Callable[[str], Any]) -> Learnt:
@@ -129,7 +130,7 @@ class Topics:
             (),
             {"states": states.to(torch.int16)},
             iterations=len(sampler.history),
-            stopped=f"{self.sweeps} sweeps",
+            stopped=plural(self.sweeps, "sweep"),
             curves={"objective": tuple(sampler.history)},
             metrics=self._scores(topics, None, seed) | metrics,
         )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.infer import align_states
+from pyrogram.printable import plural
 from pyrogram.viz import draw_topics
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
@@ -81,7 +82,9 @@ def _table(states: Tensor, values: Tensor, K: int, size: int) -> Tensor:
 def _markdown(table: _Table, row: str) -> str:
     chains = len(table.alignment.agreement)
     told = (
-        f"agreement: of a state with the corresponding ones of {chains - 1} other chains, mean; " if chains > 1 else ""
+        f"agreement: of a state with the corresponding ones of {plural(chains - 1, 'other chain')}, mean; "
+        if chains > 1
+        else ""
     )
     shares = ", ".join(f"{100 * a:.0f} %" for a in table.alignment.agreement[1:].tolist())
     whole = f" Of all words, {shares} have corresponding states." if chains > 1 else ""
@@ -148,7 +151,8 @@ def _about_learning(study: Topics, results: Mapping[Key, Any]) -> tuple[str, ...
     starts = max((key.start for key in results if key.row != POS), default=0)
     told = f"mean and standard deviation over {starts} chains" if starts > 1 else "one chain"
     return (
-        f"{told} of {study.sweeps:,} sweeps; α m and β are optimised every 10 sweeps, and the last sample of states "
+        f"{told} of {plural(study.sweeps, 'sweep')}; α m and β are optimised every 10 sweeps, and "
+        f"the last sample of states "
         "is taken, as in the paper, which does not say how many sweeps there were, nor what β is.",
         f"part-of-speech tags: {len(study.tag_names)}, the gold ones of training and of test sentences.",
     )

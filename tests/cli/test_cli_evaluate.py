@@ -127,7 +127,7 @@ def test_two_predicted_files(call, refused, file):
     text = call("evaluate", gold, first, *options).out
     assert text == call("evaluate", gold, first, *options).out != call("evaluate", gold, first, *options[:-1], 5).out
     assert f"{first} minus {second}, without punctuation: -6.67 points" in text and "20,000 samples" in text
-    assert "better in 2 words and worse in 3, p = 1; better in 1 sentences and worse in 2, p = 1 (sign test)" in text
+    assert "better in 2 words and worse in 3, p = 1; better in 1 sentence and worse in 2, p = 1 (sign test)" in text
     assert text.count("with punctuation\nlength") == 2
     rows = list(csv.DictReader(io.StringIO(call("evaluate", gold, first, *options, "--csv").out)))
     assert [float(row["difference"]) for row in rows if row["group"] == "difference"] == [-1 / 15, -2 / 17]
@@ -140,14 +140,15 @@ def test_two_predicted_files(call, refused, file):
 
 def test_brackets(call, refused, file):
     gold = file("(S (NP (DT the) (NN dog)) (VP (VB barks)) (. .))\n(S (NP (NN it)) (VP (VB is)))\n", "gold.mrg")
-    predicted = file("(S (NP (DT the) (NN dog)) (VP (VB barks) (. .)))\n()\n", "predicted.mrg")
+    predicted = file("(S (NP (DT the) (NN dog)) (VB barks) (. .))\n()\n", "predicted.mrg")
     done = call("evaluate", gold, predicted, "--score", "brackets")
-    # of the 6 gold brackets 3 are found, and nothing else: the full stop is left out
-    assert done.out.splitlines()[-1].split()[:5] == ["all", "2", "100.0", "50.0", "66.7"]
+    # of the parsed sentence's 3 gold brackets S and NP are found, and nothing else; the other one counts in no score
+    assert done.out.splitlines()[-1].split()[:6] == ["all", "2", "1", "100.0", "66.7", "80.0"]
     (*_, whole) = json.loads(call("evaluate", gold, predicted, "--score", "brackets", "--json").out)["scores"]
-    assert (whole["max_length"], whole["sentences"], whole["precision"], whole["recall"]) == (None, 2, 1, 1 / 2)
+    assert (whole["max_length"], whole["sentences"], whole["skipped"]) == (None, 2, 1)
+    assert (whole["precision"], whole["recall"]) == (1, 2 / 3)
     rows = list(csv.DictReader(io.StringIO(call("evaluate", gold, predicted, "--score", "brackets", "--csv").out)))
-    assert rows[-1]["recall"] == "0.5" and rows[-1]["file"] == str(predicted)
+    assert float(rows[-1]["recall"]) == 2 / 3 and rows[-1]["file"] == str(predicted)
     other = file("(S (NP (DT a) (NN dog)) (VP (VB barks)) (. .))\n()\n", "other.mrg")
     assert "sentence 1 differs: word 1 is 'the' in" in refused("evaluate", gold, other, "--score", "brackets")
     short = file("()\n", "short.mrg")

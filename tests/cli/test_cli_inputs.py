@@ -159,7 +159,7 @@ def test_conj_of_version_1_is_said(call, tmp_path):
     path = tmp_path / "v1.conllu"
     path.write_text("1\tand\t_\tCONJ\tCC\t_\t2\t_\t_\t_\n2\tb\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n")
     done = call("induce", path, "--steps", 1)
-    assert done.status == 0 and "CONJ, 1 words, is read as CCONJ, its name since version 2 of UD" in done.err
+    assert done.status == 0 and "CONJ, 1 word, is read as CCONJ, its name since version 2 of UD" in done.err
 
 
 @pytest.fixture

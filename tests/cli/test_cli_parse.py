@@ -50,7 +50,7 @@ def test_parse(decoder, call, run_folder, file):
     vocab = Vocabulary.from_list(json.loads((run_folder / "config.json").read_text())["vocabulary"])
     most = vocab.most_frequent
     (note,) = done.err.splitlines()
-    assert f"1 words have symbols unseen in training (FOO); taken for {most}" in note
+    assert f"1 word has a symbol unseen in training (FOO); taken for {most}" in note
     # the tree, by enumeration
     words = torch.tensor(vocab.encode(["DT", "NN", most]))
     weights = {k: 0.9999 * w + 0.0001 / w.shape[-1] for k, w in load_file(run_folder / "weights.safetensors").items()}
@@ -195,3 +195,11 @@ def test_sample_brackets(call, run_folder, file):
                 stack[-1].append(("bare", len(read)))
         assert read == tags
         assert [found.get(c, 0) for c in range(1, n + 1)] == heads[:n]
+
+
+def test_sample_brackets_refuses_symbols_with_brackets(call, refused, file, tmp_path):
+    train = file("1\ta\t_\t_\t[\t_\t0\t_\t_\t_\n\n", "brackets.conllu")
+    done = call("induce", train, "--tags", "xpos", "--steps", 1, "--out", tmp_path / "run")
+    assert done.status == 0, done.err
+    error = refused("sample", tmp_path / "run", "--num", 1, "--format", "brackets")
+    assert "--format brackets cannot hold the symbol '['; give --format conllu" in error

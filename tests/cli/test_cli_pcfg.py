@@ -12,6 +12,7 @@ from nltk import Tree
 from safetensors.torch import load_file
 
 from pyrogram import CFG
+from pyrogram.data.treebank import read_trees
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
@@ -229,3 +230,21 @@ def test_options_of_the_dependency_model_are_refused(option, files, refused):
     grammar, train = files
     error = refused("induce", train, "--model", "pcfg", "--grammar", grammar, *option)
     assert f"{option[0]} is for --model dmv" in error
+
+
+@pytest.mark.parametrize("words", [["(", "-LRB-", ":)"], ["New York", "10\u00a0000", "a\u2028b"], ["]", "\\", "-LRB)"]])
+def test_words_that_look_like_brackets_come_back(words, call, tmp_path):
+    rows = [f"{i}\t{word}\t_\tX\tX\t_\t_\t_\t_\t_\n" for i, word in enumerate(words, 1)]
+    (tmp_path / "x.conllu").write_text("".join(rows) + "\n", encoding="utf-8")
+    rules = f"S -> {' '.join(f'W{i}' for i in range(len(words)))}\n"
+    rules += "".join(f"W{i} -> '{word}'\n" for i, word in enumerate(words))
+    (tmp_path / "g.cfg").write_text(rules, encoding="utf-8")
+    expected = Tree("S", [Tree(f"W{i}", [word]) for i, word in enumerate(words)])
+    options = ["--model", "pcfg", "--grammar", tmp_path / "g.cfg", "--tags", "form", "--steps", 1]
+    done = call("induce", tmp_path / "x.conllu", *options, "--out", tmp_path / "run")
+    assert done.status == 0, done.err
+    assert read_trees(tmp_path / "run" / "parses.mrg") == [expected]
+    assert call("parse", tmp_path / "run", tmp_path / "x.conllu", "--out", tmp_path / "parsed.mrg").status == 0
+    assert read_trees(tmp_path / "parsed.mrg") == [expected]
+    (tmp_path / "drawn.mrg").write_text(call("sample", tmp_path / "run", "--num", 2).out, encoding="utf-8")
+    assert read_trees(tmp_path / "drawn.mrg") == [expected] * 2

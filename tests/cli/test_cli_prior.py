@@ -58,7 +58,7 @@ def test_other_tags_count_as_x(call: Any, tmp_path: Path) -> None:
     path, out = tmp_path / "aa_x.conllu", tmp_path / "prior.safetensors"
     path.write_text(TREE.format(tag="VNOUN"))
     done = call("prior", path, "--out", out)
-    assert "1 words have other tags" in " ".join(done.out.split())
+    assert "the tags of 1 word." in " ".join(done.out.split())
     assert Sources.load(out).counts["attach"][0, VERB, 1, UNIVERSAL_TAGS.index("X")] == 1
 
 

@@ -113,7 +113,7 @@ def test_parsing_refuses_what_would_mislead(
     assert own.read_bytes() == files[1].read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("the/D dog/N\n\na/DT cat/N\n")
-    assert "3 of 4 words have tags that the model's XPOS tags do not include" in refused("parse", run, other)
+    assert "the model's XPOS tags do not include those of 3 of 4 words" in refused("parse", run, other)
     assert call("parse", run, other, "--retag", "all").status == 0
     foreign = tmp_path / "foreign"
     foreign.mkdir()

@@ -47,7 +47,7 @@ def test_weights_are_those_of_the_library(learn, treebanks, call, tmp_path, vale
     assert [[h for h in row if h >= 0] for row in found.heads.tolist()] == heads
     assert call("sample", out, "--num", 2).status == 0
     again = call("induce", treebanks.train, *given)
-    assert again.status == 0 and "which has 1 of 1 starts" in again.err
+    assert again.status == 0 and "which has 1 of 1 start" in again.err
     other = call("induce", treebanks.train, *given, "--valences", 2)
     assert other.status == 2 and f"valences {valences}, not 2" in " ".join(other.err.split())
 

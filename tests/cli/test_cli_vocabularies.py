@@ -52,7 +52,7 @@ def test_other_methods_run_and_runs_are_read_back(treebanks, call, refused, many
     assert call(*given).status == 0
     assert json.loads((out / "config.json").read_text())["grammar"]["attachments"] == "seen"
     again = call(*given)
-    assert again.status == 0 and "which has 1 of 1 starts" in again.err
+    assert again.status == 0 and "which has 1 of 1 start" in again.err
     new = tmp_path / "new.txt"
     new.write_text("the/DT the/DT the/DT dog/NN dog/NN\nnever/RB seen/VB\n")
     parsed = call("parse", out, new)

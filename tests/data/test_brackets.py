@@ -74,8 +74,8 @@ def test_one_or_many_to_a_line(file: Path, content: str, lines: list[int]) -> No
 def test_traces_empty_phrases_and_punctuation(file: Path) -> None:
     write(file, "(S (NP-SBJ (-NONE- *)) (VP (VB go) (SBAR (-NONE- 0) (S (-NONE- *T*)))) (-LRB- -LRB-) (RB now))")
     (record,) = read_brackets(str(file))
-    # Without traces, S has VP, -LRB- and RB; VP is the head.
-    assert (record.forms, record.heads) == (("go", "-LRB-", "now"), (0, 1, 1))
+    # Without traces, S has VP, -LRB- and RB; VP is the head. The word -LRB- is a parenthesis, its tag is not.
+    assert (record.forms, record.xpos[1], record.heads) == (("go", "(", "now"), "-LRB-", (0, 1, 1))
     assert Corpus.from_brackets(file).forms == [["go", "now"]]
 
 
@@ -183,7 +183,7 @@ DAMAGED = {
     "one in another": (GOOD + "(S (VB a) ( (S (VB go)))\n)", 2, "there is a phrase without a label"),
     "only traces": (GOOD + "(S (-NONE- *))", 2, "this tree has no words, only traces"),
     "nothing": ("", 1, "the file is empty"),
-    "only punctuation": ("(S (. .))\n(S (, ,))", None, "all 2 sentences are only punctuation"),
+    "only punctuation": ("(S (. .))\n(S (, ,))", None, "2 sentences are only punctuation"),
     "too deep": (GOOD + "(S " * 5000 + "(NN a)" + ")" * 5000, 2, "nested more than 250 deep"),
 }
 

@@ -136,7 +136,7 @@ DAMAGED = {
     "nothing but space": (" \n\n\t\n", 1, "the file is empty"),
     "not UTF-8": (TWO.encode() + "1\tSí".encode("latin-1"), 4, "byte 0xed is not UTF-8; convert"),
     "not UTF-8, BOM": (b"\xef\xbb\xbf" + TWO.encode() + b"\xff\n", 4, "byte 0xff is not UTF-8; convert"),
-    "only punctuation": (text(row(1, upos="PUNCT")) * 2, None, "all 2 sentences are only punctuation"),
+    "only punctuation": (text(row(1, upos="PUNCT")) * 2, None, "2 sentences are only punctuation"),
     "blanks before a comment": (text(row(1)) + text("  # c", row(1)), 3, "blanks before #; a comment begins with #"),
     "a tab before a comment": (text("\t# c", row(1)), 1, "blanks before #; a comment begins with #"),
     "no ID": (text(row(1), row("", head=1)), 2, "column ID is empty"),

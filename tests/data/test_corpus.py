@@ -58,7 +58,7 @@ def test_tensors(corpus: Corpus) -> None:
     assert corpus.forms == [["The", "dog", "barks"], ["the", "dog"], ["Go"]]
     assert corpus.tags == [["DET", "NOUN", "VERB"], ["DET", "NOUN"], ["VERB"]]
     assert repr(corpus) == "Corpus(3 sentences, 6 words, 3 symbols, longest 3, heads)"
-    assert repr(Corpus.from_sentences([["N"]])) == "Corpus(1 sentences, 1 words, 1 symbols, longest 1, no heads)"
+    assert repr(Corpus.from_sentences([["N"]])) == "Corpus(1 sentence, 1 word, 1 symbol, longest 1, no heads)"
 
 
 def test_sentences_know_where_they_come_from(corpus: Corpus, path: Path) -> None:
@@ -95,7 +95,7 @@ def test_several_files(path: Path, tmp_path: Path) -> None:
     assert both.vocab.to_list() == [["VERB", 3], ["DET", 2], ["NOUN", 2]]
     assert [Path(s.source).name for s in both] == ["train.conllu"] * 3 + ["more.conllu"]
     other.write_text("1\t.\t_\tPUNCT\t.\t_\t0\t_\t_\t_\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"more.conllu: all 1 sentences are only punctuation"):
+    with pytest.raises(CorpusError, match=r"more.conllu: 1 sentence is only punctuation"):
         Corpus.from_conllu([path, other])
 
 
@@ -261,7 +261,7 @@ class TestFromSentences:
                 {"sentences": [["N", "V"]], "forms": [["a"]]},
                 "line 1: expected 2 forms, one per token, actual 1",
             ),
-            ({"sentences": [["N"]], "heads": [[0], [0]]}, "expected heads of 1 sentences, actual 2"),
+            ({"sentences": [["N"]], "heads": [[0], [0]]}, "expected heads of 1 sentence, actual 2"),
             ({"sentences": [["N"], ["V", "V"]], "heads": [[0], [2, 1]]}, "line 2: no word has head 0"),
             ({"sentences": [["N", ""]]}, "'' is no symbol"),
             ({"sentences": [["N", 1]]}, "1 is no symbol"),
@@ -271,7 +271,7 @@ class TestFromSentences:
             ({"sentences": [["N", "w" * 10**5]], "heads": [[0, 1]], "forms": [["a", "a "]]}, "'a ' is no symbol"),
             ({"sentences": [["N"]], "forms": [["a\tb"]]}, "is no symbol"),
             ({"sentences": [["N"]], "forms": [["a"]], "tags": "form"}, "expected no forms with tags='form'"),
-            ({"sentences": ["."]}, "all 1 sentences are only punctuation"),
+            ({"sentences": ["."]}, "1 sentence is only punctuation"),
         ],
     )
     def test_errors(self, arguments: dict[str, Any], problem: str) -> None:
@@ -331,12 +331,12 @@ def test_builtin() -> None:
         ("1\tdog\t_\t_\tNN\t_\t0\t_\t_\t_", {}, "tags", "the word 'dog' has no UPOS (_)", "tags='xpos' or 'form'"),
         ("1\t_\t_\tNOUN\t_\t_\t0\t_\t_\t_", {"tags": "form"}, "tags", "column FORM is empty (_) in the", "tags='upos'"),
         ("1\ta\t_\tX\t_\t_\t_\t_\t_\t_", {"heads": "required"}, "heads", "the word has no head (_)", "heads='ignore'"),
-        ("1\t.\t_\tPUNCT\t_\t_\t0\t_\t_\t_", {}, "punctuation", "all 1 sentences are only", "punctuation='keep'"),
+        ("1\t.\t_\tPUNCT\t_\t_\t0\t_\t_\t_", {}, "punctuation", "1 sentence is only", "punctuation='keep'"),
         (
             "1\ta\t_\tX\t_\t_\t0\t_\t_\t_",
             {"vocab": Vocabulary.count(["Y"]), "unknown": "error"},
             "unknown",
-            "the symbol 'X' is not in the vocabulary of 1 symbols",
+            "the symbol 'X' is not in the vocabulary of 1 symbol",
             "unknown='most_frequent'",
         ),
         ("1\ta\t_\tX\t_\t_\t1\t_\t_\t_", {}, None, "no word has head 0; give", ""),

@@ -64,7 +64,7 @@ def test_the_generated_language() -> None:
     assert all(3 <= len(morphs) <= 6 for morphs in verbs)
     spoken = generated_utterances(100, seed=0)
     assert spoken == generated_utterances(100, seed=0) and all(1 <= len(words) <= 4 for words in spoken)
-    with pytest.raises(ValueError, match="of 1 roots there are hardly 9000 verbs"):
+    with pytest.raises(ValueError, match="of 1 root there are hardly 9000 verbs"):
         generated_verbs(9000, num_roots=1)
 
 

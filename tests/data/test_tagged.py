@@ -61,7 +61,7 @@ def test_words_alone(file: Path) -> None:
         ("a/NN /NN\n", 1, "the token '/NN' has no word before its last slash"),
         ("a/NN\n\nb/\n", 3, "the token 'b/' has no tag after its last slash"),
         ("", 1, "the file is empty"),
-        ("./.\n", None, "all 1 sentences are only punctuation"),
+        ("./.\n", None, "1 sentence is only punctuation"),
     ],
 )
 def test_damage_is_named_with_its_line(file: Path, content: str, line: int | None, problem: str) -> None:

@@ -174,7 +174,7 @@ def test_tensors_that_are_too_small_for_scores_are_not_written() -> None:
 def test_bad_arguments_of_the_tagger() -> None:
     tags, words, cases = SENTENCES
     tagger = LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=W)
-    with pytest.raises(ValueError, match="'mbr' or 'viterbi', actual 'foo'"):
+    with pytest.raises(ValueError, match="'viterbi', 'mbr', actual 'foo'"):
         tagger.tag(words, cases, "foo")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="words from 0 to 1"):
         LexicalTagger.learn(tags, words, cases, num_tags=S, num_words=2)

@@ -94,7 +94,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a list too long": (
         lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 0, 0, 0]}),
-        "column left has 4 rows, and its list 3",
+        "column left has length 4, and its list 3",
     ),
     "an entry too large": (
         lambda: RecursiveGrammar(listed().blocks, rules(first=0), 2, lists={**LISTS, "left": [0, 2, 0]}),

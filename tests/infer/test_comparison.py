@@ -112,7 +112,7 @@ def test_refused() -> None:
         compare({"none": []}, GOLD)
     with pytest.raises(ValueError, match="one start or as many, got 3 and 2 starts"):
         compare({"three": [LEFT] * 3, "two": [RIGHT] * 2}, GOLD)
-    with pytest.raises(ValueError, match="decoder must be 'mbr' or 'viterbi', not 'best'"):
+    with pytest.raises(ValueError, match="expected decoder to be one of 'viterbi', 'mbr', actual 'best'"):
         compare({"left": LEFT}, GOLD, decoder="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must hold the same sentences"):
         compare({"left": LEFT[:2]}, GOLD)

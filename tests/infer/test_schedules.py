@@ -281,7 +281,7 @@ def test_refusals() -> None:
         EM(maximum_likelihood, schedule=Annealed)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="schedule must be a schedule"):
         EM(maximum_likelihood, schedule=[0.5])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="no sentence of at most 1 words"):
+    with pytest.raises(ValueError, match="no sentence of at most 1 word;"):
         EM(maximum_likelihood, schedule=Curriculum([1])).step(torch.tensor([[0, 1]]), DMV(2))
     with pytest.raises(ModelError, match="no schedules and no constraints for logistic normals"):
         VariationalEM(corpus_logistic_normal, schedule=Annealed()).step(WORDS, DMV(V))

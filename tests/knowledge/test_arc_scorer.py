@@ -264,7 +264,7 @@ def test_bad_input_is_one_sentence() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             ArcScorer(4)(*given)
-    with pytest.raises(ValueError, match="decoder must be 'mbr' or 'viterbi', not 'best'"):
+    with pytest.raises(ValueError, match="expected decoder to be one of 'viterbi', 'mbr', actual 'best'"):
         ArcScorer(4).parse(examples, "best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="treebank 'x' has no heads"):
         ArcScorer(4).fitted({"x": Examples(*examples.inputs)}, progress=False)

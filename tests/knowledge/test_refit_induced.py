@@ -117,9 +117,9 @@ def test_punctuation_on_one_side_is_refused(corpus: Corpus) -> None:
 
 def test_refusals(corpus: Corpus) -> None:
     induced = induce(corpus, Bias({"stop": torch.zeros(len(corpus.vocab), 2, 2, 2)}))
-    with pytest.raises(ValueError, match="corpus must have sentences of at most 1 words"):
+    with pytest.raises(ValueError, match="corpus must have sentences of at most 1 word to learn"):
         refit_induced(induced, corpus, DMV(len(corpus.vocab)), max_length=1)
-    with pytest.raises(ValueError, match="corpus must have sentences of at most 1 words"):
+    with pytest.raises(ValueError, match="corpus must have sentences of at most 1 word to learn"):
         refit_words(induced, corpus, max_length=1)
     with pytest.raises(ValueError, match="the nats of block 'stop' must broadcast"):
         refit_induced(induced, corpus, DMV(len(corpus.vocab), num_valences=3))

@@ -59,11 +59,14 @@ MISTAKES = {
     ),
     "negative word": (dict(words={"w": np.array([[0, -1, 0], [2, 1, 1]])}), r"words w are not all in 0 \.\. 2"),
     "no words": (dict(words={}), "words w are missing"),
-    "too few words": (dict(words={"w": np.zeros((2, 2), int)}), r"words w of 2 sentences have shape \(2, 2\)"),
+    "too few words": (
+        dict(words={"w": np.zeros((2, 2), int)}),
+        r"words w have shape \(2, 2\), and the batch has size 2",
+    ),
     "words of other sentences": (dict(words={"w": np.zeros((3, 3), int)}), r"have shape \(3, 3\)"),
     "no size": (dict(sizes=without(PAGE.sizes, "S")), "size S is missing, or not positive: None"),
     "no column": (dict(lists=without(lists()["lists"], "left")), "column left of a list of rules is missing"),
-    "short column": (lists(left=[0, 1]), "column left has 2 rows, and its list 3"),
+    "short column": (lists(left=[0, 1]), "column left has length 2, and its list 3"),
     "no such symbol": (lists(parent=[0, 1, 3]), r"column parent has 3 in row 2, which is not in 0 \.\. 2"),
     "negative symbol": (lists(right=[0, -1, 0]), "column right has -1 in row 1"),
     "parents first": (

@@ -238,9 +238,9 @@ def test_what_is_missing_is_named() -> None:
     made, sizes, lists = page(), {"K": 2, "R": 2}, {"column": [0, 1]}
     with pytest.raises(InvalidRecursion, match=r"^sizes lacks 'K', over which x runs in F\[1, x\] \+= a\[x\]$"):
         Grounded(made, 2)
-    with pytest.raises(InvalidRecursion, match=r"^lists\['column'\] needs 2 rows, for F\[t, "):
+    with pytest.raises(InvalidRecursion, match=r"^lists\['column'\] needs length 2, for F\[t, "):
         Grounded(made, 2, sizes=sizes)
-    with pytest.raises(InvalidRecursion, match=r"^words\['w'\] needs 2 words, for F\[t, "):
+    with pytest.raises(InvalidRecursion, match=r"^words\['w'\] needs length 2, for F\[t, "):
         Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0]})
     grounded = Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0, 2]})
     with pytest.raises(InvalidRecursion, match=r"^weights lacks the table 'b'; it has \['a'\]$"):

@@ -62,4 +62,4 @@ def test_starts_of_earlier_versions_have_no_signs(arguments):
     assert main(command) == 0
     text = (folder / "run" / "table.md").read_text()
     assert "Sign tests" not in text and "em − attach-right" in text
-    assert "1 starts were kept by an earlier version without their parses" in text
+    assert "1 start was kept by an earlier version without their parses" in text

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from pyrogram.charts.runtime.arrays import Array
+from pyrogram.printable import plural
 
 from .arrays import LayoutArrays, PriorArrays
 from .phases import find_phases
@@ -89,7 +90,9 @@ class ExpertLayout:
         if (self.group_ptr != np.searchsorted(self.expert_group, groups)).any():
             raise ValueError("group_ptr does not say where the groups of expert_group begin")
         if self.att_ptr[-1] != A:
-            raise ValueError(f"att_ptr ends with {self.att_ptr[-1]}, but there are {A} attachments")
+            raise ValueError(
+                f"att_ptr ends with {self.att_ptr[-1]}, but {plural(A, 'attachment is', 'attachments are')} there"
+            )
         if A == 0:
             return
         owner = np.repeat(np.arange(E), np.diff(self.att_ptr))

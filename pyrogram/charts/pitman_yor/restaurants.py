@@ -75,7 +75,7 @@ class Restaurants:
 
     @property
     def arrays(self) -> tables.Arrays:
-        """For compiled code of other modules, which may read them until the next change; see pitman_yor_tables.py."""
+        """For compiled code of other modules, which may read them until the next change; see tables.py."""
         return self._arrays
 
     @property

@@ -13,7 +13,7 @@ import typer
 from pyrogram.cli.commands.choices import Format, Score, Tags
 from pyrogram.cli.io.corpora import WholeFile, name_of, read_whole
 from pyrogram.cli.io.errors import CommandError, note
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 if TYPE_CHECKING:
     from pyrogram.cli.io.scores import TreeScores
@@ -48,8 +48,9 @@ def evaluate(
     are drawn with replacement (paired bootstrap) to say how sure the difference is, and the words and sentences in
     which either file is better are counted (sign test); p-values are two-sided.
 
-    Phrases are scored by the conventions of EVALB, with punctuation by the gold tags; () in PREDICTED stands for no
-    parse.
+    Phrases are scored by the conventions of EVALB; () in PREDICTED stands for no parse. Sentences without a parse, or
+    whose tags take other words for punctuation than those of GOLD, count in no score; the column "skipped" has their
+    number.
     """
     if as_json and as_csv:
         raise CommandError("--json and --csv cannot both be printed; give one")
@@ -145,7 +146,8 @@ def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool)
             raise CommandError(f"sentence {number} differs: {_difference(g.leaves(), p.leaves(), gold, predicted)}")
     if len(theirs) != len(ours):
         raise CommandError(
-            f"{name_of(gold)} has {len(theirs)} sentences and {name_of(predicted)} {len(ours)}; they must be the same"
+            f"{name_of(gold)} has {plural(len(theirs), 'sentence')} and {name_of(predicted)} "
+            f"{len(ours)}; they must be the same"
         )
     found = parseval(ours, theirs)
     rows = [{"file": name_of(predicted), **asdict(b)} for b in found]
@@ -160,7 +162,7 @@ def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool)
 def _difference(g: Sequence[str], p: Sequence[str], gold: Path, predicted: Path) -> str:
     """How two sentences differ."""
     if len(g) != len(p):
-        return f"it has {len(g)} words in {name_of(gold)} and {len(p)} in {name_of(predicted)}"
+        return f"it has {plural(len(g), 'word')} in {name_of(gold)} and {len(p)} in {name_of(predicted)}"
     i = next(i for i in range(len(g)) if g[i] != p[i])
     return f"word {i + 1} is {quoted(g[i])} in {name_of(gold)} and {quoted(p[i])} in {name_of(predicted)}"
 
@@ -174,5 +176,7 @@ def check_same(gold: Corpus, predicted: Corpus, gold_path: Path, predicted_path:
         raise CommandError(f"{where}: {_difference(g.tags, p.tags, gold_path, predicted_path)}")
     if len(gold) != len(predicted):
         longer = min(len(gold), len(predicted)) + 1
-        sizes = f"{name_of(gold_path)} has {len(gold)} sentences and {name_of(predicted_path)} {len(predicted)}"
+        sizes = (
+            f"{name_of(gold_path)} has {plural(len(gold), 'sentence')} and {name_of(predicted_path)} {len(predicted)}"
+        )
         raise CommandError(f"{sizes}: sentence {longer} is missing in one of them")

@@ -21,6 +21,7 @@ from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.forks import import_all, prepare_workers
 from pyrogram.cli.runs.processes import approximate_sweeps, check_shared, processes
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
+from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     from pyrogram.cli.runs.dmv_induction import Corpora, Outcome
@@ -355,7 +356,7 @@ def _open(settings: Settings, out: Path | None, resume: bool) -> None:
     if out is not None:
         found = open_folder(out, settings, resume)
         if found:
-            note(f"going on in {out}, which has {found} of {settings.starts} starts")
+            note(f"going on in {out}, which has {found} of {plural(settings.starts, 'start')}")
 
 
 @contextmanager

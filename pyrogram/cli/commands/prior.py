@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pyrogram.cli.io.errors import CommandError
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 
 def prior(
@@ -61,7 +61,7 @@ def prior(
     notes = [f"{sources!r}, written to {out}.", "Punctuation is left out."]
     other = sum(tag not in UNIVERSAL_TAGS for corpus in corpora.values() for tags in corpus.tags for tag in tags)
     if other:
-        notes.append(f"{other:,} words have other tags than the universal ones, and count as X.")
+        notes.append(f"Not universal, and counted as X: the tags of {plural(other, 'word')}.")
     screen = console()
     screen.print(table)
     screen.print(footnotes(notes))

@@ -12,6 +12,7 @@ import typer
 from pyrogram.cli.commands.choices import SampleFormat
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.runs.forks import import_all
+from pyrogram.printable import plural
 
 MOST_WORDS = 10**8  # of all sentences, were each as long as it may be
 
@@ -32,7 +33,8 @@ def sample(
     """
     if num * max_length > MOST_WORDS:
         raise CommandError(
-            f"--num {num} sentences of up to --max-length {max_length} words do not fit into memory; their product may "
+            f"--num {plural(num, 'sentence')} of up to --max-length {plural(max_length, 'word')} do "
+            f"not fit into memory; their product may "
             f"be {MOST_WORDS:,}"
         )
     import_all()

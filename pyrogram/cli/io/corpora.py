@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from pyrogram.cli.io.errors import CommandError, note
-from pyrogram.printable import shown
+from pyrogram.printable import plural, shown
 
 if TYPE_CHECKING:
     from pyrogram.data import Corpus, CorpusError, Vocabulary
@@ -195,7 +195,9 @@ def _note_conj(corpus: Corpus, path: Path) -> None:
     given, read = columns.upos.where({"CONJ": True}), columns.symbols.where({"CCONJ": True})
     renamed = int((given & read).sum())
     if renamed:
-        note(f"note: {name_of(path)}: CONJ, {renamed} words, is read as CCONJ, its name since version 2 of UD")
+        note(
+            f"note: {name_of(path)}: CONJ, {plural(renamed, 'word')}, is read as CCONJ, its name since version 2 of UD"
+        )
 
 
 def _say_tags(path: Path, kind: Kind, heads: HeadsOption, others: Sequence[Alphabet]) -> str:
@@ -231,7 +233,7 @@ def note_unknown(corpus: Corpus, path: Path) -> None:
         return
     lacking = sorted(symbol for symbol in corpus.columns.symbols.counts() if symbol not in corpus.vocab)
     named = ", ".join(shown(symbol) for symbol in lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    told = f"{corpus.num_unknown} words have symbols unseen in training ({named})"
+    told = f"{plural(corpus.num_unknown, 'word has a symbol', 'words have symbols')} unseen in training ({named})"
     note(f"note: {name_of(path)}: {told}; taken for {shown(corpus.vocab.most_frequent)}")
 
 

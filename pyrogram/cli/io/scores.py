@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyrogram.metrics import AttachmentScores, Bootstrap, SignTest, TagScore
+from pyrogram.printable import plural
 
 _NOT_IN_CSV = ("confidence", "seed")  # of a difference
 
@@ -112,12 +113,12 @@ def sentence_of(difference: Difference, first: str, second: str) -> str:
     b = difference.bootstrap
     how = "with" if difference.punctuation else "without"
     signs = [
-        f"better in {test.better:,} {unit} and worse in {test.worse:,}, p = {test.p_value:.2g}"
+        f"better in {plural(test.better, unit.removesuffix('s'))} and worse in {test.worse:,}, p = {test.p_value:.2g}"
         for unit, test in difference.signs.items()
     ]
     return (
         f"{first} minus {second}, {how} punctuation: {100 * b.difference:+.2f} points of directed accuracy, "
         f"{100 * b.confidence:g}% interval {100 * b.low:+.2f} to {100 * b.high:+.2f}, p = {b.p_value:.2g} "
-        f"(paired bootstrap of {b.samples:,} samples of sentences, seed {difference.seed}); "
+        f"(paired bootstrap of {plural(b.samples, 'sample')} of sentences, seed {difference.seed}); "
         f"{'; '.join(signs)} (sign test)"
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrogram.cli.io.files import write_file
+from pyrogram.printable import plural
 
 CARD = "README.md"
 
@@ -114,7 +115,9 @@ def card_text(card: Card) -> str:
 
 def _data(digests: Mapping[str, Any]) -> str:
     if "builtin" in digests:
-        return f"{digests['builtin']:,} sentences of the built-in corpus, which a grammar of pyrogram makes up.\n"
+        return (
+            f"{plural(digests['builtin'], 'sentence')} of the built-in corpus, which a grammar of pyrogram makes up.\n"
+        )
     return _table(("file", "SHA-256"), [(name, f"`{digest}`") for name, digest in digests.items()])
 
 

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pyrogram.cli.io.corpora import note_unknown, read_corpus, read_whole
+from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import as_written, read_safetensors, write_file
 from pyrogram.cli.io.trees import dependency_text
 from pyrogram.cli.runs.evaluation import parse_corpus, smoothed
@@ -26,6 +28,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import DMV, SparseDMV
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.knowledge import Assumed
+from pyrogram.printable import quoted
 
 SEEN = "seen"  # of attachments: only those of pairs that were seen
 
@@ -124,7 +127,13 @@ class DMVRun(Run):
 
 
 def _bracketed(heads: Sequence[int], symbols: Sequence[str]) -> str:
-    """A projective tree as nested brackets; each holds one bare symbol, its head."""
+    """A projective tree as nested brackets; each holds one bare symbol, its head.
+
+    :raises CommandError: for a symbol with a bracket or a blank in it.
+    """
+    for symbol in symbols:
+        if re.search(r"[\[\]\s]", symbol):
+            raise CommandError(f"--format brackets cannot hold the symbol {quoted(symbol)}; give --format conllu")
     children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for c, h in enumerate(heads, 1):
         children[h].append(c)

@@ -38,6 +38,7 @@ from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV, SparseDMV
 from pyrogram.infer import Reduce
 from pyrogram.infer.running.reduce import is_first
+from pyrogram.printable import plural
 from pyrogram.significance import rank_correlation
 
 MOST_SYMBOLS = 4000  # of which every pair has an attachment: in several copies, these must fit into memory
@@ -150,7 +151,7 @@ def _short(corpus: Corpus, max_length: int, name: str) -> Corpus:
     if not len(short):
         shortest = int(corpus.lengths.min())
         raise CommandError(
-            f"no sentence of the {name} file has at most {max_length} words (the shortest has {shortest}); "
+            f"no sentence of the {name} file has at most {plural(max_length, 'word')} (the shortest has {shortest}); "
             "raise --max-length"
         )
     return short
@@ -167,12 +168,13 @@ def _notes(
 ) -> list[str]:
     """What a reader of the table must know."""
     objective = OBJECTIVE[settings.method]
-    size = f"{len(train):,} training sentences of at most {settings.max_length} words"
+    size = f"{plural(len(train), 'training sentence')} of at most {plural(settings.max_length, 'word')}"
     told = f"{settings.tags} tags" if corpora.tagger is None else f"{settings.num_classes} induced classes of the words"
     notes = [f"{settings.method}: learnt from the {told} of the {size}; their heads were not seen."]
     if isinstance(grammar, SparseDMV):
         notes.append(
-            f"of the {grammar.num_tags:,} symbols, {len(grammar.pairs):,} pairs occur in a training sentence and have "
+            f"of the {plural(grammar.num_tags, 'symbol')}, {plural(len(grammar.pairs), 'pair')} "
+            f"occur in a training sentence and have "
             "attachments of their own; a head's other words have equal parts of one."
         )
     if settings.init == "supervised":
@@ -183,7 +185,7 @@ def _notes(
     chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"
     if len(starts) > 1:
         if math.isfinite(best.criterion):
-            notes.append(f"start {best.number} has the best {chosen_by} of the {len(starts)} starts.")
+            notes.append(f"start {best.number} has the best {chosen_by} of the {plural(len(starts), 'start')}.")
         else:
             notes.append(f"no start has come to a finite {chosen_by}, so the first stands for all; raise --steps.")
     if corpora.dev is not None and corpora.dev is corpora.evaluation:
@@ -206,7 +208,7 @@ def _warning(starts: Sequence[Start], rows: Sequence[EvaluatedSystem], chosen_by
         return f"{text}; here all starts are alike."
     low, high = 100 * min(known), 100 * max(known)
     return (
-        f"{text}: over these {len(starts)} starts the rank correlation of {chosen_by} and accuracy (MBR, all "
+        f"{text}: over these {plural(len(starts), 'start')} the rank correlation of {chosen_by} and accuracy (MBR, all "
         f"lengths) is {rank:+.2f}, and accuracy ranges from {low:.1f} to {high:.1f}."
     )
 
@@ -228,12 +230,15 @@ def _write(
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run.write(out)
-    size = f"{len(corpora.train.filter(settings.max_length)):,} sentences of at most {settings.max_length} words"
+    size = (
+        f"{plural(len(corpora.train.filter(settings.max_length)), 'sentence')} of at most "
+        f"{plural(settings.max_length, 'word')}"
+    )
     told = f"{settings.tags} tags" if run.tagger is None else "induced classes of the words"
     card = Card(
         "DMV" if run.is_plain else "DMV of more than its weights",
         f"A dependency model with valence, learnt by {settings.method}",
-        f"Its {len(corpora.train.vocab)} symbols are the {told} of {size}. It gives every word its head.",
+        f"Its {plural(len(corpora.train.vocab), 'symbol')} are the {told} of {size}. It gives every word its head.",
         ("dependency-parsing", "grammar-induction"),
         settings.as_dict(),
         markdown(outcome.report),

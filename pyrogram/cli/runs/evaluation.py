@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pyrogram.choices import DECODERS, best
 from pyrogram.data import Corpus
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar, Weights
@@ -19,7 +20,6 @@ from pyrogram.knowledge import Assumed
 from pyrogram.metrics import AttachmentScores, accuracy_by_length
 
 BINS = (10, 20, 40, None)
-DECODERS = ("viterbi", "mbr")
 CELLS = 500_000  # of charts that are in memory at a time
 
 
@@ -68,10 +68,8 @@ def parse_corpus(
             if assumed is not None:
                 tilted = grammar.tilted(assumed.bias(corpus[chunk]))
                 trees = Sentence(tilted, weights).derivation(words[chunk, :n])
-            if "mbr" in heads:
-                heads["mbr"][chunk, :n] = trees.mbr()
-            if "viterbi" in heads:
-                heads["viterbi"][chunk, :n] = trees.argmax()
+            for name in heads:
+                heads[name][chunk, :n] = best(trees, name)
             if log_likelihood is not None:  # last: it comes along with marginals
                 log_likelihood[chunk] = plain.log_partition.to(log_likelihood.dtype)
     return heads

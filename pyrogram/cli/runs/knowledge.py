@@ -21,6 +21,7 @@ from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.knowledge import Assumed, Shares, Sources, assumptions
 from pyrogram.knowledge.recipe import Knowledge, length_and_concentration, prior_of_languages
 from pyrogram.knowledge.rules import Heads
+from pyrogram.printable import plural
 
 
 def write_assumed(path: Path, assumed: Assumed) -> None:
@@ -95,7 +96,7 @@ class DrawnOn:
         shares = self.sources.drawn_on(self.shares)
         most = [k for k in shares.argsort(descending=True).tolist()[:5] if shares[k] >= 0.01]
         named = ", ".join(f"{self.sources.names[k]} {100 * float(shares[k]):.0f} %" for k in most)
-        count = f"{len(self.sources)} treebank{'s' * (len(self.sources) > 1)}"
+        count = f"{plural(len(self.sources), 'treebank')}"
         return f"The prior is of {count}; mean over heads of the greatest shares: {named}."
 
     def svg(self) -> bytes | None:

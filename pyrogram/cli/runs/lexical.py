@@ -23,6 +23,7 @@ from torch import Tensor
 
 from pyrogram.charts.pitman_yor.checks import parameters
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.choices import Decoder
 from pyrogram.cli.io.corpora import WholeFile, name_of, note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.io.files import as_written, read_json, read_safetensors, write_file
@@ -36,9 +37,10 @@ from pyrogram.data.heads import rows_of_heads
 from pyrogram.data.records import MISSING
 from pyrogram.data.strings import Strings, narrow
 from pyrogram.grammars import LexicalDependencies
-from pyrogram.grammars.lexical_parser import Decoder, LexicalParser, PitmanYorPredictor
+from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.checkpoint import safetensors_bytes
+from pyrogram.printable import plural
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,9 @@ class LexicalRun(Run):
             no_tags_option=f"give a file that has it, for the model was learnt with --tags {self.tags}; or --retag all",
         )
         if 2 * whole.num_unknown > whole.num_words:
-            share = f"{whole.num_unknown} of {whole.num_words} words"
+            share = f"{whole.num_unknown} of {plural(whole.num_words, 'word')}"
             raise CommandError(
-                f"{name}: {share} have tags that the model's {kind} tags do not include; "
+                f"{name}: the model's {kind} tags do not include those of {share}; "
                 "give --retag all for those of its tagger"
             )
         note_unknown(whole, file.path)

@@ -39,6 +39,7 @@ from pyrogram.infer import PitmanYorSampler
 from pyrogram.metrics import accuracy_by_length
 from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
+from pyrogram.printable import plural
 
 SMOOTHING = 1e-4  # of the supervised DMV, as induce has it by default
 
@@ -156,7 +157,7 @@ def _parse(run: LexicalRun, corpus: LexicalCorpus, bar: Bar) -> Parses:
     before = bar.done
 
     def parsed(sentences: int) -> None:
-        bar.say("parsing", f"{sentences:,} sentences", before + sentences // 100)
+        bar.say("parsing", plural(sentences, "sentence"), before + sentences // 100)
 
     return parser.parse(corpus.tags, corpus.words, corpus.cases, callback=parsed)
 
@@ -188,11 +189,12 @@ def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> li
     if settings.unseen == "test":
         rule = "words that training lacks, and those once in training and never in test, are classes of their shape"
     sampled = settings.prior.endswith("sampled") or settings.paths == "exact"
-    how = f"in {settings.steps} steps of sampling" if sampled else "with nothing to be sampled"
+    how = f"in {plural(settings.steps, 'step')} of sampling" if sampled else "with nothing to be sampled"
     return [
-        f"{settings.prior}, {settings.paths} paths: learnt from {len(corpus):,} trees, {corpus.num_tokens:,} tokens "
+        f"{settings.prior}, {settings.paths} paths: learnt from {plural(len(corpus), 'tree')}, "
+        f"{plural(corpus.num_tokens, 'token')} "
         f"with punctuation, gold {settings.tags} tags, {how}.",
-        f"{rule}: {unknown:,} of {part.lexical.num_tokens:,} tokens here.",
+        f"{rule}: {unknown:,} of {plural(part.lexical.num_tokens, 'token')} here.",
         f"tags of the sentences parsed are the gold {settings.tags} tags; pyrogram parse --retag takes a tagger's.",
         SUPERVISED,
         "punctuation is parsed and left out of scores, and of lengths; a head that is punctuation counts as wrong, "
@@ -237,7 +239,7 @@ def _write_files(
 
 
 def _write_card(out: Path, settings: TrainSettings, train: Part, reports: list[Report]) -> None:
-    size = f"{len(train.lexical):,} trees, {train.lexical.num_tokens:,} tokens with punctuation"
+    size = f"{plural(len(train.lexical), 'tree')}, {plural(train.lexical.num_tokens, 'token')} with punctuation"
     card = Card(
         LexicalRun.kind,
         "A dependency parser with hierarchical Pitman-Yor priors",

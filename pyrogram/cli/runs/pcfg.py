@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from pyrogram.choices import best
 from pyrogram.cli.io.corpora import WholeFile, name_of, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError
 from pyrogram.cli.io.files import as_written, write_file
@@ -19,9 +21,9 @@ from pyrogram.cli.runs.evaluation import smoothed
 from pyrogram.cli.runs.folder import CONFIG, GRAMMAR, read_weights, tags_and_smoothing, write_weights
 from pyrogram.cli.runs.run import ParseOptions, Run
 from pyrogram.cli.runs.starts import double_precision
+from pyrogram.data.brackets import bracketed
 from pyrogram.data.punctuation import kept_words
 from pyrogram.data.records import Alphabet
-from pyrogram.folding import text_of
 from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
 from pyrogram.grammars.cfg_text import Word
@@ -98,16 +100,15 @@ def read_sentences(source: Path | WholeFile, tags: str, format: str, grammar: CF
 
 def best_trees(grammar: CFG, weights: Weights, words: Tensor, decoder: str = "viterbi") -> tuple[Any, ...]:
     """The most probable trees, or those with the most expected right spans; None for sentences without any."""
-    derivation = grammar.derivation(weights, words)
-    best = derivation.argmax() if decoder == "viterbi" else derivation.mbr()
+    rules = best(grammar.derivation(weights, words), decoder)
     return tuple(
-        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, best, strict=True)
+        grammar.tree(w[w >= 0], d[d >= 0]) if int(d[0]) >= 0 else None for w, d in zip(words, rules, strict=True)
     )
 
 
 def one_line(tree: Any) -> str:
     """A tree on one line; () for none."""
-    return "()" if tree is None else text_of(tree)
+    return "()" if tree is None else bracketed(tree)
 
 
 def grammar_text(grammar: CFG, weights: Weights) -> str:
@@ -121,5 +122,10 @@ def grammar_text(grammar: CFG, weights: Weights) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A terminal in quotes; the notation has no escapes, and a file's terminals never hold both kinds of quotes."""
+    """A terminal in quotes; the notation has no escapes.
+
+    :raises ValueError: if it holds a line end, or both kinds of quotes, as no terminal of a file does.
+    """
+    if re.search(r"[\r\n]|'.*\"|\".*'", word):
+        raise ValueError(f"the terminal {quoted(word)} holds a line end or both kinds of quotes; rename it")
     return f'"{word}"' if "'" in word else f"'{word}'"

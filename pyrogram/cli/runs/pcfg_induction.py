@@ -46,7 +46,7 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars import CFG
 from pyrogram.infer import Reduce
 from pyrogram.infer.running.reduce import is_first
-from pyrogram.printable import quoted
+from pyrogram.printable import plural, quoted
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     chosen = words[own]
     if not len(chosen):
         raise CommandError(
-            f"no sentence of {name_of(path)} has at most {max_length} words (the shortest has {int(lengths.min())}); "
+            f"no sentence of {name_of(path)} has at most {plural(max_length, 'word')} (the shortest "
+            f"has {int(lengths.min())}); "
             "raise --max-length"
         )
     chosen = chosen[:, : int((chosen >= 0).sum(1).max())]
@@ -118,7 +119,8 @@ def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
         first = int(own[impossible][0])
         text = " ".join(grammar.words[w] for w in words[first].tolist() if w >= 0)
         raise CommandError(
-            f"{name_of(path)}: the grammar has no derivation of {int(impossible.sum())} of {len(chosen)} sentences; "
+            f"{name_of(path)}: the grammar has no derivation of {int(impossible.sum())} of "
+            f"{plural(len(chosen), 'sentence')}; "
             f"the first is sentence {first}, {quoted(text)}; add rules for them, or leave them out"
         )
     return chosen
@@ -190,11 +192,12 @@ def _write(out: Path, settings: Settings, run: PCFGRun, texts: EncodedCorpora, o
     card = Card(
         "CFG",
         f"A probabilistic context-free grammar, its probabilities learnt by {settings.method}",
-        f"It has {len(run.grammar.rules):,} rules, whose probabilities are learnt from {len(texts.train):,} sentences "
-        f"of at most {settings.max_length} words.",
+        f"It has {plural(len(run.grammar.rules), 'rule')}, whose probabilities are learnt from "
+        f"{plural(len(texts.train), 'sentence')} "
+        f"of at most {plural(settings.max_length, 'word')}.",
         ("constituency-parsing", "grammar-induction"),
         settings.as_dict(),
-        f"Of {texts.name}, {found.sentences:,} sentences and {found.words:,} words: log-likelihood "
+        f"Of {texts.name}, {plural(found.sentences, 'sentence')} and {plural(found.words, 'word')}: log-likelihood "
         f"{found.log_likelihood:,.2f} nats, perplexity {found.perplexity:.2f} per word and sentence end.",
     )
     write_card(out, card)
@@ -231,12 +234,14 @@ def report(settings: Settings, texts: EncodedCorpora, outcome: PcfgOutcome) -> S
         table.add_row(f"start {start.number}{chosen}", str(len(start.objective)), *numbers)
     words = outcome.scores[0]
     lines = [
-        f"{settings.method}: learnt from {len(texts.train):,} sentences of at most {settings.max_length} words.",
-        f"evaluation: log-likelihood, and perplexity per word and sentence end, of {texts.name} ({words.sentences:,} "
-        f"sentences, {words.words:,} words), each multinomial mixed with {settings.smoothing:g} of the uniform one.",
+        f"{settings.method}: learnt from {plural(len(texts.train), 'sentence')} of at most "
+        f"{plural(settings.max_length, 'word')}.",
+        f"evaluation: log-likelihood, and perplexity per word and sentence end, of {texts.name} ("
+        f"{plural(words.sentences, 'sentence')}, {plural(words.words, 'word')}), each multinomial mixed with "
+        f"{settings.smoothing:g} of the uniform one.",
     ]
     lines += settings.notes
     missing = sum(tree is None for tree in outcome.trees)
     if missing:
-        lines.append(f"{missing} sentences have no derivation: the grammar has no rules for them.")
+        lines.append(f"{plural(missing, 'sentence has', 'sentences have')} no derivation by the rules of the grammar.")
     return table, footnotes(lines)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError, is_one_of_several
+from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     from pyrogram.infer import Reduce
@@ -41,7 +42,7 @@ def approximate_sweeps(method: str, approximate: bool) -> str | None:
             f"--method {method} takes each sentence given all others, which processes cannot do side by side; give "
             "--approximate to let each sweep its own sentences, or leave out torchrun"
         )
-    return f"in {size} processes" if approximate else None
+    return f"in {plural(size, 'process')}" if approximate else None
 
 
 def check_shared(*paths: Path | None) -> None:

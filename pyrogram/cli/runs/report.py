@@ -14,11 +14,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from pyrogram.choices import DECODERS
 from pyrogram.cli.io.baselines import below_baselines
-from pyrogram.cli.runs.evaluation import BINS, DECODERS, Evaluation, baseline_evaluation, evaluate, smoothed
+from pyrogram.cli.runs.evaluation import BINS, Evaluation, baseline_evaluation, evaluate, smoothed
 from pyrogram.data import Corpus
 from pyrogram.grammars import DMV
 from pyrogram.metrics import attach_left, attach_right
+from pyrogram.printable import plural
 
 HEADS = {"viterbi": "Vit.", "mbr": "MBR"}
 SUPERVISED = (
@@ -117,8 +119,8 @@ def make_report(
     if len(starts) > 1:
         columns = list(zip(*(_values(row, bins, gold) for row in starts), strict=True))
         mean, spread = (tuple(_over(column, f) for column in columns) for f in (statistics.fmean, statistics.stdev))
-        lines.append(Line(f"mean of {len(starts)} starts", mean, spread))
-    size = f"{len(corpus):,} sentences, {corpus.num_words:,} words"
+        lines.append(Line(f"mean of {plural(len(starts), 'start')}", mean, spread))
+    size = f"{plural(len(corpus), 'sentence')}, {plural(corpus.num_words, 'word')}"
     counts = [f"{len(corpus.filter(BINS[b])):,} of at most {BINS[b]} words" for b in bins if BINS[b] is not None]
     notes = [*notes, *_below(baselines, best, starts)]
     title = f"{name} ({size}{'; ' + ', '.join(counts) if counts else ''}): {what}"
@@ -184,7 +186,10 @@ def _below(baselines: Sequence[EvaluatedSystem], best: EvaluatedSystem, starts: 
     found = [accuracy for accuracy in map(_directed, starts) if accuracy is not None]
     below = sum(accuracy < highest for accuracy in found) if highest is not None else 0
     if below and len(found) > 1:
-        told.append(f"{below} of the {len(found)} starts are below attach-left or attach-right.")
+        told.append(
+            f"{below} of the {plural(len(found), 'start')} {'is' if below == 1 else 'are'} below "
+            f"attach-left or attach-right."
+        )
     return told
 
 

@@ -8,19 +8,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from typing_extensions import Self
+
+from pyrogram.choices import DECODERS, check_choice
+from pyrogram.data.vocabulary import Unknown
 
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """How to parse a file; the options of ``pyrogram parse`` explain them."""
+    """How to parse a file; the options of ``pyrogram parse`` explain them.
+
+    :raises ValueError: for a name that an option does not have.
+    """
 
     decoder: str = "mbr"
     format: str = "auto"
     unknown: str = "most_frequent"
     retag: str = "missing"
+
+    def __post_init__(self) -> None:
+        check_choice("decoder", self.decoder, DECODERS)
+        check_choice("unknown", self.unknown, get_args(Unknown))
+        check_choice("retag", self.retag, ("no", "missing", "all"))
 
 
 class Run(ABC):

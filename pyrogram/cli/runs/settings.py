@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pyrogram.choices import check_choice
 from pyrogram.cli.io.errors import CommandError
 
 DEFAULT_ALPHA = {"em-map": 1.1} | dict.fromkeys(("vb", "vb-em", "cvb", "hastings", "gibbs"), 0.25)
@@ -51,6 +52,7 @@ class Settings:
     data: dict[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_choice("method", self.method, ("em", *DEFAULT_ALPHA))
         numbers = {"alpha": self.alpha, "distance": self.distance, "noise": self.noise}
         numbers |= {"tolerance": self.tolerance, "smoothing": self.smoothing}
         for name, value in numbers.items():

@@ -28,6 +28,7 @@ from pyrogram.infer import EM, CollapsedVB, GrammarLoop, Reduce, TreeGibbs, Tree
 from pyrogram.infer.running.reduce import is_first
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.printable import plural
 
 OBJECTIVE = {
     "em": "log-likelihood",
@@ -148,7 +149,9 @@ def run_starts(work: StartWork, jobs: int, meanwhile: Callable[[], object] = lam
         for number, data in finished:
             start, found = pickle.loads(data)
             results[number] = (start, found)
-            told = f"{len(start.objective)} iterations, {objective} {start.objective[-1]:,.2f} ({start.stopped})"
+            told = (
+                f"{plural(len(start.objective), 'iteration')}, {objective} {start.objective[-1]:,.2f} ({start.stopped})"
+            )
             bar.finished(names[number], f"{names[number]}: {told}")
     return [results[number] for number in tasks]
 
@@ -179,7 +182,9 @@ def _sampled(
     if held_out is not None:
         smooth = smoothed(grammar, weights, settings.smoothing)
         likelihoods[-1] = float(Sentence(grammar, smooth).log_prob(held_out).sum())
-    return Start(number, weights, list(sampler.history), likelihoods, f"{settings.steps} sweeps, the second half kept")
+    return Start(
+        number, weights, list(sampler.history), likelihoods, f"{plural(settings.steps, 'sweep')}, the second half kept"
+    )
 
 
 def noiseless_start(settings: Settings, grammar: Grammar, words: Tensor, heads: Tensor | None) -> Weights:

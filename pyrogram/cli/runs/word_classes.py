@@ -13,6 +13,7 @@ from pyrogram.cli.runs.folder import CLASSES
 from pyrogram.data import Corpus, Vocabulary, WordTags
 from pyrogram.data.padding import pad
 from pyrogram.infer import word_classes
+from pyrogram.printable import plural
 
 
 def induced_tags(corpus: Corpus, num_classes: int) -> WordTags:
@@ -20,7 +21,10 @@ def induced_tags(corpus: Corpus, num_classes: int) -> WordTags:
     forms = [[form.lower() for form in row] for row in corpus.forms]
     vocab = Vocabulary.count(form for row in forms for form in row)
     words = pad([i for row in forms for i in vocab.encode(row)], corpus.lengths)
-    note(f"learning {num_classes} classes of {len(vocab):,} words from {len(corpus):,} sentences")
+    note(
+        f"learning {plural(num_classes, 'class')} of {plural(len(vocab), 'word')} from "
+        f"{plural(len(corpus), 'sentence')}"
+    )
     found = word_classes(words, len(vocab), num_classes)
     ranked = Vocabulary.count(str(c) for c in found(words)[words >= 0].tolist())
     names = {int(c): f"C{rank}" for rank, c in enumerate(ranked, 1)}

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
+from pyrogram.choices import Decoder
 from pyrogram.cli.io.corpora import name_of, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
 from pyrogram.cli.io.trees import dependency_text
@@ -17,7 +17,7 @@ from pyrogram.data.punctuation import heads_with_punctuation, kept_words
 from pyrogram.knowledge import UNIVERSAL_TAGS, zero_shot
 
 
-def parse_zero_shot(file: Path, format: str, decoder: Literal["mbr", "viterbi"]) -> Iterable[str]:
+def parse_zero_shot(file: Path, format: str, decoder: Decoder) -> Iterable[str]:
     """The text of a file with trees; what was assumed goes to stderr.
 
     :raises CommandError: if its tags are not universal, or all sentences too long to learn from.

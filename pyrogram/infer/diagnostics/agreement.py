@@ -22,6 +22,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.metrics import directed_accuracy
+from pyrogram.printable import plural
 from pyrogram.significance import rank_correlation
 
 _SENTENCES = 64  # of like lengths, that are parsed at a time
@@ -74,7 +75,9 @@ def consensus(
     :raises ValueError: if there is no run, or a share is none.
     """
     if not runs or not 0 < keep <= 1 or not 0 < same <= 1:
-        raise ValueError(f"consensus needs runs, and shares in (0, 1], not {len(runs)} runs, {keep=} and {same=}.")
+        raise ValueError(
+            f"consensus needs runs, and shares in (0, 1], not {plural(len(runs), 'run')}, {keep=} and {same=}."
+        )
     objectives = [run.history[-1] for run in runs]
     ranked = sorted(range(len(runs)), key=lambda r: -objectives[r])
     kept = tuple(ranked[: math.ceil(keep * len(runs))])

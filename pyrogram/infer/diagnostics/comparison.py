@@ -8,12 +8,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
+from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.grammar import Grammar
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.metrics import Bootstrap, SignTest, accuracy_by_length, paired_bootstrap, sign_test
@@ -81,7 +82,7 @@ def compare(
     grammar: Grammar | None = None,
     *,
     scored: Tensor | None = None,
-    decoder: Literal["mbr", "viterbi"] = "mbr",
+    decoder: Decoder = "mbr",
     smoothing: float = 1e-4,
     samples: int = 10_000,
     seed: int = 0,
@@ -113,8 +114,7 @@ def compare(
     :raises ValueError: for a loop without ``words`` and ``grammar``, heads of other sentences, and numbers of starts
         that differ, unless one of two runs has a single start.
     """
-    if decoder not in ("mbr", "viterbi"):
-        raise ValueError(f"decoder must be 'mbr' or 'viterbi', not {decoder!r}.")
+    check_choice("decoder", decoder, DECODERS)
     heads: dict[str, Tensor] = {}
     for name, given in runs.items():
         single = isinstance(given, GrammarLoop) or (isinstance(given, Tensor) and given.dim() == 2)
@@ -146,7 +146,7 @@ def _parse(
     loop: GrammarLoop[Any, Any],
     words: Tensor,
     grammar: Grammar,
-    decoder: Literal["mbr", "viterbi"],
+    decoder: Decoder,
     smoothing: float,
 ) -> Tensor:
     """Heads by a loop's point estimate, padded with -1, of a few sentences at a time: charts are large."""
@@ -157,8 +157,7 @@ def _parse(
     with torch.no_grad():
         for rows in lengths.argsort().split(_SENTENCES):
             n = int(lengths[rows].max())
-            trees: Any = grammar.derivation(weights, words[rows, :n])
-            heads[rows, :n] = trees.mbr() if decoder == "mbr" else trees.argmax()
+            heads[rows, :n] = best(grammar.derivation(weights, words[rows, :n]), decoder)
     return heads
 
 

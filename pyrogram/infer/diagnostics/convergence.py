@@ -11,6 +11,8 @@ import torch
 from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 from .chains import Chains, draws_of
 
 # Pyro's effective sample size holds the squared number of draws for each number that is drawn.
@@ -35,7 +37,10 @@ class Convergence:
 
     def __str__(self) -> str:
         width = max(map(len, self.r_hat), default=0)
-        lines = [f"{'':{width}}  numbers  greatest R-hat  least n_eff   ({self.num_chains} x {self.num_draws} draws)"]
+        lines = [
+            f"{'':{width}}  numbers  greatest R-hat  least n_eff   ({self.num_chains} x "
+            f"{plural(self.num_draws, 'draw')})"
+        ]
         for name, r_hat in self.r_hat.items():
             worst, least = (x[~x.isnan()] for x in (r_hat.flatten(), self.n_eff[name].flatten()))
             greatest = f"{float(worst.max()):.3f}" if len(worst) else "-"

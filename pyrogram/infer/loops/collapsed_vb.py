@@ -35,6 +35,7 @@ from pyrogram.infer.model.structure import ModelError, SentenceSite, WeightSourc
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.reduce import Reduce, summed
 from pyrogram.infer.running.state import Info, at_state, flatten, ragged
+from pyrogram.printable import plural
 
 from .base import GrammarLoop
 from .e_step import ScheduledEStep
@@ -328,7 +329,9 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         return found
 
     def _kind(self) -> str:
-        return "CollapsedVB" if self.reduce is None else f"CollapsedVB, approximate, {self.reduce.size} processes"
+        return (
+            "CollapsedVB" if self.reduce is None else f"CollapsedVB, approximate, {plural(self.reduce.size, 'process')}"
+        )
 
     # ------------------------------------------------------------------ states that are loaded
 

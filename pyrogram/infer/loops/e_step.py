@@ -27,6 +27,7 @@ from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.infer.running.reduce import Reduce
+from pyrogram.printable import plural
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
 from .dual import WORTH_TELLING, minimise
@@ -231,10 +232,12 @@ class ScheduledEStep:
             sites = []
             for site in traced.sentences:
                 short = (site.words >= 0).sum(-1) <= longest
-                name = f"{site.name}, up to {longest} words"  # for messages, which number these sentences
+                name = f"{site.name}, up to {plural(longest, 'word')}"  # for messages, which number these sentences
                 sites.append(replace(site, name=name, words=site.words[short].contiguous()))
             if not any(len(site.words) for site in sites):
-                raise ValueError(f"the curriculum has no sentence of at most {longest} words; begin with longer ones")
+                raise ValueError(
+                    f"the curriculum has no sentence of at most {plural(longest, 'word')}; begin with longer ones"
+                )
             self._seen = traced, longest, replace(traced, sentences=sites)
         return self._seen[2]
 

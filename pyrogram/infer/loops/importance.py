@@ -13,6 +13,8 @@ import torch
 from pyro.ops.stats import fit_generalized_pareto
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 
 @dataclass(frozen=True, eq=False)
 class ImportanceWeightedBound:
@@ -80,8 +82,9 @@ class ImportanceWeightedBound:
         count, sentences = len(self.unreliable), len(self.bounds)
         if count:
             warnings.warn(
-                f"the importance weights of {count} of {sentences} sentences have too heavy a tail for "
-                f"{len(self.log_weights)} draws (Pareto k up to {float(self.pareto_k.nan_to_num(0).max()):.2f}, above "
+                f"the importance weights of {count} of {plural(sentences, 'sentence')} have too heavy a tail for "
+                f"{plural(len(self.log_weights), 'draw')} (Pareto k up to "
+                f"{float(self.pareto_k.nan_to_num(0).max()):.2f}, above "
                 f"{self.greatest_pareto_k:.2f}): their evidence may be far higher, and its standard error larger; take "
                 "more draws, or use it as a bound alone",
                 stacklevel=3,

@@ -38,6 +38,7 @@ from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
 from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
+from pyrogram.printable import plural
 
 from .tracing import start_at_zero, tensors_in
 
@@ -507,5 +508,5 @@ def _checked_ends(boundaries: Tensor, utterances: Tensor, max_length: int) -> Te
     places = (ends == 1).nonzero()[:, 0]
     longest = int(places.diff(prepend=torch.tensor([-1])).max())
     if longest > max_length:
-        raise ValueError(f"boundaries must leave words of at most {max_length} symbols, not one of {longest}")
+        raise ValueError(f"boundaries must leave words of at most {plural(max_length, 'symbol')}, not one of {longest}")
     return ends

@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pyrogram.printable import plural
+
 
 class Stopping:
     """Why a run should end, as far as its histories say.
@@ -36,7 +38,7 @@ class Stopping:
                 self.since_best += 1
         self._seen = len(held_out)
         if self.since_best >= self.patience:
-            return f"held-out likelihood has not risen for {self.patience} iterations"
+            return f"held-out likelihood has not risen for {plural(self.patience, 'iteration')}"
         if self.tolerance > 0 and len(history) >= 2:
             before, now = history[-2:]
             gain = abs(now - before) if self.may_fall else now - before

@@ -10,6 +10,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from pyrogram.printable import plural
+
 
 def generator_of(seed: int | None) -> torch.Generator:
     """A chain's own generator; without a seed, of one from torch's global generator."""
@@ -36,7 +38,7 @@ def averages_restart(burn_in: int, done: int, kept: int) -> bool:
         return False
     if burn_in < done:
         raise ValueError(
-            f"expected burn_in of at most {first}, or of at least {done}, which begins averages anew, after {done} "
-            f"steps of which all but the first {first} are averaged already, actual {burn_in}."
+            f"expected burn_in of at most {first}, or of at least {done}, which begins averages anew, after "
+            f"{plural(done, 'step')} of which all but the first {first} are averaged already, actual {burn_in}."
         )
     return True

@@ -19,6 +19,7 @@ from pyrogram.charts.topics.tokens import check_states, count, tokens
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
 from pyrogram.infer.running.state import at_state, copied, flatten
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
+from pyrogram.printable import plural
 
 from .predictive import SyntacticTopics
 
@@ -198,10 +199,12 @@ class TopicGibbs(Resumable):
         names = {"states", "base", "b", "generator", "history"}
         tensors = set(state) == names and all(isinstance(x, Tensor) for x in state.values())
         if not tensors or state["base"].shape != (self.num_states,):
-            raise ValueError(f"this is not the state of {type(self).__name__} with {self.num_states} states")
+            raise ValueError(f"this is not the state of {type(self).__name__} with {plural(self.num_states, 'state')}")
         _check_state(state, self.num_states)
         if self._corpus is not None and len(state["states"]) not in (0, len(self._words)):
-            raise ValueError(f"this is the state of a chain over {len(state['states'])} words, not {len(self._words)}")
+            raise ValueError(
+                f"this is the state of a chain over {plural(len(state['states']), 'word')}, not {len(self._words)}"
+            )
         given = copied(state)
         b, generator = given["b"].double().reshape(()), given["generator"].cpu()
         self._state = TopicState(given["states"].int(), given["base"].double(), b, generator)
@@ -216,7 +219,9 @@ class TopicGibbs(Resumable):
             return
         parents, children = tokens(words, heads, self.num_words)
         if before is None and len(self._state.states) not in (0, len(children)):
-            raise ValueError(f"the state is that of a chain over {len(self._state.states)} words, not {len(children)}")
+            raise ValueError(
+                f"the state is that of a chain over {plural(len(self._state.states), 'word')}, not {len(children)}"
+            )
         same = torch.equal(parents, self._parents) and torch.equal(children, self._words)
         if before is not None and not same:
             self._state, self.history = replace(self._state, states=_none()), []

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ from tqdm import tqdm
 
 from pyrogram.atomic import write_atomically
 from pyrogram.charts.checks import checked_words
+from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.data import Corpus
 from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer.running.checkpoint import read_tensors
 from pyrogram.knowledge.languages import UNIVERSAL_TAGS, Sources
+from pyrogram.printable import plural
 
 from .compiled import add_gradient, add_scores, climb
 from .examples import Examples, examples_of
@@ -80,7 +82,7 @@ class ArcScorer(nn.Module):
 
     def extra_repr(self) -> str:
         K, L = len(self.treebanks), len(set(self.languages))
-        return f"num_bits={self.num_bits}, {K} treebanks of {L} languages"
+        return f"num_bits={self.num_bits}, {plural(K, 'treebank')} of {plural(L, 'language')}"
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -111,17 +113,15 @@ class ArcScorer(nn.Module):
         return ProjectiveDependencyTree(scores, lengths=examples.lengths, validate_args=False)
 
     @torch.no_grad()
-    def parse(self, examples: Examples, decoder: Literal["mbr", "viterbi"] = "mbr") -> Tensor:
+    def parse(self, examples: Examples, decoder: Decoder = "mbr") -> Tensor:
         """The trees with the most expected right heads, or the most probable ones: shape ``(N, n)``, padded with -1.
 
         :raises ValueError: for another decoder.
         """
-        if decoder not in ("mbr", "viterbi"):
-            raise ValueError(f"decoder must be 'mbr' or 'viterbi', not {decoder!r:.100}.")
+        check_choice("decoder", decoder, DECODERS)
         heads = torch.full_like(examples.words, -1)
         for index, batch in examples.batches():
-            trees = self.trees(batch)
-            heads[index, : batch.words.shape[1]] = trees.mbr() if decoder == "mbr" else trees.argmax()
+            heads[index, : batch.words.shape[1]] = best(self.trees(batch), decoder)
         return heads
 
     @classmethod

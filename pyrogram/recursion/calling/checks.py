@@ -123,7 +123,7 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 
 def _check_column(column: Sequence[int], entry: Entry, rows: int, size: int) -> None:
     if len(column) != rows:
-        raise InvalidRecursion(f"column {entry.column} has {len(column)} rows, and its list {rows}")
+        raise InvalidRecursion(f"column {entry.column} has length {len(column)}, and its list {rows}")
     numbers = _whole_numbers(column, f"column {entry.column}")
     for row in np.flatnonzero((numbers < 0) | (numbers >= size)):
         raise InvalidRecursion(
@@ -164,7 +164,7 @@ def _check_sentences(name: str, words: Mapping[str, Numbers], lengths: Numbers, 
         raise InvalidRecursion(f"words {name} are missing")
     table = words[name]
     if table.ndim != 2 or len(table) != len(lengths) or table.shape[1] < lengths.max(initial=0):
-        raise InvalidRecursion(f"words {name} of {len(lengths)} sentences have shape {tuple(table.shape)}")
+        raise InvalidRecursion(f"words {name} have shape {tuple(table.shape)}, and the batch has size {len(lengths)}")
     _whole_numbers(table, f"words {name}")
     if table.size and table.min() >= 0 and table.max() < size:  # the rule, and soon seen
         return

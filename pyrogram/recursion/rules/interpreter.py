@@ -209,9 +209,9 @@ class Grounded:
                     raise InvalidRecursion(f"sizes lacks {v.size!r}, over which {v.name} runs in {rule}")
             for x in (x for ref in (rule.head, *rule.factors) for x in ref.symbols):
                 if isinstance(x, Entry) and len(self.lists.get(x.column, ())) < self._size(x.row):
-                    raise InvalidRecursion(f"lists[{x.column!r}] needs {self._size(x.row)} rows, for {rule}")
+                    raise InvalidRecursion(f"lists[{x.column!r}] needs length {self._size(x.row)}, for {rule}")
                 if isinstance(x, Word) and len(self.words.get(x.words, ())) < self.n:
-                    raise InvalidRecursion(f"words[{x.words!r}] needs {self.n} words, for {rule}")
+                    raise InvalidRecursion(f"words[{x.words!r}] needs length {self.n}, for {rule}")
 
     def _size(self, variable: Variable) -> int:
         return variable.size if isinstance(variable.size, int) else self.sizes[variable.size]
