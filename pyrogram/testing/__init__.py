@@ -12,8 +12,8 @@ instances, as scikit-learn's ``parametrize_with_checks`` does::
         GRAMMAR_CHECKS[name](case)
 
 or run all of them by ``check_grammar(case)``, with the derivations' own by ``check_distribution``. The truth is always
-the list of all derivations, so cases must be small: some ten log weights, some ten derivations. The list is the grammar's
-own: only ``sample``, which says the model a second time, or a list of yours finds a grammar that is not what you meant.
+the list of all derivations, so cases must be small: some ten log weights, some ten derivations. The list is the
+grammar's own. Only ``sample``, which says the model again, or a list of yours finds a grammar that you did not mean.
 """
 
 from __future__ import annotations
