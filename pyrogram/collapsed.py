@@ -17,7 +17,7 @@ the paper); the Hastings sampler of Johnson et al. (2007) proposes from it and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as _field
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,9 @@ __all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights", "sum
 
 Weights = dict[str, Tensor]
 SentenceCounts = dict[str, Tensor]
+
+#: From a grammar, words ``(B, n)`` and log weights by block to a distribution over the derivations of the words.
+Proposal = Callable[[Any, Tensor, Weights], Any]
 
 
 @dataclass
@@ -270,6 +273,7 @@ class CollapsedUpdates:
         *,
         generator: torch.Generator | None = None,
         temperature: float = 1.0,
+        proposal: Proposal | None = None,
     ) -> Tensor:
         """Propose new derivations for all sentences and accept them with Hastings' ratio for Eq. 4.
 
@@ -282,12 +286,16 @@ class CollapsedUpdates:
         :param trees: shape ``(N, L)``, changed in place.
         :param order: a permutation of the sentences.
         :param temperature: T of the target P(t | x, α)^(1/T); the proposals' weights are raised to 1/T as well.
+        :param proposal: another distribution to propose from, see :meth:`.TreeHastings.proposal`; its sweeps are in
+            plain torch.
         :returns: which sentences' proposals were accepted, bool, shape ``(N,)``.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         check_temperature(temperature)
+        if proposal is not None:
+            return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature, proposal)
         return self._hastings(corpus, trees, order, batch_size, generator, temperature)
 
     def _hastings(
@@ -300,6 +308,19 @@ class CollapsedUpdates:
         temperature: float,
     ) -> Tensor:
         """:meth:`hastings` of some sentences."""
+        return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
+
+    def _plain_hastings(
+        self,
+        corpus: CorpusCounts,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        generator: torch.Generator | None,
+        temperature: float,
+        proposal: Proposal | None = None,
+    ) -> Tensor:
+        """The same in plain torch."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
         grammar = self.grammar.at_temperature(
             temperature
@@ -311,10 +332,16 @@ class CollapsedUpdates:
                 rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
                 without.update(dict.fromkeys(group, rest))
             log_weights = self._log_proposal(corpus, without, temperature)
+            posterior = grammar.derivation(None, self.words[i], log_weights=log_weights)
+            q = posterior if proposal is None else proposal(grammar, self.words[i], log_weights)
             with _seeded(generator):
-                proposed = grammar.derivation(None, self.words[i], log_weights=log_weights).sample()
+                proposed = q.sample()
             new = self._counts(proposed, i)
-            log_q = (self._scores(old, log_weights) - self._scores(new, log_weights)).tolist()
+            difference = self._scores(old, log_weights) - self._scores(new, log_weights)
+            if proposal is not None:  # its probabilities take the place of the posterior's, in which tilts cancel
+                difference = difference + posterior.log_prob(proposed) - posterior.log_prob(trees[i])
+                difference = difference + q.log_prob(trees[i]) - q.log_prob(proposed)
+            log_q = difference.tolist()
             log_u = torch.rand(len(i), generator=generator, dtype=torch.float64).log().tolist()
             for k, sentence in enumerate(i.tolist()):
                 was, now = ({n: c[n][k] for n in corpus.counts} for c in (old, new))

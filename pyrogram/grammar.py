@@ -173,7 +173,8 @@ class Grammar(ABC):
     A subclass must say its ``blocks``, ``num_words``, ``log_partition`` and ``derivation``; ``sample``, if sentences
     can be drawn. The rest follows, but may be done faster or better. Check it by :mod:`pyrogram.testing`.
 
-    Words are integers, shape ``(*batch, n)``, padded with -1 on the right. Weights are one tensor per block,
+    Words are integers, shape ``(*batch, n)``, padded with -1 on the right; floats with integral values will do, as Pyro
+    makes them of values, and masks will not. Weights are one tensor per block,
     shape ``(*batch, *block.shape)``, non-negative, normalised or not.
     """
 
@@ -327,7 +328,13 @@ class Grammar(ABC):
     def initial_weights(self, words: Tensor, method: str = "random", **options: Any) -> Weights:
         """Where inference starts: normalised weights, by one of :attr:`initialisers`.
 
+        ``"random"`` draws from torch's global generator, and differs from call to call: call ``pyro.set_rng_seed``
+        before, or give ``seed=``. ``"uniform"`` is a saddle point where hidden symbols could swap their names, see
+        :func:`.uniform_weights`.
+
         :param words: shape ``(N, n)``.
+        :param method: the name of an initialiser.
+        :param options: of the initialiser: ``concentration`` and ``seed`` of ``"random"``.
         """
         if not isinstance(words, Tensor):
             raise TypeError(f"words must be a tensor of shape (N, n), not {words!r}: write initial_weights(words, ..)")
@@ -601,7 +608,11 @@ def check_normalized(grammar: Grammar, weights: Mapping[str, Tensor]) -> None:
 
 
 def uniform_weights(grammar: Grammar, words: Tensor) -> Weights:
-    """Every multinomial uniform over its outcomes."""
+    """Every multinomial uniform over its outcomes.
+
+    Hidden symbols that could swap their names, as states of an HMM, have the same expected counts under these weights.
+    So EM and variational loops keep them alike for ever: start at random there.
+    """
     like = torch.ones((), dtype=torch.get_default_dtype(), device=words.device)
     return {name: block.uniform(like) for name, block in grammar.blocks.items()}
 

@@ -50,7 +50,7 @@ def constant(function: Function) -> Function:
         with _untraced():
             return function(*arguments)
 
-    # The mark of torch.compiler.assume_constant_result, which would import the compiler: seconds of every program's start.
+    # The mark of torch.compiler.assume_constant_result, which would import the compiler, for seconds.
     untraced._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return cast(Function, untraced)
 

@@ -6,8 +6,10 @@ Docstrings and comments name files, too.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pyro
 import pytest
@@ -34,9 +36,10 @@ def test_blocks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     torch.set_default_dtype(torch.float32)  # a reader's own
     pyro.clear_param_store()
     pyro.set_rng_seed(0)
-    found: dict[str, object] = {}
+    module = ModuleType("page")  # functions of a reader's program can be pickled, so these can
+    monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks:
-        exec(compile(block, str(page), "exec"), found)
+        exec(compile(block, str(page), "exec"), module.__dict__)
 
 
 def sources() -> list[Path]:

@@ -113,8 +113,8 @@ def checked_words(words: Any, num_words: int) -> Tensor:
         raise TypeError(f"words must be a tensor, not {_short(repr(words))}")
     if words.dim() < 1 or words.shape[-1] == 0:
         raise ValueError(f"words must have shape (..., n) with n >= 1, not {tuple(words.shape)}")
-    if words.is_complex():
-        raise ValueError(f"words must be integers, not {words.dtype}")
+    if words.is_complex() or words.dtype == torch.bool:
+        raise ValueError(f"words must be integers, the numbers of words, not {words.dtype}")
     if captured():  # the operator looks at them when it is run
         return words.long()
     if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):

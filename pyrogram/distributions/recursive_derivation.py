@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
+from pyrogram.charts.trees import has_cycle
 from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 
@@ -31,6 +32,8 @@ class RecursiveDerivation(ChartDistribution):
 
     A value is a row of events, shape ``(L,)``: elements of the blocks, numbered block after block in C order, as they
     are met on the way down from the goal. A rule's own weights come first, then those of its items, from left to right.
+    So a row is not in the order of the words: a chain that is filled from left to right has the last word's events
+    first. :meth:`item_counts` has events by the place in the sentence, :meth:`heads` the heads of dependency trees.
     The row is padded with -1 on the right; L is the greatest number of events that a derivation of at most n words has.
 
     ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
@@ -240,6 +243,70 @@ class RecursiveDerivation(ChartDistribution):
         parts = zip(self.grammar.blocks.items(), counts.split(sizes, -1), strict=True)
         return {name: c.unflatten(-1, block.shape) for (name, block), c in parts}
 
+    def item_counts(self, value: Tensor, *names: str) -> dict[str, Tensor]:
+        """How often items, or events of blocks, are at each place of given derivations, float64, by name.
+
+        Rows have events in the order of the rules. Here they are in the order of the words. The shape of each tensor is
+        ``(*value.shape[:-1], n + 1, ..., *sizes)``: positions first, those of words (``w[i]`` stands for i), then
+        symbols. :meth:`.RecursiveGrammar.item_counts` has the expected numbers. Rows are read in Python, one by one.
+
+        :param value: rows of events, shape ``(*sample, *batch, L)``; a row of -1 alone has no items.
+        :param names: of items or blocks.
+        :raises ValueError: if a row is no derivation of its words, or if there is no such item or block.
+        """
+        n = self.words.shape[-1]
+        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
+        words = self.words.expand(*batch, n).reshape(-1, n).tolist()
+        rows = value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1]).tolist()
+        axes = {name: self.grammar.item_axes(name) for name in names}
+        shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
+        found = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
+        for b, (row, sentence) in enumerate(zip(rows, words, strict=True)):
+            events = [event for event in row if event >= 0]
+            parts = self.grammar.traces([w for w in sentence if w >= 0]).parts(events) if events else []
+            for name, positions, symbols in parts:
+                place = b, *positions, *symbols
+                if name in found:
+                    found[name][place] += 1
+        return {name: c.reshape(*batch, *shapes[name]).to(value.device) for name, c in found.items()}
+
+    def heads(self, value: Tensor, **arcs: tuple[int, int]) -> Tensor:
+        """The heads of words in given derivations, as in CoNLL, shape ``(*value.shape[:-1], n)``.
+
+        A head is a position, 1 .. n. It is 0 for a root, a word that no arc leads to, and -1 where there is no word or
+        no derivation.
+
+        :param value: rows of events, see :meth:`item_counts`.
+        :param arcs: by name, items or blocks that a derivation has once for each arc, and which of their positions,
+            from 0 on, are those of the head and of the dependent. ``attach=(0, 1)`` is right for rules with
+            ``attach[w[i], 1, w[j]]`` and ``attach[w[j], 0, w[i]]``: the first word is the head. ``A=(0, 1), B=(1, 0)``
+            is right for items ``A[i, j]`` with the head at i, and ``B[i, j]`` with the head at j.
+        :raises ValueError: if a row is no derivation of its words, if an item or a block has no such positions, or if
+            the arcs of a row are no tree.
+        """
+        if not arcs:
+            raise ValueError(
+                "heads needs the name of an item or a block that has the arcs, as in heads(rows, attach=(0, 1))"
+            )
+        n, counts = self.words.shape[-1], self.item_counts(value, *arcs)
+        total = torch.zeros(n + 1, n + 1, dtype=torch.float64, device=value.device)
+        for name, pair in arcs.items():
+            positions, sizes = self.grammar.item_axes(name)
+            if len({*pair} & {*range(positions)}) != 2:
+                raise ValueError(f"{name}={pair} must be two of the {positions} positions of {name}, counted from 0")
+            front = counts[name].dim() - positions - len(sizes)
+            between = counts[name].movedim([front + place for place in pair], [front, front + 1])
+            total = total + between.reshape(*between.shape[:front], n + 1, n + 1, -1).sum(-1)
+        number = total.sum(-2)[..., 1:]  # of heads of each word
+        heads = (total * torch.arange(n + 1, device=value.device)[:, None]).sum(-2)[..., 1:].long()
+        wrong = (number > 1).any(-1) | has_cycle(torch.where(number > 1, 0, heads))
+        if bool(wrong.any()):
+            raise ValueError(
+                f"the arcs of value {int(wrong.flatten().nonzero()[0])} are no tree, for a word has two heads or is "
+                f"below itself: look at which positions of {' and '.join(arcs)} are those of head and dependent"
+            )
+        return torch.where((self.words >= 0) & (value[..., :1] >= 0), heads, -1)
+
     def _counts_of(self, value: Tensor) -> Weights:
         return self.counts(value)
 
@@ -293,7 +360,7 @@ class RecursiveDerivation(ChartDistribution):
 
     @traceable
     def argmax(self) -> Tensor:
-        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
+        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``: events in the order of the rules."""
         return self.top_k(1)[0][0]
 
     @property

@@ -127,7 +127,7 @@ class CompiledUpdates(CollapsedUpdates):
     ) -> Tensor:
         self._check_trees(trees)
         if not self._is_compiled(corpus):
-            return super()._hastings(corpus, trees, order, batch_size, generator, temperature)
+            return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
         seed = int(torch.randint(2**62, (), generator=generator))
         own = trees.contiguous()
         found = self._run_hastings(corpus, own, order, batch_size, seed, temperature)
@@ -136,5 +136,5 @@ class CompiledUpdates(CollapsedUpdates):
             trees.copy_(own)
         if failed.any():
             rest = failed.nonzero()[:, 0]
-            accepted |= super()._hastings(corpus, trees, rest, 1, generator, temperature)
+            accepted |= self._plain_hastings(corpus, trees, rest, 1, generator, temperature)
         return accepted

@@ -61,8 +61,17 @@ class RecursiveGrammar(Grammar):
 
     The *events* are the elements of the blocks, numbered block after block in C order; :meth:`event` says which is
     which. A derivation is the row of events that are met on the way down from the goal, of each rule first its weights
-    and then its items from left to right, see :class:`.RecursiveDerivation`. So different derivations must have
-    different rows: a choice between rules without weights that come to the same events is none.
+    and then its items from left to right, see :class:`.RecursiveDerivation`. The ``chain`` above goes down from the
+    last word to the first, and its rows have the last word first. :meth:`.RecursiveDerivation.item_counts` has the
+    order of the words:
+
+    >>> derivation = grammar.derivation(grammar.initial_weights(words, "random", seed=0), words)
+    >>> states = derivation.item_counts(derivation.argmax(), "emission")["emission"]
+    >>> states.shape  # of a sentence, a position from 0 on, and a state
+    torch.Size([2, 4, 2])
+
+    Different derivations must have different rows: a choice between rules without weights that come to the same events
+    is none.
 
     Whether the weights of a sentence sum to one over sentences of all lengths is up to the recursion: the ``chain``
     above, which has no event for its end, is a distribution over the sentences of each length.
@@ -324,6 +333,14 @@ class RecursiveGrammar(Grammar):
 
     def num_axes(self, name: str) -> int:
         """How many axes the evidence on an item or a block has, besides the batch's.
+
+        :raises ValueError: if there is no such item or block.
+        """
+        positions, sizes = self.item_axes(name)
+        return positions + len(sizes)
+
+    def item_axes(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """How many positions an item, or a use of a block's events, has in a sentence, and the sizes of its symbols.
 
         :raises ValueError: if there is no such item or block.
         """

@@ -54,14 +54,14 @@ def item_counts(
     return {name: counts[bonus_name(name)].reshape(*batch, *axes[bonus_name(name)]) for name in names}
 
 
-def axes_of_evidence(sums: Sums, name: str) -> int:
-    """How many axes the evidence on an item or a weight has in one sentence.
+def axes_of_evidence(sums: Sums, name: str) -> tuple[int, tuple[int, ...]]:
+    """How many positions the evidence on an item or a weight has in one sentence, and the sizes of its symbols.
 
     :raises ValueError: if there is no such item or weight.
     """
     program = tensor_program(with_bonus(sums.recursion, [name])).program
     (table,) = (w for w in program.tables if w.name == bonus_name(name))
-    return table.num_positions + len(table.sizes)
+    return table.num_positions, _sizes(sums, table)
 
 
 def _axes(sums: Sums, program: TensorProgram, given: Given) -> dict[str, torch.Size]:
@@ -69,7 +69,10 @@ def _axes(sums: Sums, program: TensorProgram, given: Given) -> dict[str, torch.S
     positions = max([1, *(w.shape[-1] for w in given.words.values())]) + 1
 
     def shape(w: WeightTable) -> torch.Size:
-        sizes = (s if isinstance(s, int) else sums.fitted.sizes[s] for s in w.sizes)
-        return torch.Size([positions] * w.num_positions + list(sizes))
+        return torch.Size([positions] * w.num_positions + list(_sizes(sums, w)))
 
     return {w.name: shape(w) for w in program.program.tables}
+
+
+def _sizes(sums: Sums, table: WeightTable) -> tuple[int, ...]:
+    return tuple(s if isinstance(s, int) else sums.fitted.sizes[s] for s in table.sizes)

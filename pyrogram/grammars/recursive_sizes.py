@@ -62,7 +62,7 @@ def fit(
             if isinstance(size, str) and len(blocks[w.name].shape) == len(w.sizes):
                 found.setdefault(size, blocks[w.name].shape[axis])
     columns: dict[str, Any] = {name: np.asarray(lists[name]) for name in layout.lists}
-    for _, _, x in _symbols(recursion):
+    for *_, x in _symbols(recursion):
         if isinstance(x, Entry) and isinstance(x.row.size, str):
             found.setdefault(x.row.size, len(columns[x.column]))
     missing = [name for name in layout.sizes if name not in found]
@@ -107,7 +107,8 @@ def _check_names(
 def _check_words(recursion: Recursion, sizes: Mapping[str, int], num_words: int) -> None:
     """Words are symbols of the axes that they stand at, which are axes of weights."""
     read = {ref for rule in recursion.rules for ref in rule.items}
-    for ref, size, x in _symbols(recursion):
+    shared = {(ref.table, axis) for ref, axis, _, x in _symbols(recursion) if not isinstance(x, Word)}
+    for ref, axis, size, x in _symbols(recursion):
         if isinstance(x, Word):
             number = _number(size, sizes)
             if ref in read:
@@ -119,14 +120,21 @@ def _check_words(recursion: Recursion, sizes: Mapping[str, int], num_words: int)
                 raise ValueError(
                     f"{ref} in {recursion.name} has room for {plural(number, 'word')}, and num_words is {num_words}"
                 )
+            if number > num_words and (ref.table, axis) not in shared:
+                raise ValueError(
+                    f"{ref} in {recursion.name} has room for {plural(number, 'word')}, and num_words is "
+                    f"{num_words}, so some events are never used: write num_words={number}, or give the axis of {x} "
+                    f"the size {num_words}"
+                )
 
 
-def _symbols(recursion: Recursion) -> Iterator[tuple[Ref, Size, Any]]:
-    """All symbols in rules, with the reference and the size of the axis where they stand."""
+def _symbols(recursion: Recursion) -> Iterator[tuple[Ref, int, Size, Any]]:
+    """All symbols in rules: the reference, the axis where they stand, and its size."""
     for rule in recursion.rules:
         for ref in (rule.head, *rule.factors):
-            for size, x in zip(recursion.tables[ref.table].sizes, ref.symbols, strict=True):
-                yield ref, size, x
+            sizes = recursion.tables[ref.table].sizes
+            for axis, (size, x) in enumerate(zip(sizes, ref.symbols, strict=True)):
+                yield ref, axis, size, x
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:

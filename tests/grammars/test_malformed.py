@@ -21,6 +21,7 @@ MALFORMED = {
     "no word": torch.tensor([[-1, -1]]),
     "a fraction": torch.tensor([[0.5, 1.0]]),
     "NaN": torch.tensor([[torch.nan, 1.0]]),
+    "a mask": torch.tensor([[True, False]]),
 }
 
 

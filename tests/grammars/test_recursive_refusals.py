@@ -68,6 +68,11 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: RecursiveGrammar(dmv(2, 2).blocks, valences(), 3),
         "has room for 2 words, and num_words is 3",
     ),
+    "fewer words than symbols": (
+        lambda: RecursiveGrammar(dmv(2, 3).blocks, valences(), 2),
+        "attach[w[i], 1, w[j]] in valences has room for 3 words, and num_words is 2, so some events are never used: "
+        "write num_words=3, or give the axis of w[i] the size 2",
+    ),
     "no size": (
         lambda: RecursiveGrammar(blocks(word=(2,)), pages(), 2),
         "sizes lacks 'S', which page needs and no block's shape tells",
@@ -117,6 +122,24 @@ def test_refusals(what: str) -> None:
     action, message = REFUSALS[what]
     with pytest.raises(ValueError, match=re.escape(message)):
         action()
+
+
+def test_an_axis_of_words_may_have_a_symbol_more() -> None:
+    """The end of a sentence, say: a constant that stands where words do in another rule."""
+
+    @recursion
+    def bigrams(p: Any) -> None:
+        t = p.positions("t")
+        F, Z = p.items("F Z")
+        w = p.words("w")
+        first, after = p.weights("first", 2), p.weights("after", 2, 3)
+        F[1] += first[w[1]]
+        F[t] += F[t - 1] * after[w[t - 1], w[t]]
+        Z[()] += F[p.n] * after[w[p.n], 2]
+
+    grammar = RecursiveGrammar(blocks(first=(2,), after=(2, 3)), bigrams(), 2)
+    logs = {name: torch.full(block.shape, 1 / block.shape[-1]).log() for name, block in grammar.blocks.items()}
+    assert grammar.log_partition(logs, WORDS).exp().tolist() == pytest.approx([1 / 54, 1 / 6])
 
 
 def test_what_the_page_refuses() -> None:

@@ -242,7 +242,14 @@ def test_what_is_missing_is_named() -> None:
         Grounded(made, 2, sizes=sizes)
     with pytest.raises(InvalidRecursion, match=r"^words\['w'\] needs length 2, for F\[t, "):
         Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0]})
-    grounded = Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0, 2]})
+    for wrong, kind in (([0.0, 1.7], "integers, not float64"), ([True, False], "integers, not bool")):
+        with pytest.raises(InvalidRecursion, match=f"^words w must be {kind}$"):
+            Grounded(made, 2, sizes=sizes, lists=lists, words={"w": wrong})
+        with pytest.raises(InvalidRecursion, match=f"^column column must be {kind}$"):
+            Grounded(made, 2, sizes=sizes, lists={"column": wrong}, words={"w": [0, 1]})  # type: ignore[dict-item]
+    with pytest.raises(InvalidRecursion, match=r"^words w must be 0 or more, not \[0, -1\]$"):
+        Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0, -1]})
+    grounded = Grounded(made, 2, sizes=sizes, lists=lists, words={"w": [0, 2, -1]})  # padding is not read
     with pytest.raises(InvalidRecursion, match=r"^weights lacks the table 'b'; it has \['a'\]$"):
         grounded.goal(Reals(), {"a": np.ones(2)})
     with pytest.raises(InvalidRecursion, match=r"^weights\['b'\] has no element \[0, 2\], which a rule needs$"):

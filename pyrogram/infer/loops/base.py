@@ -55,7 +55,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
     :param initial_weights: where to start: a mapping from block (or site) name to weights, or the name of one of the
         grammar's initialisers. By default a ``pyro.param`` starts at its value, a Dirichlet site where the grammar's
         ``initial_weights`` says, given the words of all sites that share it, and a logistic normal at its mean; a mean
-        that is a ``pyro.param`` is set, too.
+        that is a ``pyro.param`` is set, too. That start may be random: ``pyro.set_rng_seed`` makes runs repeat
+        themselves. ``"uniform"`` is a saddle point for hidden symbols that could swap their names, see
+        docs/many-starts.md.
     :param e_step: the E-step over derivations, by default the plain one. With its ``reduce`` this is one of several
         processes that run the same program, and has the same numbers as one would, see docs/processes.md.
     """

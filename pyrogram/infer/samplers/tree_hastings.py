@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from pyrogram.grammar import Weights
+from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer.loops.shared_sweeps import SweepOptions, reduce_of_sweeps
 from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
@@ -22,6 +22,9 @@ from .problem import TreeProblem
 from .shares import Part, Share
 from .state import TreeState
 
+if TYPE_CHECKING:
+    from pyro.distributions import TorchDistribution
+
 
 class TreeHastings(TreeSampler):
     """Derivations, one sentence after the other, with the weights integrated out: exact for P(t | x, α).
@@ -30,7 +33,7 @@ class TreeHastings(TreeSampler):
     and accepted with probability min(1, P(t') q(t) / (P(t) q(t'))), in which P(t | t^-i) = B(f(t) + f^-i + α) /
     B(f^-i + α) counts repeated events within a derivation. Sentences are proposed ``batch_size`` at a time, from
     weights without the derivations of the whole batch, and accepted one by one: exact, see
-    :meth:`.CollapsedUpdates.hastings`.
+    :meth:`.CollapsedUpdates.hastings`. A subclass that overrides :meth:`proposal` proposes from another distribution.
 
     Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
 
@@ -97,10 +100,27 @@ class TreeHastings(TreeSampler):
         start, sweeps = self.annealing
         return float(start ** max(0.0, 1 - sweep / sweeps))
 
+    def proposal(self, grammar: Grammar, words: Tensor, log_weights: Weights) -> TorchDistribution:
+        """What new derivations of a batch of sentences are proposed from; override it in a subclass.
+
+        The chain leaves P(t | x, α) invariant for any distribution that depends on these arguments alone, which know
+        nothing of the derivations of the batch, and gives a positive probability to every derivation that has one.
+        Sweeps with a proposal of one's own are in plain torch, not in compiled code.
+
+        :param grammar: the grammar of the sentences: with their evidence, and tilted, if the model is.
+        :param words: of the batch, shape ``(B, n)``.
+        :param log_weights: by block, shape ``block.shape``: (f + α) / sum (f + α), f the counts of the sentences
+            outside of the batch, or weights that are given; divided by the temperature.
+        :returns: a distribution of batch shape ``(B,)`` over derivations, as those of ``grammar.derivation``: it has
+            ``sample`` and a normalised ``log_prob``.
+        """
+        return grammar.derivation(None, words, log_weights=log_weights)
+
     def _own_sweep(
         self, problem: TreeProblem, share: Share, state: TreeState, drawn: Weights, generator: torch.Generator
     ) -> Part:
         counts, derivations, accepted = copied(state.counts), Weights(), {}
+        proposal = None if type(self).proposal is TreeHastings.proposal else self.proposal
         for site in share.sites:
             trees = state.derivations[site.name]
             trees = derivations[site.name] = trees.clone() if site.rows is None else trees[site.rows]
@@ -111,5 +131,6 @@ class TreeHastings(TreeSampler):
                 self.batch_size,
                 generator=generator,
                 temperature=self.temperature(int(state.sweep)),
+                proposal=proposal,
             )
         return Part(derivations, accepted, {name: f - state.counts[name] for name, f in counts.items()})

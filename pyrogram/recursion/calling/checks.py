@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..rules.cells import Cells
-from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word
+from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word, whole_numbers
 from ..rules.lowering import may_read_own_cell
 from .layout import Layout
 
@@ -124,21 +124,11 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 def _check_column(column: Sequence[int], entry: Entry, rows: int, size: int) -> None:
     if len(column) != rows:
         raise InvalidRecursion(f"column {entry.column} has length {len(column)}, and its list {rows}")
-    numbers = _whole_numbers(column, f"column {entry.column}")
+    numbers = whole_numbers(column, f"column {entry.column}")
     for row in np.flatnonzero((numbers < 0) | (numbers >= size)):
         raise InvalidRecursion(
             f"column {entry.column} has {numbers[row]} in row {row}, which is not in 0 .. {size - 1}"
         )
-
-
-def _whole_numbers(values: Any, place: str) -> Numbers:
-    """
-    :raises InvalidRecursion: if they are no integers: compiled code would cut them off.
-    """
-    numbers = np.asarray(values)
-    if numbers.size and numbers.dtype.kind not in "iu":
-        raise InvalidRecursion(f"{place} must be integers, not {numbers.dtype}")
-    return numbers
 
 
 def _check_order(
@@ -165,7 +155,7 @@ def _check_sentences(name: str, words: Mapping[str, Numbers], lengths: Numbers, 
     table = words[name]
     if table.ndim != 2 or len(table) != len(lengths) or table.shape[1] < lengths.max(initial=0):
         raise InvalidRecursion(f"words {name} have shape {tuple(table.shape)}, and the batch has size {len(lengths)}")
-    _whole_numbers(table, f"words {name}")
+    whole_numbers(table, f"words {name}")
     if table.size and table.min() >= 0 and table.max() < size:  # the rule, and soon seen
         return
     inside = np.arange(table.shape[1]) < lengths[:, None]

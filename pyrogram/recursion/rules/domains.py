@@ -37,8 +37,7 @@ def specialized(recursion: Recursion) -> tuple[list[Rule], dict[str, tuple[Size,
 
     :returns: the rules, and the sizes of the symbols that are left to each item.
     """
-    refs = [ref for rule in recursion.rules for ref in (rule.head, *rule.factors) if ref.is_item]
-    dense = {(r.table, a) for r in refs for a, x in enumerate(r.symbols) if not isinstance(x, Constant)}
+    dense = dense_axes(recursion)
     sizes: dict[str, tuple[Size, ...]] = {}
 
     def item(ref: Ref) -> Ref:
@@ -52,6 +51,12 @@ def specialized(recursion: Recursion) -> tuple[list[Rule], dict[str, tuple[Size,
 
     rules = [replace(rule, head=item(rule.head), factors=tuple(map(item, rule.factors))) for rule in recursion.rules]
     return rules, sizes
+
+
+def dense_axes(recursion: Recursion) -> set[tuple[str, int]]:
+    """Items and axes of theirs where not only constants stand."""
+    refs = [ref for rule in recursion.rules for ref in (rule.head, *rule.factors) if ref.is_item]
+    return {(r.table, a) for r in refs for a, x in enumerate(r.symbols) if not isinstance(x, Constant)}
 
 
 def check_arity(rules: Sequence[Rule]) -> dict[str, int]:

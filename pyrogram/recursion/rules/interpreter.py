@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
-from .language import Constant, Entry, InvalidRecursion, Ref, Rule, Variable, Word
+from .language import Constant, Entry, InvalidRecursion, Ref, Rule, Variable, Word, whole_numbers
 from .recursions import Recursion
 
 Value = TypeVar("Value")
@@ -117,7 +117,8 @@ class Grounded:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules, by name.
     :param words: the words of the sentence, 0-based in this sequence, by name.
-    :raises InvalidRecursion: if a size, a column or words are missing or too short, or if an item needs itself.
+    :raises InvalidRecursion: if a size, a column or words are missing or too short, if a column or words are not
+        integers of at least 0, or if an item needs itself.
     """
 
     def __init__(
@@ -212,6 +213,11 @@ class Grounded:
                     raise InvalidRecursion(f"lists[{x.column!r}] needs length {self._size(x.row)}, for {rule}")
                 if isinstance(x, Word) and len(self.words.get(x.words, ())) < self.n:
                     raise InvalidRecursion(f"words[{x.words!r}] needs length {self.n}, for {rule}")
+        columns = {f"column {name}": column for name, column in self.lists.items()}
+        read = {f"words {name}": sentence[: self.n] for name, sentence in self.words.items()}
+        for place, values in (columns | read).items():
+            if (whole_numbers(values, place) < 0).any():  # indices would count from the end
+                raise InvalidRecursion(f"{place} must be 0 or more, not {list(values)}")
 
     def _size(self, variable: Variable) -> int:
         return variable.size if isinstance(variable.size, int) else self.sizes[variable.size]

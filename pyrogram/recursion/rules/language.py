@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from .recursions import Recursion
 
@@ -27,6 +29,17 @@ Size = int | str  # of an axis of symbols: a number, or the name of one that is 
 
 class InvalidRecursion(ValueError):
     """A rule that means nothing, or rules that cannot be evaluated in any order."""
+
+
+def whole_numbers(values: Any, place: str) -> Any:
+    """Symbols or words as an array.
+
+    :raises InvalidRecursion: if they are no integers: what reads them would cut them off.
+    """
+    numbers = np.asarray(values)
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise InvalidRecursion(f"{place} must be integers, not {numbers.dtype}")
+    return numbers
 
 
 class _Written:

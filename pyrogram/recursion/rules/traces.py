@@ -15,14 +15,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .cells import CellClass, Cells, Term
+from .domains import dense_axes
 from .language import Constant, Entry, Position, Ref, Size, Variable, Word
 
 Item = tuple[str, tuple[int, ...], tuple[int, ...]]  # a table, positions, symbols
 Symbols = dict[Variable, int]
 Places = dict[str, int]
+Ends = Callable[[Item, int], dict[int, int]]
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Traces:
         item = item or self.goal
         if item not in self._listed:
             found = []
-            for events, items in self._instances(item, None, 0):
+            for events, items, _ in self._instances(item, None, 0):
                 parts = [self.rows(x) for x in items]
                 found += [sum(chosen, events) for chosen in itertools.product(*parts)]
             self._listed[item] = found
@@ -64,12 +67,59 @@ class Traces:
 
     def ways(self, row: Sequence[int]) -> int:
         """How many derivations have this row: none, if it is not one of the sentence."""
+        return self._reader(row)(self.goal, 0).get(len(row), 0)
+
+    def parts(self, row: Sequence[int]) -> list[Item]:
+        """The weights and the items of the first derivation that has this row; of weights, words are positions.
+
+        :raises ValueError: if there is none.
+        """
+        ends, found = self._reader(row), list[Item]()
+        if len(row) not in ends(self.goal, 0):
+            raise ValueError(f"the row {list(row)} is no derivation of a sentence of {self.n} words")
+        agenda = [(self.goal, 0, len(row))]
+        while agenda:
+            item, start, stop = agenda.pop()
+            found.append(self._as_written(item))
+            for events, items, weights in self._instances(item, row, start):
+                cuts = self._cuts(ends, items, start + len(events), stop)
+                if cuts is not None:
+                    found += weights
+                    agenda += zip(items, cuts, [*cuts, stop][1:], strict=True)
+                    break
+        return found
+
+    def _as_written(self, item: Item) -> Item:
+        """An item with the symbols that are constants in all rules: cells have them in its name."""
+        name, at, values = item
+        tables, dense = self.cells.recursion.tables, self._dense
+        table = next(t for t in tables if name == t or name.startswith(f"{t}."))
+        others, constants = iter(values), iter(name[len(table) + 1 :].split("."))
+        axes = range(len(tables[table].sizes))
+        return table, at, tuple(next(others) if (table, a) in dense else int(next(constants)) for a in axes)
+
+    @cached_property
+    def _dense(self) -> set[tuple[str, int]]:
+        return dense_axes(self.cells.recursion)
+
+    def _cuts(self, ends: Ends, items: Sequence[Item], start: int, stop: int) -> list[int] | None:
+        """Where each of some items begins whose events go from ``start`` to ``stop``; None, if theirs cannot."""
+        if not items:
+            return [] if start == stop else None
+        for t in ends(items[0], start):
+            rest = self._cuts(ends, items[1:], t, stop)
+            if rest is not None:
+                return [start, *rest]
+        return None
+
+    def _reader(self, row: Sequence[int]) -> Ends:
+        """From an item and where its events begin to where they can end, and in how many ways."""
         known: dict[tuple[Item, int], dict[int, int]] = {}
 
         def ends(item: Item, start: int) -> dict[int, int]:
             if (item, start) not in known:
                 found: dict[int, int] = {}
-                for events, items in self._instances(item, row, start):
+                for events, items, _ in self._instances(item, row, start):
                     sofar = {start + len(events): 1}
                     for x in items:
                         after: dict[int, int] = {}
@@ -82,14 +132,14 @@ class Traces:
                 known[item, start] = found
             return known[item, start]
 
-        return ends(self.goal, 0).get(len(row), 0)
+        return ends
 
     # ------------------------------------------------------------------ instances of rules
 
     def _instances(
         self, item: Item, row: Sequence[int] | None, start: int
-    ) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
-        """The events and the items of all instances that prove an item.
+    ) -> Iterator[tuple[tuple[int, ...], list[Item], list[Item]]]:
+        """The events and the items of all instances that prove an item, and the weights with words as positions.
 
         :param row: only those whose events are the next ones of this row, from ``start`` on; None: all.
         """
@@ -108,14 +158,15 @@ class Traces:
 
     def _of_term(
         self, term: Term, places: Places, symbols: Symbols, row: Sequence[int] | None, start: int
-    ) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
+    ) -> Iterator[tuple[tuple[int, ...], list[Item], list[Item]]]:
         weights = [f for f in term.all_factors if not f.is_item]
         items = [f for f in term.all_factors if f.is_item]
 
         def down(depth: int, places: Places, symbols: Symbols, events: tuple[int, ...]) -> Iterator[Any]:
             if depth == len(weights):
                 for at, chosen in self._all(term, items, places, symbols):
-                    yield events, [self._item(f, at, chosen) for f in items]
+                    placed = [self._placed(f, at, chosen) for f in weights]
+                    yield events, [self._item(f, at, chosen) for f in items], placed
                 return
             f = weights[depth]
             if row is None:
@@ -181,6 +232,12 @@ class Traces:
     def _item(self, ref: Ref, places: Places, symbols: Symbols) -> Item:
         at = tuple(_at(x, places) for x in ref.positions)
         return ref.table, at, tuple(self._symbol(x, places, symbols) for x in ref.symbols)
+
+    def _placed(self, ref: Ref, places: Places, symbols: Symbols) -> Item:
+        """A weight whose words are positions."""
+        at = (*ref.positions, *(x.position for x in ref.symbols if isinstance(x, Word)))
+        others = (self._symbol(x, places, symbols) for x in ref.symbols if not isinstance(x, Word))
+        return ref.table, tuple(_at(x, places) for x in at), tuple(others)
 
     def _symbol(self, x: Any, places: Places, symbols: Symbols) -> int:
         if isinstance(x, Constant):
