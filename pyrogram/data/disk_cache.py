@@ -33,7 +33,7 @@ from pyrogram.data.vocabulary import Vocabulary
 from pyrogram.recursion.machine.objects import folder
 
 #: A number that changes with what is written, or with what is read from the same files.
-VERSION = 1
+VERSION = 2
 _STRINGS = ("forms", "upos", "xpos", "sources", "tags")
 _ARRAYS = ("offsets", "heads", "annotated", "first_lines", "lines", "trimmed", "after_mark")
 
