@@ -87,6 +87,9 @@ if __name__ == "__main__":
 """
 
 
+METHODS = "forkserver", "spawn"  # beside fork
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Files of all formats."""
@@ -103,9 +106,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork")
-@pytest.mark.parametrize(
-    "method", ["fork", *(pytest.param(m, marks=pytest.mark.slow) for m in ("forkserver", "spawn"))]
-)
+@pytest.mark.parametrize("method", ["fork", *(pytest.param(m, marks=pytest.mark.slow) for m in METHODS)])
 def test_a_process_after_use(method: str, folder: Path) -> None:
     # Ten seconds of processor time: a process of its own imports all, for threads of this one must not be forked.
     command = [sys.executable, "-W", "ignore", str(folder / "program.py"), method, str(folder)]
