@@ -40,12 +40,6 @@ def split(path: str) -> object:
     return sentences
 
 
-def polars(path: str) -> object:
-    import polars as pl
-
-    return pl.read_csv(path, separator="\t", has_header=False, comment_prefix="#", quote_char=None, columns=COLUMNS)
-
-
 def pyarrow(path: str) -> object:
     from pyarrow import csv
 
@@ -95,7 +89,6 @@ def tags(path: str) -> object:
 READERS: dict[str, tuple[str, str, Callable[[str], object]]] = {
     "split": ("a loop with `split`", "no", split),
     "pyarrow": ("pyarrow alone", "no", pyarrow),
-    "polars": ("polars alone", "no", polars),
     "conllu": ("the package conllu", "some", conllu),
     "before": (f"pyrogram before ({BEFORE})", "all", pyrogram),
     "pyrogram": ("pyrogram", "all", pyrogram),
@@ -145,7 +138,7 @@ def rows(tokens: int = TOKENS, rounds: int = ROUNDS) -> list[list[str]]:
 
 
 def _there(name: str) -> bool:
-    return name not in ("polars", "pyarrow", "conllu") or find_spec(name) is not None
+    return name not in ("pyarrow", "conllu") or find_spec(name) is not None
 
 
 def _format(name: str) -> str:

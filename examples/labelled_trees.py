@@ -88,9 +88,13 @@ def _sentences(args: argparse.Namespace) -> tuple[Tensor, Tensor, tuple[int, int
     """Tags ``(N, n)``; heads and labels ``(N, n, 2)``; how many tags and labels there are."""
     if args.conllu:
         with open(args.conllu, encoding="utf-8") as file:
-            blocks = [block.splitlines() for block in file.read().strip().split("\n\n")]
+            text = file.read().strip()
+        named = text.partition("\n")[0].partition("# global.columns =")[2]  # of CoNLL-U Plus
+        names = (named or "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL").split()
+        tag, head, label = (names.index(name) for name in ("UPOS", "HEAD", "DEPREL"))
+        blocks = [block.split("\n") for block in text.split("\n\n")]
         rows = [[line.split("\t") for line in block if line.split("\t")[0].isdigit()] for block in blocks]
-        sentences = [([x[3] for x in r], [int(x[6]) for x in r], [x[7] for x in r]) for r in rows]
+        sentences = [([x[tag] for x in r], [int(x[head]) for x in r], [x[label] for x in r]) for r in rows]
     else:
         drawn = generate(args.num_sentences)
         sentences = [(list(s.tags), list(s.heads), phrases(s.heads, s.brackets)) for s in drawn]

@@ -100,7 +100,7 @@ def _heads(labels: Strings, is_phrase: Bools, is_word: Bools, depths: Ints) -> t
 
     :param labels: of all nodes in the order of their brackets; words are nodes, and so are traces, which are neither.
     :param depths: of each node, 1 for that of a tree.
-    :raises Doubt: for phrases without children or label, but for one around a tree, and for trees without words.
+    :raises Doubt: for phrases without children, for those without a label inside of a tree, for trees without words.
     """
     numbers = label_numbers([bare(label) for label in labels.table])[labels.ids]
     is_mark = labels.where(_PUNCTUATION)[is_word]
@@ -123,7 +123,7 @@ def _heads(labels: Strings, is_phrase: Bools, is_word: Bools, depths: Ints) -> t
         above[own[dependent]] = others[dependent]
     sure((num_children > 0)[is_phrase].all())
     unlabelled = labels.where({"": True})
-    sure(((depths == 1) & (num_children == 1))[unlabelled].all())
+    sure((depths == 1)[unlabelled].all())
     tops = rows[0]
     sure((lexical[tops] >= 0).all())
     return above, tops

@@ -20,6 +20,7 @@ from pyrogram.folding import fold
 from pyrogram.printable import quoted, shown
 
 TRACE = "-NONE-"
+TOP = "TOP"  # of a tree whose bracket has no label and several children; by the conventions of EVALB it is no bracket
 #: Far more than any sentence needs, and less than what recursion bears.
 MAX_DEPTH = 250
 PUNCTUATION = PENN_PUNCTUATION | UNIVERSAL_PUNCTUATION
@@ -82,20 +83,10 @@ def read_brackets(path: str, universal: bool = False) -> Iterator[SentenceRecord
 
 def trees_of(path: str, number: int, lines: list[str], universal: bool) -> Iterator[SentenceRecord]:
     """The sentences of some lines of a file, the first of which has this number; see :func:`read_brackets`."""
-    from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
-
     for line, text in split_trees(path, lines, number):
         words: list[tuple[str, str]] = []
         heads: list[int] = []
-        try:
-            tree = Tree.fromstring(text, remove_empty_top_bracketing=True)
-            root = _attach(tree, words, heads, path, line)
-        except ValueError as e:
-            if isinstance(e, CorpusError):
-                raise
-            reason = " ".join(str(e).split())
-            raise CorpusError(path, line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
-        if root is None:
+        if _attach(tree_of(path, line, text), words, heads, path, line) is None:
             raise CorpusError(path, line, "this tree has no words, only traces; remove it")
         forms, tags = zip(*words, strict=True)
         none = (MISSING,) * len(words)
@@ -107,6 +98,26 @@ def trees_of(path: str, number: int, lines: list[str], universal: bool) -> Itera
             lines=(line,) * len(words),
             source=path,
         )
+
+
+def tree_of(path: str, line: int, text: str) -> Any:
+    """The ``nltk.Tree`` of a text that begins in this line.
+
+    A bracket without a label around the tree is removed if it has one child, and gets the label :data:`TOP` if it has
+    more.
+
+    :raises CorpusError: for what is no tree.
+    """
+    from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
+
+    try:
+        tree = Tree.fromstring(text, remove_empty_top_bracketing=True)
+    except ValueError as e:
+        reason = " ".join(str(e).split())
+        raise CorpusError(path, line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
+    if not tree.label() and len(tree) > 1:
+        tree.set_label(TOP)
+    return tree
 
 
 def split_trees(path: str, lines: Iterable[str], number_of_first: int = 1) -> Iterator[tuple[int, str]]:

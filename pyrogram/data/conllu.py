@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading CoNLL-U: sentences with their words, tags and heads, and which line is wrong.
 
-The format is that of https://universaldependencies.org/format.html.
+The format is that of https://universaldependencies.org/format.html. A file whose first line names its columns is
+CoNLL-U Plus, https://universaldependencies.org/ext-format.html.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from typing import Literal
 from pyrogram.data.files import read_lines
 from pyrogram.data.heads import check_heads, check_hints
 from pyrogram.data.records import MISSING, CorpusError, Hints, SentenceRecord
-from pyrogram.printable import quoted
+from pyrogram.printable import quoted, shown
 
 Heads = Literal["required", "optional", "partial", "ignore"]
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 ID, FORM, _, UPOS, XPOS, _, HEAD, DEPREL, _, MISC = range(len(COLUMNS))
+CHECKED = COLUMNS[: HEAD + 1]  # columns that blanks are checked in
 HINT_KEY = "HeadHint"  # in column MISC
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"
-_RANGE, _EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER}\.([1-9][0-9]{{0,8}})")
-_WORD = re.compile(_NUMBER)
+RANGE, EMPTY_NODE = re.compile(f"{_NUMBER}-{_NUMBER}"), re.compile(rf"{_NUMBER}\.([1-9][0-9]{{0,8}})")
+WORD = re.compile(_NUMBER)
 _HINT = re.compile(r"(0|[1-9][0-9]{0,8}):(-inf|-?[0-9]{1,9}(?:\.[0-9]+)?(?:e-?[0-9]{1,2})?)")
 _MOST_NATS = 1e6
 SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
+PLUS = "global.columns"  # in a comment, before the names of the columns
+_PLUS = re.compile(r"#\s*global\.columns\s*=(.*)")
 # A line of a sentence: its number in the file, and its columns.
 _Row = tuple[int, list[str]]
 
@@ -43,10 +47,24 @@ def read_conllu(path: str, heads: Heads = "optional") -> Iterator[SentenceRecord
     """
     lines = read_lines(path)
     empty = True
-    for record in sentences_of(path, 1, lines, heads):
+    for record in sentences_of(path, 1, lines, heads, column_names(path, lines[0])):
         yield record
         empty = False
     check_end(path, 1, lines, empty)
+
+
+def column_names(path: str, first: str) -> tuple[str, ...]:
+    """The columns of a file by its first line: those that it names, or the ten of CoNLL-U.
+
+    :raises CorpusError: if it names one twice, or no ID.
+    """
+    match = _PLUS.fullmatch(first)
+    names = tuple(match[1].split()) if match else COLUMNS
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or "ID" not in names:
+        problem = "lacks ID" if twice is None else f"names {shown(twice)} twice"
+        raise CorpusError(path, 1, f"{PLUS} {problem}; name every column once, as in ID FORM UPOS HEAD")
+    return names
 
 
 def check_end(path: str, number: int, lines: list[str], empty: bool) -> None:
@@ -66,22 +84,33 @@ def check_end(path: str, number: int, lines: list[str], empty: bool) -> None:
         raise CorpusError(path, 1, "there is no sentence in this file; give a CoNLL-U file")
 
 
-def sentences_of(path: str, number: int, lines: list[str], heads: Heads) -> Iterator[SentenceRecord]:
-    """The sentences of some lines of a file, the first of which has this number; see :func:`read_conllu`."""
+def sentences_of(
+    path: str, number: int, lines: list[str], heads: Heads, names: tuple[str, ...] = COLUMNS
+) -> Iterator[SentenceRecord]:
+    """The sentences of some lines of a file, the first of which has this number; see :func:`read_conllu`.
+
+    :param names: of its columns.
+    """
     start = 0
     while start < len(lines):
         end = start
         while end < len(lines) and lines[end].strip():
             end += 1
         block = lines[start:end]
+        for at, line in enumerate(block, number + start):
+            if PLUS in line and (match := _PLUS.fullmatch(line)) and tuple(match[1].split()) != names:
+                problem = (
+                    f"{PLUS} names other columns than those of the first line; put these sentences into another file"
+                )
+                raise CorpusError(path, at, problem)
         if not all(line.startswith("#") for line in block):
-            yield _sentence(path, number + start, block, heads)
+            yield _sentence(path, number + start, block, heads, names)
         start = end + 1
 
 
-def _sentence(path: str, start: int, block: list[str], heads: Heads) -> SentenceRecord:
+def _sentence(path: str, start: int, block: list[str], heads: Heads, names: tuple[str, ...]) -> SentenceRecord:
     """The sentence of one block of lines, the first of which has number ``start``."""
-    rows = [(number, _columns(path, number, line)) for number, line in enumerate(block, start) if line[0] != "#"]
+    rows = [(number, _columns(path, number, line, names)) for number, line in enumerate(block, start) if line[0] != "#"]
     words = _words(path, rows)
     if not words:
         problem = "this sentence has no words, only multiword ranges or empty nodes; remove it"
@@ -109,17 +138,23 @@ def _sentence(path: str, start: int, block: list[str], heads: Heads) -> Sentence
     return record
 
 
-def _columns(path: str, number: int, line: str) -> list[str]:
-    """The columns of a line that is no comment; blanks are checked in the first seven, and nothing in the others."""
+def _columns(path: str, number: int, line: str, names: tuple[str, ...]) -> list[str]:
+    """The ten columns of a line that is no comment, ``_`` where it has none.
+
+    Blanks are checked in the first seven of the ten, and nothing in the others.
+    """
     columns = line.split("\t")
-    if len(columns) != len(COLUMNS):
+    if len(columns) != len(names):
         if line.lstrip()[0] == "#":
             raise CorpusError(path, number, "there are blanks before #; a comment begins with # in the first column")
         advice = "separate them by tabs" if len(columns) == 1 else "the line seems to be cut off or to lack a tab"
-        problem = f"expected the {len(COLUMNS)} columns ID to MISC, actual {len(columns)}; {advice}"
+        problem = f"expected the {len(names)} columns {names[0]} to {names[-1]}, actual {len(columns)}; {advice}"
         raise CorpusError(path, number, problem)
+    if names != COLUMNS:
+        found = dict(zip(names, columns, strict=True))
+        columns = [found.get(name, MISSING) for name in COLUMNS]
     if " " in line:
-        for name, column in zip(COLUMNS[: HEAD + 1], columns, strict=False):
+        for name, column in zip(CHECKED, columns, strict=False):
             if "  " in column:
                 raise CorpusError(path, number, f"column {name} has two spaces in a row; leave one")
             if column != column.strip(" "):
@@ -138,11 +173,11 @@ def _words(path: str, rows: list[_Row]) -> list[_Row]:
         given, problem = columns[ID], ""
         if given == str(len(words) + 1):
             words.append((number, columns))
-        elif match := _RANGE.fullmatch(given):
+        elif match := RANGE.fullmatch(given):
             before, first, last = last, int(match[1]), int(match[2])
             problem = _range_problem(given, first, last, before, len(words))
             last_at, last_id = number, given
-        elif match := _EMPTY_NODE.fullmatch(given):
+        elif match := EMPTY_NODE.fullmatch(given):
             previous, node = node, (int(match[1]), int(match[2]))
             problem = _node_problem(given, node, previous, len(words))
         else:
@@ -177,7 +212,7 @@ def _not_the_word(given: str, expected: int) -> str:
     """What is wrong with an ID in the place of that of a word."""
     if not given:
         return f"column ID is empty; number the words of a sentence from 1, this one as {expected}"
-    if given != MISSING and not _WORD.fullmatch(given):
+    if given != MISSING and not WORD.fullmatch(given):
         return f"{quoted(given)} is no ID; IDs are integers, ranges 1-2 or empty nodes 1.1"
     return (
         f"expected the word with ID {expected}, actual ID {given}; number the words of a sentence from 1 "
@@ -192,8 +227,7 @@ def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None
     numbers = []
     for number, columns in words:
         h = columns[HEAD]
-        # int() would also take 1_0, +1 and digits of other scripts.
-        if not (h.isascii() and h.isdigit() and len(h) < 10):
+        if not is_head(h):
             if h == MISSING and heads == "partial":
                 numbers.append(-1)
                 continue
@@ -204,6 +238,11 @@ def _heads(path: str, words: list[_Row], heads: Heads) -> tuple[int, ...] | None
             raise CorpusError(path, number, problem)
         numbers.append(int(h))
     return tuple(numbers)
+
+
+def is_head(text: str) -> bool:
+    """Whether a head is a number; int() would also take 1_0, +1 and digits of other scripts."""
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _hints(path: str, words: list[_Row]) -> tuple[Hints, ...] | None:

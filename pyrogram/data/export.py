@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyrogram.data.conllu import DEPREL, HEAD, HINT_KEY, UPOS, XPOS
+from pyrogram.data.conllu import HINT_KEY, PLUS, column_names
 from pyrogram.data.punctuation import is_punctuation
-from pyrogram.data.records import MISSING, NO_SYMBOL, Hints, SentenceRecord
+from pyrogram.data.records import MISSING, NO_SYMBOL, CorpusError, Hints, SentenceRecord
 from pyrogram.printable import quoted
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def replace_trees(
 ) -> Iterator[str]:
     """A text of CoNLL-U with other trees: the columns HEAD and DEPREL of its words are replaced, and nothing else is.
 
+    A text of CoNLL-U Plus keeps the columns that it has.
+
     Comments, multiword ranges, empty nodes, enhanced dependencies (DEPS) and all other columns stay as they are, and so
     do line ends. The relation is the least that Universal Dependencies demand of a tree without labels: ``root`` of the
     word with head 0, ``punct`` of punctuation, ``dep`` of all others. An empty line is added if the text lacks the one
@@ -63,13 +65,14 @@ def replace_trees(
     :param heads: of every sentence, 0 for ROOT.
     """
     rows = _rows(records, heads)
+    names: tuple[str, ...] = ()
     row, first, first_end, num_ends = next(rows, None), 1, "", 0  # ends since the last line that is not empty
     for text in _whole_lines(data):
         parts = _LINE_END.split(text)  # lines, and between them their ends
+        names = names or _names("", text)
         while row is not None and row[0] < first + len(parts) // 2 + bool(parts[-1]):
-            line, upos, xpos, head, relation = row
-            columns = parts[2 * (line - first)].split("\t")
-            columns[UPOS], columns[XPOS], columns[HEAD], columns[DEPREL] = upos, xpos, str(head), relation
+            line, new = row
+            columns = [new.get(*c) for c in zip(names, parts[2 * (line - first)].split("\t"), strict=True)]
             parts[2 * (line - first)] = "\t".join(columns)
             row = next(rows, None)
         yield "".join(parts)
@@ -79,12 +82,27 @@ def replace_trees(
     yield (first_end or "\n") * max(0, 2 - num_ends)
 
 
-def _rows(
-    records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]
-) -> Iterator[tuple[int, str, str, int, str]]:
-    """Of every word its line and what is to stand there: tags, head and relation."""
+def check_head_column(path: str, beginning: bytes) -> None:
+    """Whether there is a place for trees in a text of CoNLL-U.
+
+    :param beginning: its first line at least.
+    :raises CorpusError: if its first line names columns without HEAD.
+    """
+    if "HEAD" not in _names(path, beginning.decode(errors="ignore")):
+        raise CorpusError(path, 1, f"{PLUS} lacks HEAD, where trees are to be written; add the column, with _ in it")
+
+
+def _names(path: str, text: str) -> tuple[str, ...]:
+    return column_names(path, _LINE_END.split(text, maxsplit=1)[0].removeprefix("\ufeff"))
+
+
+def _rows(records: Iterable[SentenceRecord], heads: Iterable[Sequence[int]]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Of every word its line and what is to stand there in some columns: tags, head and relation."""
+    names = "UPOS", "XPOS", "HEAD", "DEPREL"
     for record, tree in zip(records, heads, strict=True):
-        yield from zip(record.lines, record.upos, record.xpos, tree, relations(record, tree), strict=True)
+        columns = record.upos, record.xpos, map(str, tree), relations(record, tree)
+        for line, *row in zip(record.lines, *columns, strict=True):
+            yield line, dict(zip(names, row, strict=True))
 
 
 def _whole_lines(data: Iterable[bytes]) -> Iterator[str]:

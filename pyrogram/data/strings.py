@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 _AT_A_TIME = 1 << 22
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+_MIX, _SLOTS = np.uint64(0x9E3779B97F4A7C15), 14  # the golden ratio of 64 bits; bits of the number of a slot
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,79 @@ class Table:
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
+        # The table of the last column; of its strings the ids here, -1 of those that no column had.
+        self._other: Sequence[str] = ()
+        self._numbers = np.empty(0, np.int64)
 
     def ids(self, column: Strings) -> Ints:
         """The ids of a column in this table, which has all of its strings from now on."""
-        numbers, known = np.zeros(len(column.table), np.int64), self._ids
-        used = np.flatnonzero(np.bincount(column.ids, minlength=len(column.table))).tolist()
-        numbers[used] = [known.setdefault(column.table[i], len(known)) for i in used]
-        return narrow(numbers)[column.ids]
+        table, known = column.table, self._ids
+        before = self._numbers if table is self._other else self._numbers[:0]
+        numbers = np.concatenate([before, np.full(len(table) - len(before), -1)])
+        new = np.flatnonzero((np.bincount(column.ids, minlength=len(table)) > 0) & (numbers < 0)).tolist()
+        numbers[new] = [known.setdefault(table[i], len(known)) for i in new]
+        self._other, self._numbers = table, numbers
+        return narrow(numbers[column.ids])
 
     def to_list(self) -> list[str]:
         """The strings in the order of their ids."""
         return list(self._ids)
+
+
+class _Pieces(dict[bytes, int]):
+    """The ids of pieces of text, which come into a table when they are asked for first."""
+
+    def __init__(self) -> None:
+        self.table: list[str] = []
+
+    def __missing__(self, piece: bytes) -> int:
+        found = self[piece] = len(self.table)
+        self.table.append(piece.decode())
+        return found
+
+
+class Pieces:
+    """Strings that are pieces of texts in UTF-8 without NUL, in one table that grows from text to text.
+
+    A short piece is a number, by which it is told apart. A number has one slot, and each slot the id of the last number
+    that was looked up there; so most pieces are known without a look at their text.
+    """
+
+    def __init__(self) -> None:
+        self._ids = _Pieces()
+        self._ids[b""]  # whose number is 0
+        self._held, self._held_ids = np.zeros(1 << _SLOTS, np.uint64), np.zeros(1 << _SLOTS, np.int32)
+
+    def of(self, text: bytes, begins: Ints, lengths: Ints) -> Strings:
+        """Pieces of one text.
+
+        :param begins: where each begins, shape ``(N,)``.
+        :param lengths: bytes of each, shape ``(N,)``.
+        """
+        numbers, long = eights(text)[begins] & _MASKS[np.minimum(lengths, 8)], np.flatnonzero(lengths > 8)
+        numbers[long] = 0
+        slots = ((numbers * _MIX) >> np.uint64(64 - _SLOTS)).astype(np.int64)
+        ids, rest = self._held_ids[slots], np.flatnonzero(self._held[slots] != numbers)
+        ids[long] = self._looked_up(text, begins[long], lengths[long])
+        latest = np.empty(1 << _SLOTS, np.int32)
+        while len(rest):  # in each slot at least one number is done
+            latest[slots[rest]] = rest
+            new = rest[latest[slots[rest]] == rest]
+            self._held[slots[new]] = numbers[new]
+            self._held_ids[slots[new]] = self._looked_up(text, begins[new], lengths[new])
+            ids[rest] = self._held_ids[slots[rest]]
+            rest = rest[self._held[slots[rest]] != numbers[rest]]
+        return Strings(narrow(ids), self._ids.table)
+
+    def _looked_up(self, text: bytes, begins: Ints, lengths: Ints) -> list[int]:
+        known, rows = self._ids, zip(begins.tolist(), (begins + lengths).tolist(), strict=True)
+        return [known[text[a:b]] for a, b in rows]
+
+
+def eights(text: bytes) -> NDArray[np.uint64]:
+    """The eight bytes from each place of a text on as a number, the first byte the lowest; NUL after the end."""
+    numbers: NDArray[np.uint64] = np.ndarray(len(text) + 1, "<u8", text + bytes(8), strides=(1,))
+    return numbers
 
 
 @dataclass(frozen=True)

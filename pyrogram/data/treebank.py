@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyrogram.data.brackets import TRACE, bare, split_trees, unescaped
+from pyrogram.data.brackets import TRACE, bare, split_trees, tree_of, unescaped
 from pyrogram.data.files import lines_in
 from pyrogram.data.records import CorpusError
 from pyrogram.printable import quoted, shown
@@ -33,36 +33,28 @@ def read_trees(path: str | Path, *, unparsed: bool = False) -> list[Any]:
     """The trees of a file of brackets, as ``nltk.Tree``.
 
     Traces and phrases of nothing else are left out, function tags and indices are cut off labels (``NP-SBJ-1`` is
-    ``NP``), and the bracket without a label around a tree is removed.
+    ``NP``), and the bracket without a label around a tree is removed; if it has several children, its label is ``TOP``.
 
     :param unparsed: whether ``()`` stands for a sentence without a parse, which becomes None.
     :raises CorpusError: for brackets that do not close, words without tags, phrases without words.
     """
-    from nltk.tree import Tree  # on demand: importing nltk takes as long as importing torch
-
     with lines_in(str(path)) as lines:
-        return [_tree(text, Tree, str(path), line, unparsed) for line, text in split_trees(str(path), lines)]
+        return [_tree(text, str(path), line, unparsed) for line, text in split_trees(str(path), lines)]
 
 
-def _tree(text: str, make: Any, path: str, line: int, unparsed: bool) -> Any:
+def _tree(text: str, path: str, line: int, unparsed: bool) -> Any:
     """The tree of a text that begins in this line; None for a sentence without a parse."""
     if unparsed and "".join(text.split()) == "()":
         return None
-    try:
-        tree = _cleaned(make.fromstring(text, remove_empty_top_bracketing=True), make, path, line)
-    except ValueError as e:
-        if isinstance(e, CorpusError):
-            raise
-        reason = " ".join(str(e).split())
-        raise CorpusError(path, line, f"this is no bracketed tree ({reason}); give (S (NN word))") from e
+    tree = _cleaned(tree_of(path, line, text), path, line)
     if tree is None:
         raise CorpusError(path, line, "this tree has no words, only traces; remove it")
     return tree
 
 
-def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
+def _cleaned(tree: Any, path: str, line: int) -> Any:
     """A tree without traces and function tags; None if nothing is left."""
-    label = tree.label()
+    label, make = tree.label(), type(tree)
     if not label:
         raise CorpusError(path, line, "there is a bracket without a label inside of the tree; give it one")
     if len(tree) == 1 and isinstance(tree[0], str):
@@ -74,7 +66,7 @@ def _cleaned(tree: Any, make: Any, path: str, line: int) -> Any:
             raise CorpusError(
                 path, line, f"the word {quoted(child)} has siblings and no tag; write (NN {shown(child)})"
             )
-    children = [c for c in (_cleaned(child, make, path, line) for child in tree) if c is not None]
+    children = [c for c in (_cleaned(child, path, line) for child in tree) if c is not None]
     return make(bare(label), children) if children else None
 
 

@@ -316,6 +316,6 @@ def read_treebanks(paths: Iterable[str | Path]) -> dict[str, Corpus]:
     """Treebanks by name, which is the start of a file's name: ``en_ewt-ud-train.conllu`` belongs to ``en_ewt``."""
     by_name: dict[str, list[Path]] = {}
     for path in map(Path, paths):
-        name = path.name.split("-ud-")[0].removesuffix(".gz").removesuffix(".conllu")
+        name = path.name.split("-ud-")[0].removesuffix(".gz").removesuffix(".conllup").removesuffix(".conllu")
         by_name.setdefault(name, []).append(path)
     return {name: Corpus.from_conllu(own, tags="upos", heads="required") for name, own in sorted(by_name.items())}

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrogram.data import HEAD_RULES, Corpus, CorpusError, head_child
+from pyrogram.data import HEAD_RULES, Corpus, CorpusError, bracket_columns, head_child, read_trees
 from pyrogram.data.brackets import read_brackets
 from pyrogram.data.builtin import generate
+from pyrogram.grammars import CFG
+from pyrogram.parseval import parseval
 
 
 @pytest.fixture
@@ -69,6 +71,36 @@ def test_one_or_many_to_a_line(file: Path, content: str, lines: list[int]) -> No
     corpus = Corpus.from_brackets(write(file, content))
     assert corpus.forms == [["go"], ["sit"]]
     assert [s.line for s in corpus] == lines
+
+
+# Top brackets without a label: the children of their roots, as nltk reads them, and the heads.
+TOPS = {
+    "( (S (NP (NN a)) (VP (VB b))) (S (VP (VB c))) )": (2, 3, 0),  # a label without rules has its head on the right
+    "((NP (DT a) (NN b)) (. .))": (2, 0, 2),
+    "( (NN a) (. .) (NN b) )": (3, 3, 0),
+    "((S (VP (VB a))) (NP (-NONE- *)))": (0,),
+    "( (S (NP (NN a)) (VP (VB b))) )": (2, 0),
+}
+
+
+@pytest.mark.parametrize("text", TOPS)
+def test_top_brackets_without_a_label(file: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = nltk.Tree.fromstring(text, remove_empty_top_bracketing=True)
+    words = [(word, tag) for word, tag in expected.pos() if tag != "-NONE-"]
+    write(file, text.replace(" (", "\n (") + text)
+    (read, again), records = read_trees(file), list(read_brackets(str(file)))
+    assert read == again and read.pos() == words
+    if "-NONE-" not in text:
+        assert (read.label() or "TOP", list(read)) == (expected.label() or "TOP", list(expected))
+    assert [(r.heads, list(zip(r.forms, r.xpos, strict=True))) for r in records] == [(TOPS[text], words)] * 2
+    assert [r.line for r in records] == [1, text.count(" (") + 1]
+    if words == expected.pos():  # the top is no bracket
+        assert parseval([read], [expected])[-1].f1 in (None, 1.0)
+    grammar = CFG.from_trees([read])
+    assert grammar.tree(None, grammar.derivation_of(read)) == read
+    monkeypatch.setattr(bracket_columns, "trees_of", None)
+    corpus = Corpus.from_brackets(file, punctuation="keep")
+    assert [s.heads for s in corpus] == [TOPS[text]] * 2
 
 
 def test_traces_empty_phrases_and_punctuation(file: Path) -> None:

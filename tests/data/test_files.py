@@ -15,6 +15,7 @@ import pytest
 from pipes_with_data import needs_pipes, piped
 
 from pyrogram.data import Corpus, CorpusError, files, read_morphs, read_trees, read_utterances, streams
+from pyrogram.data.conllu import read_conllu
 from pyrogram.data.formats import format_of_file, format_of_lines
 
 SENTENCE = "1\ta\t_\tDET\tDT\t_\t2\t_\t_\t_\n2\tb\t_\tNOUN\tNN\t_\t0\t_\t_\t_\n\n"
@@ -103,6 +104,36 @@ def test_a_pipe_is_read_once(pack: Callable[[bytes], bytes]) -> None:
         with pytest.raises(CorpusError, match=f"^{path}: this was read before"):
             Corpus.from_conllu(path)
         assert streams.digest(path) == hashlib.sha256(SENTENCE.encode() * 9).hexdigest()
+
+
+READ: dict[str, Callable[[Path], object]] = {
+    "conllu": lambda path: [(*s.forms, *s.lines) for s in Corpus.from_conllu(path)],
+    "records": lambda path: [(*s.forms, *s.lines) for s in read_conllu(str(path))],
+    "brackets": lambda path: [(*s.forms, *s.lines) for s in Corpus.from_brackets(path)],
+    "trees": lambda path: list(map(str, read_trees(path))),
+    "tags": lambda path: [(*s.forms, *s.lines) for s in Corpus.from_tags(path)],
+    "morphs": lambda path: list(read_morphs(path)),
+    "utterances": lambda path: list(read_utterances(path)),
+    "format": lambda path: format_of_file(str(path)),
+}
+TEXTS = {"brackets": TREE, "trees": TREE, "tags": "a/X b/Y\n", "morphs": "ab\ta b\n", "utterances": "a b\n"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("reader", READ)
+def test_files_put_together(reader: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte order mark where a line begins is none of the text, wherever blocks end; elsewhere it is of a word."""
+    path, text = tmp_path / "c", TEXTS.get(reader, "# c\n" + SENTENCE)
+    path.write_text(text * 3, encoding="utf-8")
+    expected = READ[reader](path)
+    path.write_text(("\ufeff" + text).replace("\n", end) * 3, encoding="utf-8", newline="")
+    assert READ[reader](path) == expected
+    for size in range(3, 9):
+        monkeypatch.setattr(streams, "_BLOCK", size)
+        monkeypatch.setattr(files, "_PART", 2 * size)
+        assert READ[reader](path) == expected
+    path.write_text("a\ufeffb \ufeffc\n", encoding="utf-8")
+    assert Corpus.from_tags(path).tags == [["a\ufeffb", "\ufeffc"]]
 
 
 GOOD = SENTENCE.encode() * 3

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import jaxtyping
 import pytest
 
-TRACED = "jit_trace", "compile", "transforms", "traced_draws"
+TRACED = "jit_trace", "compile", "transforms", "traced_draws", "passes_the_other_checks", "all_at_once"
 
 
 @pytest.fixture(autouse=True)

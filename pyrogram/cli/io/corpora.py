@@ -25,6 +25,7 @@ HeadsOption = Literal["required", "optional", "ignore"]
 SUFFIXES: dict[str, Kind] = {
     ".conllu": "conllu",
     ".conll": "conllu",
+    ".conllup": "conllu",
     ".mrg": "brackets",
     ".ptb": "brackets",
     ".brackets": "brackets",
@@ -95,10 +96,11 @@ class WholeFile:
 def read_whole(path: Path, format: str, tags: Alphabet, heads: HeadsOption, keep_text: bool = False) -> WholeFile:
     """Read a file of any format.
 
-    :param keep_text: whether its text will be asked for.
-    :raises CorpusError: as :func:`read_corpus`.
+    :param keep_text: whether its text will be asked for, to put trees into it.
+    :raises CorpusError: as :func:`read_corpus`; if trees are to be put into CoNLL-U without a column HEAD.
     """
     from pyrogram.data import CorpusError
+    from pyrogram.data.export import check_head_column
     from pyrogram.data.reading import read_all, reader_of
     from pyrogram.data.streams import blocks, is_stream
 
@@ -115,7 +117,10 @@ def read_whole(path: Path, format: str, tags: Alphabet, heads: HeadsOption, keep
         columns = read_all(name, reader_of(kind, tags, heads), kept())
     except CorpusError as error:
         raise _in_options(error, path, kind, tags, heads) from None
-    return WholeFile(path, kind, tags, columns, packed)
+    whole = WholeFile(path, kind, tags, columns, packed)
+    if keep_text and kind == "conllu":
+        check_head_column(name, next(whole.text()))
+    return whole
 
 
 def read_corpus(

@@ -18,7 +18,15 @@ import numpy as np
 import torch
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)
+
+
+def _start_alone() -> None:
+    """A forked process has one thread: it needs pools of its own, and would wait for ever for torch's OpenMP team."""
+    _pools.clear()
+    torch.set_num_threads(1)  # as in the workers of torch's DataLoader
+
+
+os.register_at_fork(after_in_child=_start_alone)
 
 
 def run_workers(work: Callable[[Any], None], cost: float) -> None:
