@@ -148,14 +148,15 @@ class ScoredStructure(ChartDistribution):
         name, first = next(iter(scores.items()))
         batch = first.shape[: first.dim() - self._event_dims[name]]
         lengths = (self.lengths.expand(batch) if lengths is None else lengths).reshape(-1)
+        # Sums over labels read all cells; no other sum reads the padding, but the greatest score says how it is done.
+        if not self._all_full or (self._labels_are_independent and self.num_labels > 1):
+            outside = ~self._inside(lengths)
+            outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
+            flat[name] = flat[name].masked_fill(outside, -torch.inf)
         if self._labels_are_independent and self.num_labels == 1:
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
             flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
-        if not self._all_full:  # no sum reads the padding, but the greatest score says how sums are done
-            outside = ~self._inside(lengths)
-            outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
-            flat[name] = flat[name].masked_fill(outside, -torch.inf)
         return Given(self._weights(flat), lengths, {}, self._sizes)
 
     @property
