@@ -83,7 +83,7 @@ def accuracy(scorer: nn.Module, text: Examples, heads: Tensor) -> float:
     """Percentage of words with the right head."""
     found = torch.full_like(heads, -1)
     for index, batch in text.batches():
-        trees = ProjectiveDependencyTree(scorer(*batch.inputs), lengths=batch.lengths)
+        trees = ProjectiveDependencyTree(scorer(*batch.inputs), lengths=batch.lengths, valence=False)
         found[index, : batch.words.shape[1]] = trees.mbr()
     return 100 * directed_accuracy(found, heads)
 

@@ -48,7 +48,7 @@ def parser(tags: Tensor, heads: Tensor | None, num_tags: int, order: int) -> Tre
     lengths = (tags >= 0).sum(-1)
     law: Trees
     if order == 1:
-        law = ProjectiveDependencyTree(arcs, lengths=lengths)
+        law = ProjectiveDependencyTree(arcs, lengths=lengths, valence=False)
     else:
         # [head, dependent, sibling]: by the tags of the two children; the head itself stands for none.
         pairs = weights("siblings", V, 2, V + 1)

@@ -46,7 +46,7 @@ def of_pairs(table: Tensor, tags: Tensor) -> Tensor:
 
 def tree_marginals(scores: Tensor, tags: Tensor) -> Tensor:
     """The probability of each arc, zero in the padding."""
-    return ProjectiveDependencyTree(of_pairs(scores, tags), lengths=(tags >= 0).sum(-1)).marginals()
+    return ProjectiveDependencyTree(of_pairs(scores, tags), lengths=(tags >= 0).sum(-1), valence=False).marginals()
 
 
 def classifier(tags: Tensor, labels: Tensor | None, num_tags: int, arcs: Tensor | None = None) -> Tensor:

@@ -52,5 +52,5 @@ def arc_scorer(
             weights[name] = pyro.sample(name, prior)
     with pyro.plate("sentences", len(lengths), subsample_size=batch_size) as index:
         scores = torch.func.functional_call(scorer, weights, tuple(x[index] for x in inputs))
-        trees = ProjectiveDependencyTree(scores, lengths=lengths[index])
+        trees = ProjectiveDependencyTree(scores, lengths=lengths[index], valence=False)
         pyro.sample("trees", trees, obs=None if heads is None else heads[index])

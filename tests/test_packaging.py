@@ -332,3 +332,14 @@ def test_the_citation_is_of_this_version() -> None:
     assert {f"version: {project['version']}", f"license: {project['license']}"} <= set(lines)
     assert '  - name: "Contributors to the pyrogram project"' in lines
     assert sum(line == "  - type: conference-paper" for line in lines) == 4
+
+
+def test_no_shape_is_guessed() -> None:
+    """Two sentences of one word have scores of a shape that may be one or the other: calls say which."""
+    options = {"ProjectiveDependencyTree": "valence", "SpanTree": "labelled"}
+    for folder in ("pyrogram", "models", "guides", "reproductions", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and (option := options.get(getattr(node.func, "id", ""))):
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    assert option in [keyword.arg for keyword in node.keywords], f"{where} does not say {option}="

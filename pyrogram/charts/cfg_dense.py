@@ -24,8 +24,9 @@ from .cfg_dense_chunk import Chunk, Shape
 from .cfg_rules import Matches, RuleTable
 
 GREATEST = {torch.float32: 2.0**60, torch.float64: 2.0**500}
-# Grammars with fewer rules, or a smaller part of all, go into lanes.
-LEAST_RULES, LEAST_PART = 12_000, 0.25
+# Grammars with fewer rules, or a smaller part of all, go into lanes on a CPU.
+LEAST_RULES = {torch.float32: 60_000, torch.float64: 150_000}
+LEAST_ON_DEVICE, LEAST_PART = 12_000, 0.25
 _NUMBERS = 2**22  # products that are kept for the sentences that are done at a time
 
 
@@ -34,14 +35,16 @@ def suits(log_weights: Tensor, rules: RuleTable, matches: Matches) -> bool:
 
     Nor may spans be forbidden.
     """
-    if len(rules.binary) < LEAST_RULES or log_weights.dim() != 1 or matches.forbidden is not None:
+    if log_weights.dtype not in GREATEST or log_weights.dim() != 1 or matches.forbidden is not None:
+        return False
+    if len(rules.binary) < (LEAST_RULES[log_weights.dtype] if log_weights.device.type == "cpu" else LEAST_ON_DEVICE):
         return False
     if "density" not in rules.__dict__:
         symbols = [len(np.unique(rules.binary[:, column])) for column in range(3)]
         inner = np.concatenate([rules.binary[:, 1:3].reshape(-1), rules.unary[:, 1]])
         begins = (rules.unary[:, 0] == rules.start).all() and not (len(rules.unary) and (inner == rules.start).any())
         rules.__dict__["density"] = len(rules.binary) / np.prod(symbols) if begins else 0.0
-    if rules.__dict__["density"] < LEAST_PART or log_weights.dtype not in GREATEST:
+    if rules.__dict__["density"] < LEAST_PART:
         return False
     return not (matches.table[:, 1] - matches.table[:, 0] > 1).any()
 

@@ -101,14 +101,23 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
             dims = self._dims(name)
             flat[name] = x.expand(*batch, *x.shape[x.dim() - dims :]).reshape(-1, *x.shape[x.dim() - dims :])
         arcs, N = flat["arc"], self.event_shape[0] + 1
+        lengths = self.lengths.expand(batch).reshape(-1)
+        # What is in no tree may have any score, and the chart fills cells that no tree needs.
+        h, d, s, g = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 4, indexing="ij")
+        inner = (torch.minimum(h, d) <= g) & (g <= torch.maximum(h, d))
+        possible = (h > 0) & (d > 0) & (h != d) & ~inner
+        within = torch.arange(N, device=arcs.device) <= lengths[:, None]
+        within = within[:, :, None, None] & within[:, None, :, None] & within[:, None, None, :]
+        with_grandparent = arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1)
         weights = {
             "root": arcs[:, 0],
-            "arc": arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1),
+            "arc": torch.where(possible[:, :, 0] & within, with_grandparent, -torch.inf),
         }
         if "grandsibling" in flat:
-            weights["sibling"] = flat["grandsibling"].permute(0, 2, 3, 4, 1)
+            between = (s == h) | ((torch.minimum(h, d) < s) & (s < torch.maximum(h, d)))
+            possible = possible & between & within[:, :, :, None]
+            weights["sibling"] = torch.where(possible, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
         position = torch.arange(1, N, device=arcs.device).expand(len(arcs), -1)
-        lengths = self.lengths.expand(batch).reshape(-1)
         return Given(weights, lengths, {"at": position}, {"G": N})
 
     def _log_partition(self) -> Tensor:

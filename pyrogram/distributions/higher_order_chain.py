@@ -13,7 +13,7 @@ from torch import Tensor
 from pyrogram.charts import chains
 from pyrogram.charts.checks import check_size
 from pyrogram.recursion.calling.traces import Trace
-from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from .charted import Options, traceable
 from .scored_structure import ScoredStructure
@@ -105,6 +105,18 @@ class HigherOrderChain(ScoredStructure):
 
     def _inside(self, lengths: Tensor) -> Tensor:
         return torch.arange(self.event_shape[0], device=lengths.device) < lengths[..., None]
+
+    def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
+        m, table = self.order, scores.get("transition")
+        if table is not None and table.dim() > m + 1 and not self._all_full:
+            # A sentence's own scores of more states than it has words may be anything.
+            is_start = torch.arange(self.num_labels + 1, device=table.device) == self.num_labels
+            words = m + 1 - sum(is_start.long().reshape(-1, *[1] * a) for a in range(m))
+            lengths = self.lengths if lengths is None else lengths
+            real = words <= lengths.reshape(*lengths.shape, *[1] * m)
+            table = torch.where(real[..., None], table, -torch.inf)
+            scores = {**scores, "transition": table}
+        return super()._given(scores, best=best, lengths=lengths)
 
     def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
         x, K, m, n = scores["state"], self.num_labels, self.order, self.event_shape[0]

@@ -91,10 +91,20 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         kind = partial(ProjectiveDependencyTree, valence=False) if self.projective else DependencyTree
         return kind(arcs, lengths=self._lengths, multiroot=self.multiroot, validate_args=False)
 
+    @property
+    def _possible(self) -> Tensor:
+        """Scores of labelled arcs; -inf of those that are none, whose scores may be anything."""
+        place = torch.arange(self.arc_scores.shape[-2], device=self.arc_scores.device)
+        is_arc = (place[:, None] != place) & (place > 0)
+        if self._lengths is not None:
+            is_word = place <= self._lengths[..., None]
+            is_arc = is_arc & is_word[..., None] & is_word[..., None, :]
+        return torch.where(is_arc[..., None], self.arc_scores, -torch.inf)
+
     def _trees(self) -> ProjectiveDependencyTree | DependencyTree:
         """With the labels summed out."""
         found: ProjectiveDependencyTree | DependencyTree = self._kept(
-            "trees", lambda: self._unlabelled(Logarithms().total(self.arc_scores, (-1,)))
+            "trees", lambda: self._unlabelled(Logarithms().total(self._possible, (-1,)))
         )
         return found
 
@@ -108,10 +118,8 @@ class LabelledDependencyTree(DependencyTreeDistribution):
     def _marginals(self) -> tuple[Tensor, Tensor]:
         trees = self._trees()
         arcs = trees.arc_scores[..., None]
-        of_labels = (self.arc_scores - arcs.masked_fill(arcs == -torch.inf, 0.0)).exp()
-        # What is not read may be anything, and has no share.
-        expected = trees.marginals()[..., None]
-        return trees.log_partition, expected * of_labels.masked_fill(expected == 0, 0.0)
+        of_labels = (self._possible - arcs.masked_fill(arcs == -torch.inf, 0.0)).exp()
+        return trees.log_partition, trees.marginals()[..., None] * of_labels
 
     def _score(self, heads: Tensor) -> Tensor:
         heads, labels = heads.unbind(-1)

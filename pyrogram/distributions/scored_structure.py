@@ -35,6 +35,7 @@ class ScoredStructure(ChartDistribution):
     here is all that follows.
 
     :param scores: by name, each shape ``(*batch, *event)``; the first is that of cells, shape ``(*batch, *cells, L)``,
+        or without the axis of labels,
         unless a subclass says otherwise. None for a table that is not given.
     :param event_dims: how many dimensions of each are not the batch's.
     :param cells: shape of a structure.
@@ -58,7 +59,8 @@ class ScoredStructure(ChartDistribution):
         lengths: Tensor | None,
         validate_args: bool | None,
     ):
-        given = {name: x for name, x in scores.items() if x is not None}
+        # As they were given: a view of a tensor that needs gradients could not be copied.
+        self._tables = given = {name: x for name, x in scores.items() if x is not None}
         first = next(iter(given.values()))
         for name, x in given.items():
             if not x.is_floating_point():
@@ -71,10 +73,10 @@ class ScoredStructure(ChartDistribution):
             lengths = torch.full((), n, dtype=torch.long, device=first.device)
         elif lengths.is_floating_point() or not (captured() or bool(((lengths >= 1) & (lengths <= n)).all())):
             raise ValueError(f"lengths must be integers in 1..{n}, the number of words of the longest sentence")
-        self._scores, self._event_dims, self.num_labels = given, dict(event_dims), num_labels
+        self._event_dims, self.num_labels = dict(event_dims), num_labels
         self.lengths = lengths.long()
         self._own_batch = broadcast(
-            self.lengths.shape, *(x.shape[: x.dim() - event_dims[name]] for name, x in given.items())
+            self.lengths.shape, *(x.shape[: x.dim() - event_dims[name]] for name, x in self._scores.items())
         )
         self._cache: dict[str, Any] = {}
         validate = self._validate_args if validate_args is None else validate_args
@@ -121,8 +123,14 @@ class ScoredStructure(ChartDistribution):
 
     # ------------------------------------------------------------------ sums
 
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        """By name, with the axis of labels."""
+        first = next(iter(self._tables))
+        return self._tables if self._is_labelled else {**self._tables, first: self._tables[first][..., None]}
+
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        return (*self._scores.values(), self.lengths)
+        return (*self._tables.values(), self.lengths)
 
     def _wide(self, batch: torch.Size) -> dict[str, Tensor]:
         """Scores of every sentence."""
@@ -148,14 +156,15 @@ class ScoredStructure(ChartDistribution):
         name, first = next(iter(scores.items()))
         batch = first.shape[: first.dim() - self._event_dims[name]]
         lengths = (self.lengths.expand(batch) if lengths is None else lengths).reshape(-1)
+        # Sums over labels read all cells; no other sum reads the padding, but the greatest score says how it is done.
+        if not self._all_full or (self._labels_are_independent and self.num_labels > 1):
+            outside = ~self._inside(lengths)
+            outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
+            flat[name] = flat[name].masked_fill(outside, -torch.inf)
         if self._labels_are_independent and self.num_labels == 1:
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
             flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
-        if not self._all_full:  # no sum reads the padding, but the greatest score says how sums are done
-            outside = ~self._inside(lengths)
-            outside = outside.reshape(outside.shape + (1,) * (flat[name].dim() - outside.dim()))
-            flat[name] = flat[name].masked_fill(outside, -torch.inf)
         return Given(self._weights(flat), lengths, {}, self._sizes)
 
     @property
@@ -174,7 +183,7 @@ class ScoredStructure(ChartDistribution):
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
         first, *others = self._scores
         names = {first: "scores", **{name: f"{name}_scores" for name in others}}
-        given = {names[name]: x for name, x in self._scores.items()} | {"scores": self.scores}
+        given = {names[name]: x for name, x in self._tables.items()}
         dims = {names[name]: self._event_dims[name] for name in self._scores}
         dims["scores"] -= not self._is_labelled
         if not self._all_full:
@@ -259,13 +268,12 @@ class ScoredStructure(ChartDistribution):
     @property
     def scores(self) -> Tensor:
         """Of cells, as they were given."""
-        name = next(iter(self._scores))
-        return self._as_given(self._scores[name], name)
+        return next(iter(self._tables.values()))
 
     @property
     def dtype(self) -> torch.dtype:
         """Of the scores."""
-        return next(iter(self._scores.values())).dtype
+        return self.scores.dtype
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The parts of given structures, as numbers in the shapes of the scores: the gradients of their scores."""

@@ -106,7 +106,7 @@ class Segmentation(ScoredStructure):
             )
         self._is_labelled = labelled
         self._labels_are_independent = transition_scores is None
-        tables = {"segment": own, "transition": transition_scores}
+        tables = {"segment": scores, "transition": transition_scores}
         super().__init__(tables, {"segment": 3, "transition": 2}, (n, W), L, lengths, validate_args)
 
     @property

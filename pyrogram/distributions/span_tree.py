@@ -123,7 +123,7 @@ class SpanTree(ScoredStructure):
         self.binary, self._is_labelled = binary, labelled
         own = scores if labelled else scores[..., None]
         n = own.shape[-3]
-        super().__init__({"span": own}, {"span": 3}, (n, n + 1), own.shape[-1], lengths, validate_args)
+        super().__init__({"span": scores}, {"span": 3}, (n, n + 1), own.shape[-1], lengths, validate_args)
 
     @property
     def support(self) -> SpanTrees:

@@ -23,7 +23,19 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from . import gradients, grammar_sums, grammar_tracers, grammar_use, objects, padding, shapes, sums, tracers, values
+from . import (
+    gradients,
+    grammar_sums,
+    grammar_tracers,
+    grammar_use,
+    objects,
+    padding,
+    shapes,
+    sums,
+    tracers,
+    unread,
+    values,
+)
 from .cases import DistributionCase, GrammarCase, arcs_of_heads
 from .compare import chi_square, frequencies
 
@@ -58,9 +70,9 @@ def _checks(*modules: Any) -> dict[str, Callable[[Any], None]]:
 
 
 #: Checks of distributions over derivations of single sentences, by name: each takes a :class:`DistributionCase`.
-DISTRIBUTION_CHECKS = _checks(shapes, sums, gradients, values, objects, tracers)
+DISTRIBUTION_CHECKS = _checks(shapes, sums, gradients, values, objects, tracers, unread)
 #: Checks of distributions over derivations of a padded batch of sentences, by name.
-PADDING_CHECKS = _checks(padding, tracers)
+PADDING_CHECKS = _checks(padding, tracers, unread)
 #: Checks of grammars, by name: each takes a :class:`GrammarCase`.
 GRAMMAR_CHECKS = _checks(grammar_sums, grammar_use, grammar_tracers)
 

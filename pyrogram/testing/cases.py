@@ -53,6 +53,8 @@ class DistributionCase:
     :param rivals: other instances of the class, made with other options, which must not change this one.
     :param mbr_minds_wrong_parts: whether ``mbr`` weighs wrong parts against right ones, where structures differ in the
         number of their parts.
+    :param read: by name, which log weights results depend on, whatever the others are; by default those of events that
+        some derivation has.
     :param singles: if this is a batch of padded sentences, the same sentences one by one, without padding. Every
         tensor of a single must be the leading corner of the batch's; events are padded with -1.
     """
@@ -65,6 +67,7 @@ class DistributionCase:
     counts: Callable[[Tensor], Mapping[str, Tensor]] | None = None
     rivals: Sequence[Callable[[], Any]] = ()
     mbr_minds_wrong_parts: bool = False
+    read: Mapping[str, Tensor] | None = None
     singles: Sequence[DistributionCase] = ()
 
     def weights(self, batch: Sequence[int] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> Weights:
@@ -155,7 +158,9 @@ class GrammarCase:
             def make(given: Mapping[str, Tensor]) -> Any:
                 return self.grammar.derivation(None, words, log_weights=given)
 
-            return DistributionCase(make, log_weights, self.parts, singles=singles)
+            # Of a grammar, which any sentence may have: events that are in none of these are read.
+            read = {name: torch.ones_like(w, dtype=torch.bool) for name, w in log_weights.items()}
+            return DistributionCase(make, log_weights, self.parts, read=read, singles=singles)
 
         singles = {str(words.tolist()): case(words) for words in self.sentences()}
         return {**singles, "padded": case(self.words, tuple(singles.values()))}

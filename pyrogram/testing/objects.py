@@ -17,10 +17,10 @@ from .cases import DistributionCase, seeded
 from .compare import close, require
 
 
-def results(d: Any, case: DistributionCase) -> dict[str, Tensor]:
-    """Everything a distribution can compute, by name."""
+def results(d: Any, case: DistributionCase, value: Tensor | None = None) -> dict[str, Tensor]:
+    """Everything a distribution can compute, by name; of a value, or of its own draws."""
     with seeded():
-        value = d.sample((4,))
+        value = d.sample((4,)) if value is None else value
     found = {
         "log_partition": d.log_partition,
         "log_prob": d.log_prob(value),

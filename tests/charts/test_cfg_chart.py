@@ -12,6 +12,7 @@ from scipy.special import gammaincc
 
 from pyrogram.charts import cfg, cfg_batch
 from pyrogram.charts.cfg import Matches, RuleTable
+from pyrogram.recursion.lanes.engine import lines_of
 from pyrogram.recursion.logs.engine import ScalarEngine
 
 ENGINES = ["compiled", "torch"]
@@ -469,3 +470,11 @@ def test_summed_counts_under_weights_by_sentence() -> None:
     for engine in ENGINES:
         found = cfg.expected_counts(weights, rules, matches, scale, engine=engine)[1]
         torch.testing.assert_close(found, scale @ rows, rtol=1e-10, atol=1e-12)
+
+
+def test_a_chart_that_no_memory_holds() -> None:
+    """Each symbol but two of a long right side has a table of all spans."""
+    with pytest.raises(
+        MemoryError, match=r"^the chart of a sentence takes 8388608 GiB; leave out the longest sentences, or rules"
+    ):
+        lines_of(2**50, np.dtype(np.float64), 1)

@@ -7,13 +7,26 @@ import pytest
 import torch
 from test_cfg_chart import arrays, dense, enumerations, random_weights
 
+from pyrogram import CFG
 from pyrogram.charts import cfg, cfg_dense
 from pyrogram.charts.cfg import Matches, RuleTable
+
+LEAST = cfg_dense.LEAST_RULES
 
 
 @pytest.fixture(autouse=True)
 def always_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cfg_dense, "LEAST_RULES", 1)
+    monkeypatch.setattr(cfg_dense, "LEAST_RULES", dict.fromkeys(cfg_dense.GREATEST, 1))
+
+
+def test_small_grammars_go_into_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 72,000 rules, products of matrices are faster in float32 alone."""
+    monkeypatch.setattr(cfg_dense, "LEAST_RULES", LEAST)
+    grammar = CFG.dense(20, 40, 1)
+    matches = grammar.matches(torch.zeros(1, 3, dtype=torch.long))
+    for dtype in (torch.float32, torch.float64):
+        weights = torch.zeros(len(grammar.rules), dtype=dtype)
+        assert cfg_dense.suits(weights, grammar.table, matches) == (dtype == torch.float32)
 
 
 def test_it_is_used_for_dense_grammars_only() -> None:

@@ -60,7 +60,7 @@ def test_large_scores(kind: str, scale: float) -> None:
     expected = torch.tensordot(scores.softmax(0).detach(), d.parts(values).double(), 1)
     assert torch.allclose(d.marginals().detach(), expected, atol=1e-9)
     assert torch.equal(d.argmax(), values[scores.argmax()])
-    assert not any(g.isnan().any() for g in torch.autograd.grad(d.entropy(), list(d._scores.values())))
+    assert not any(g.isnan().any() for g in torch.autograd.grad(d.entropy(), list(d._tables.values())))
 
 
 @pytest.mark.parametrize("kind", MAKE)

@@ -186,7 +186,10 @@ def gradient_from_elsewhere() -> None:
 REFUSED: list[tuple[Callable[[], None], str]] = [
     (subsampled, r"site 'words' is in a subsampled plate"),
     (given_subsample, r"site 'words' is in a subsampled plate"),
-    (mask_of_a_distribution, r"no observed Sentence site"),
+    (
+        mask_of_a_distribution,
+        r"cannot see through the mask of site 'words'; leave sentences out by `with pyro.poutine.mask",
+    ),
     (nothing_observed, r"no observed Sentence site"),
     (no_sentence, r"no observed Sentence site"),
     (gradient_from_elsewhere, r"cannot learn what the density of site 'root' depends on.*make it a pyro.param"),

@@ -66,6 +66,7 @@ def derivation_case(text: str, sentence: str, forbidden: tuple[int, ...] = ()) -
         support=support,
         counts=counts,
         rivals=[rival],
+        read={"rules": torch.ones(R, dtype=torch.bool)},
     )
 
 

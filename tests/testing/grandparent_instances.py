@@ -52,7 +52,6 @@ def grandparent_case(n, *, siblings=False, multiroot=False, forbidden=False, inv
             weights["grandparent"],
             weights.get("grandsibling"),
             multiroot=multiroot,
-            validate_args=True,
         )
 
     return DistributionCase(

@@ -64,13 +64,17 @@ def tree_case(
             log_weights["stop"][2, 1, 1] = -torch.inf
 
     def make(weights):
-        return ProjectiveDependencyTree(
-            weights["arc"], weights.get("stop"), multiroot=multiroot, valence=valence, validate_args=True
-        )
+        return ProjectiveDependencyTree(weights["arc"], weights.get("stop"), multiroot=multiroot, valence=valence)
 
+    # Where three valences are told apart, the chart reads those that no tree has.
+    read = {name: torch.ones_like(w, dtype=torch.bool) for name, w in log_weights.items()}
+    read["arc"][:, 0] = read["arc"][range(n + 1), range(n + 1)] = False
+    if stops:
+        read["stop"][0] = False
     return DistributionCase(
         make,
         log_weights,
+        read=read if valences > 2 else None,
         invalid={what: torch.tensor(row) for what, row in (invalid or {}).items()},
         support=torch.tensor(all_trees(n, multiroot)),
         counts=lambda heads: tree_counts(heads, valence, stops, valences),

@@ -46,7 +46,7 @@ def labelled_case(n, labels=2, *, projective=True, multiroot=False, forbidden=()
     pairs = [list(zip(t, l, strict=True)) for t in trees for l in itertools.product(range(labels), repeat=n)]
     options = {"projective": projective, "multiroot": multiroot}
     return DistributionCase(
-        lambda weights: LabelledDependencyTree(weights["arc"], validate_args=True, **options),
+        lambda weights: LabelledDependencyTree(weights["arc"], **options),
         {"arc": arcs},
         parts=lambda values: indicators(values, labels),
         invalid={what: torch.tensor(row) for what, row in (invalid or {}).items()},

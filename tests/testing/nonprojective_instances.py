@@ -29,7 +29,7 @@ def tree_case(n, *, multiroot=False, forbidden=(), scale=1.0, invalid=None, seed
     for arc in forbidden:
         arcs[arc] = -torch.inf
     return DistributionCase(
-        lambda weights: DependencyTree(weights["arc"], multiroot=multiroot, validate_args=True),
+        lambda weights: DependencyTree(weights["arc"], multiroot=multiroot),
         {"arc": arcs},
         invalid={what: torch.tensor(row) for what, row in (invalid or {}).items()},
         support=torch.tensor(all_spanning_trees(n, multiroot)),

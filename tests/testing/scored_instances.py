@@ -69,7 +69,7 @@ def span_case(n, L=None, *, binary=True, forbidden=False, invalid=None, seed=0) 
         return {"span": ones if labelled else ones[..., 0]}
 
     return DistributionCase(
-        lambda w: SpanTree(w["span"], binary=binary, labelled=labelled, validate_args=True),
+        lambda w: SpanTree(w["span"], binary=binary, labelled=labelled),
         {"span": scores},
         lambda values: counts(values)["span"],
         invalid={what: torch.tensor(rows) for what, rows in (invalid or {}).items()},
@@ -148,7 +148,7 @@ def segment_case(n, W, L=None, *, pairs=False, forbidden=False, invalid=None, se
         return found | ({"transition": pairs_of_labels(values, number)} if pairs else {})
 
     return DistributionCase(
-        lambda w: Segmentation(w["segment"], w.get("transition"), labelled=L is not None, validate_args=True),
+        lambda w: Segmentation(w["segment"], w.get("transition"), labelled=L is not None),
         log_weights,
         lambda values: counts(values)["segment"],
         invalid={what: torch.tensor(rows) for what, rows in (invalid or {}).items()},
@@ -208,7 +208,7 @@ def chain_case(n, K, m, *, shared=False, forbidden=False, invalid=None, seed=0) 
         return {name: c.reshape(*values.shape[:-1], *c.shape[1:]) for name, c in found.items()}
 
     return DistributionCase(
-        lambda w: HigherOrderChain(w["state"], w.get("transition"), order=m, validate_args=True),
+        lambda w: HigherOrderChain(w["state"], w.get("transition"), order=m),
         log_weights,
         lambda values: indicators(values.long(), K),
         invalid={what: torch.tensor(rows) for what, rows in (invalid or {}).items()},

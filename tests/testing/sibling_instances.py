@@ -40,9 +40,7 @@ def sibling_case(n, *, stops=False, multiroot=False, forbidden=False, invalid=No
             log_weights["stop"][2, 1, 3] = -torch.inf
 
     def make(weights):
-        return SiblingDependencyTree(
-            weights["arc"], weights["sibling"], weights.get("stop"), multiroot=multiroot, validate_args=True
-        )
+        return SiblingDependencyTree(weights["arc"], weights["sibling"], weights.get("stop"), multiroot=multiroot)
 
     return DistributionCase(
         make,

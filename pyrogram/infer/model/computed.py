@@ -36,6 +36,7 @@ from .sites import (
     is_learnt,
     is_left_out,
     leaf_of,
+    no_sentences,
     random_state_kept,
 )
 from .sources import WeightReader, multinomial_source, of_each
@@ -61,7 +62,7 @@ def read_computed(
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
     sentences = {n: s for n, s in samples.items() if s["is_observed"] and _is_sentence(s)}
     if not sentences:
-        raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
+        raise no_sentences(loop, nodes)
     for name, site in samples.items():
         _check(name, site, loop)
     candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}

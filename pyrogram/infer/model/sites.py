@@ -8,20 +8,24 @@ The prior of multinomials is a Dirichlet, plain or packed, or a Beta: of a proba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pyro
 import pyro.distributions as dist
 import torch
+from pyro.distributions.torch_distribution import MaskedDistribution
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
 
+from pyrogram.distributions import Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
 from pyrogram.distributions.ragged import RaggedSimplex, packed
 from pyrogram.grammar import Block, PackedBlock
+
+from .structure import ModelError
 
 MULTINOMIALS = (*DIRICHLETS, dist.Beta)
 """Priors of multinomials."""
@@ -47,6 +51,18 @@ def base_distribution(function: Any) -> Any:
     while isinstance(function, torch.distributions.Independent):
         function = function.base_dist
     return function
+
+
+def no_sentences(loop: str, nodes: Mapping[str, Any]) -> ModelError:
+    """What is wrong with a model without observed sentences that can be seen."""
+    for name, site in nodes.items():
+        function = base_distribution(site["fn"]) if site["type"] == "sample" else None
+        if isinstance(function, MaskedDistribution) and isinstance(base_distribution(function.base_dist), Sentence):
+            return ModelError(
+                f"{loop} cannot see through the mask of site {name!r}; leave sentences out by "
+                "`with pyro.poutine.mask(mask=...)` in the place of Sentence(...).mask(...)"
+            )
+    return ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
 
 
 def distribution_name(function: Any) -> str:

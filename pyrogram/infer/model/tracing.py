@@ -37,6 +37,7 @@ from .sites import (
     distribution_name,
     is_learnt,
     is_left_out,
+    no_sentences,
     random_state_kept,
 )
 from .sources import ELSEWHERE, WeightReader, logistic_normal_source, multinomial_source
@@ -92,7 +93,7 @@ def trace_model(model: Callable[..., Any], loop: str, *args: Any, **kwargs: Any)
                     f"Beta and logistic-normal weights; {ELSEWHERE}"
                 )
     if not sentences:
-        raise ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
+        raise no_sentences(loop, nodes)
     for name, site in parameters.items():
         block = block_of_param(site) or Block(site["value"].shape)  # other constraints are refused by name
         candidates[id(site["value"])] = WeightSource(name, block, site["value"])

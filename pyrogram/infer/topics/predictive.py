@@ -135,7 +135,7 @@ class SyntacticTopics:
         It takes no account of what repeats within a sentence; :class:`.TopicTrees` does.
         """
         scores = self.arc_scores(words, states)
-        return ProjectiveDependencyTree(scores, lengths=(words >= 0).sum(1))
+        return ProjectiveDependencyTree(scores, lengths=(words >= 0).sum(1), valence=False)
 
     def parse(
         self, words: Tensor, states: Tensor | None = None, *, decoder: Literal["probable", "mbr"] = "probable"

@@ -110,7 +110,7 @@ class ArcScorer(nn.Module):
     def trees(self, examples: Examples) -> ProjectiveDependencyTree:
         """The distribution of the trees of some sentences."""
         scores = self(*examples.inputs)
-        return ProjectiveDependencyTree(scores, lengths=examples.lengths, validate_args=False)
+        return ProjectiveDependencyTree(scores, lengths=examples.lengths, valence=False, validate_args=False)
 
     @torch.no_grad()
     def parse(self, examples: Examples, decoder: Decoder = "mbr") -> Tensor:
@@ -192,7 +192,7 @@ class ArcScorer(nn.Module):
         assert self.squares is not None and batch.heads is not None
         x, lengths = features(*batch.inputs, self.num_bits), batch.lengths
         scores = _Scores.apply(self.weights, x, lengths)
-        trees = ProjectiveDependencyTree(scores, lengths=lengths, validate_args=False)
+        trees = ProjectiveDependencyTree(scores, lengths=lengths, valence=False, validate_args=False)
         gradient = (trees.parts(batch.heads) - trees.marginals()).numpy()
         climb(self.weights.numpy(), self.squares.numpy(), gradient, x, lengths.numpy(), LEAST, rate)
         return float(trees.log_prob(batch.heads).sum())

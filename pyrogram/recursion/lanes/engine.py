@@ -328,6 +328,12 @@ def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> di
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
     """Zeros for some cells of lanes. The first begins a cache line: a cell that straddles two takes twice as long."""
-    memory = np.zeros(cells * lanes + LINE // dtype.itemsize, dtype)
+    try:
+        memory = np.zeros(cells * lanes + LINE // dtype.itemsize, dtype)
+    except MemoryError:
+        raise MemoryError(
+            f"the chart of a sentence takes {cells * lanes * dtype.itemsize / 2**30:.0f} GiB; leave out the longest "
+            "sentences, or rules with the longest right sides, each of whose symbols has a table of its own"
+        ) from None
     skip = -memory.ctypes.data % LINE // memory.itemsize
     return memory[skip : skip + cells * lanes]
