@@ -119,6 +119,22 @@ def _kept_once(self, name, compute):
     return self._cache[name][1]
 
 
+def _baked_in(self):
+    return torch.tensor(Tree.entropy(self).tolist())
+
+
+def _wrong_when_compiled(self):
+    return Tree.entropy(self) * (1.01 if torch.compiler.is_compiling() else 1.0)
+
+
+def _wrong_when_transformed(self):
+    return Tree.entropy(self) * (1.01 if torch._C._are_functorch_transforms_active() else 1.0)
+
+
+def _drawn_once(self, sample_shape=()):
+    return torch.tensor(Tree.sample(self, sample_shape).tolist())
+
+
 _TREES = projective_trees(3)
 
 
@@ -250,6 +266,11 @@ DISTRIBUTION_MUTANTS = [
     ("inputs_are_kept", method(argmax=lambda self: (self.arc_scores.data.add_(1), Tree.argmax(self))[1])),
     ("instances_are_independent", method(base=Multiroot)),
     ("results_may_be_changed", method(enumerate_support=_given_away)),
+    ("jit_trace", method(entropy=_baked_in)),
+    ("compile", method(entropy=_wrong_when_compiled)),
+    ("transforms", method(entropy=_wrong_when_transformed)),
+    ("traced_draws", method(sample=_drawn_once)),
+    ("entries_that_are_not_read", method(entropy=lambda self: Tree.entropy(self) + 0 * self.arc_scores[0, 0])),
 ]
 
 PADDING_MUTANTS = [
@@ -432,6 +453,16 @@ class IgnoresPlates(DMV):
         return super().log_partition(log_weights, words) + (0.1 if len(words) == 1 else 0.0)
 
 
+class Drifts(DMV):
+    """No function of its arguments: a traced program has its own number of calls."""
+
+    calls = 0
+
+    def log_partition(self, log_weights, words):
+        self.calls += 1
+        return super().log_partition(log_weights, words) + 0.1 * self.calls
+
+
 GRAMMAR_MUTANTS = [
     ("blocks", Unnormalising(2)),
     ("log_prob", LongerIsLikelier(2)),
@@ -459,6 +490,9 @@ GRAMMAR_MUTANTS = [
     ("dtype", Doubles(2)),
     ("inputs_are_kept", Changes(2)),
     ("gradient_after_no_grad", Remembers(2)),
+    ("jit_trace", Drifts(2)),
+    ("compile", Drifts(2)),
+    ("transforms", Drifts(2)),
 ]
 
 
@@ -498,7 +532,7 @@ def test_grammar_mutant_is_caught(name, grammar):
 
 def test_every_check_has_its_mutant():
     assert {name for name, _ in DISTRIBUTION_MUTANTS} == set(DISTRIBUTION_CHECKS)
-    assert {name for name, _ in PADDING_MUTANTS} == set(PADDING_CHECKS)
+    assert {name for name, _ in PADDING_MUTANTS} == set(PADDING_CHECKS) - set(DISTRIBUTION_CHECKS)
     assert {name for name, _ in GRAMMAR_MUTANTS} == set(GRAMMAR_CHECKS)
 
 
