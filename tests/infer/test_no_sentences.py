@@ -44,3 +44,16 @@ def test_a_mask_in_the_distribution(make):
     )
     with pytest.raises(ModelError, match=told):
         make(masked).run(False, num_steps=1, progress=False)
+
+
+@pytest.mark.parametrize("make", [EM, VariationalEM, CollapsedVB, TreeHastings, TreeGibbs])
+def test_an_obs_mask(make):
+    words, mask = torch.tensor([[0, 1], [1, 0]]), torch.tensor([True, False])
+
+    def masked():
+        weights = {n: pyro.sample(n, dirichlet_prior(b, 1.5)) for n, b in GRAMMAR.blocks.items()}
+        with pyro.plate("sentences", 2):
+            pyro.sample("words", Sentence(GRAMMAR, weights), obs=words, obs_mask=mask)
+
+    with pytest.raises(ModelError, match=r"^site 'words' has an obs_mask=.* leave them out by `with pyro.poutine.mask"):
+        make(masked).run(num_steps=1, progress=False)

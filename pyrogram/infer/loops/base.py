@@ -19,6 +19,7 @@ from typing_extensions import Self, TypeVar
 
 from pyrogram.distributions.ragged import simplex_of
 from pyrogram.grammar import Weights
+from pyrogram.infer.model.sites import ObsMaskRefused
 from pyrogram.infer.model.start import carried, start_weights
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.running.arguments import same_arguments
@@ -339,7 +340,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         old = self._problem
         if old is not None and self._args is not None and same_arguments(self._args, (args, kwargs)):
             return old
-        problem = together(self.reduce, partial(self._prepare, partial(self.model, *args, **kwargs)))
+        with ObsMaskRefused():
+            problem = together(self.reduce, partial(self._prepare, partial(self.model, *args, **kwargs)))
         self._e_step.check(problem.traced, type(self).__name__)
         self._check_alike(problem.traced)
         if old is not None and self._hash(old.traced) != self._hash(problem.traced):

@@ -16,6 +16,7 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro.distributions.torch_distribution import MaskedDistribution
+from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import constraints
@@ -63,6 +64,21 @@ def no_sentences(loop: str, nodes: Mapping[str, Any]) -> ModelError:
                 "`with pyro.poutine.mask(mask=...)` in the place of Sentence(...).mask(...)"
             )
     return ModelError(f"{loop} found no observed Sentence site in the model; pass obs=words to pyro.sample")
+
+
+class ObsMaskRefused(Messenger):
+    """Sentences that ``pyro.sample(..., obs_mask=...)`` would draw are no latent variables that a loop has.
+
+    :raises ModelError: in place of Pyro's error of shapes, for draws have not the corpus's width.
+    """
+
+    def _pyro_sample(self, msg: Any) -> None:
+        name, is_rest, _ = msg["name"].rpartition("_unobserved")
+        if is_rest and not msg["is_observed"] and isinstance(base_distribution(msg["fn"]), Sentence):
+            raise ModelError(
+                f"site {name!r} has an obs_mask=, for which Pyro draws the sentences that it leaves out; leave "
+                "them out by `with pyro.poutine.mask(mask=...)` in its place"
+            )
 
 
 def distribution_name(function: Any) -> str:
