@@ -30,6 +30,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
+from pyrogram.operators import captured
 from pyrogram.printable import plural
 
 from .annotations_collapsed import AnnotationUpdates
@@ -133,7 +134,14 @@ class LatentAnnotations(Grammar):
         return torch.from_numpy(self.rules.events(rule))
 
     def trees(self, words: Tensor) -> LinkedTrees:
-        """The trees of rows of base rules ``(B, n)``, linked; kept, because loops come back to the same trees."""
+        """The trees of rows of base rules ``(B, n)``, linked; kept, because loops come back to the same trees.
+
+        :raises NotImplementedError: where something traces the program, for the trees would be constants of it.
+        """
+        if captured():
+            raise NotImplementedError(
+                "this result of latent annotations is not traced; log_prob, entropy, draws and decoders are"
+            )
         array = np.ascontiguousarray(words.detach().cpu().numpy(), np.int64)
         key = (array.shape, array.tobytes())
         found = self._linked.pop(key, None)

@@ -16,9 +16,9 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
-from pyrogram.distributions.charted import ChartDistribution, Recipe, conditional
+from pyrogram.distributions.charted import ChartDistribution, Recipe, conditional, differ, traceable
 from pyrogram.distributions.constraints import Scores
-from pyrogram.operators import object_of
+from pyrogram.operators import captured, object_of
 from pyrogram.printable import plural
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ class SubtypeDerivation(ChartDistribution):
         return chart.log_partition(weights, self.grammar.rules, trees, own).reshape(batch)
 
     def _score(self, value: Tensor) -> Tensor:
+        if captured():
+            return self._traced_number("_score", value)
         events = self._events(value)
         if self.log_weights.dim() == 1:
             terms = self.log_weights[events]
@@ -190,6 +192,8 @@ class SubtypeDerivation(ChartDistribution):
 
     def _expected_score(self, of: Tensor) -> tuple[Tensor, Tensor]:
         """log Z, and the mean of the score under other log weights, as a function of these."""
+        if captured():
+            return self._traced_log_partition(), self._traced_number("_mean_score", of)
         batch = broadcast_shapes(self._own_batch, of.shape[:-1])
         R, rules = of.shape[-1], self.grammar.rules
         each = self.log_weights.expand(*batch, R).reshape(-1, R)
@@ -204,6 +208,9 @@ class SubtypeDerivation(ChartDistribution):
         terms = torch.where(counts > 0, counts * torch.where(counts > 0, other, 0.0), 0.0)
         return log_z.reshape(batch), terms.sum(-1).reshape(batch)
 
+    def _mean_score(self, of: Tensor) -> Tensor:
+        return self._expected_score(of)[1]
+
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
         batch = self._own_batch
@@ -212,6 +219,7 @@ class SubtypeDerivation(ChartDistribution):
         found = self._unflatten(nodes, trees, batch, 0.0)
         return found.expand(*self.batch_shape, *found.shape[-2:])
 
+    @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent draws, exact, shape ``(*sample_shape, *batch_shape, L)``; -1 for what has no derivation."""
         sample_shape = check_shape("sample_shape", sample_shape)
@@ -222,6 +230,7 @@ class SubtypeDerivation(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
+    @traceable
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable annotations, best first, ``(k, *batch_shape, L)``, and log probabilities.
 
@@ -238,6 +247,7 @@ class SubtypeDerivation(ChartDistribution):
         found = torch.stack([row.expand(*self.batch_shape, -1) for row in found])
         return found, torch.where(scores == -torch.inf, scores, scores - log_z)
 
+    @traceable
     def argmax(self) -> Tensor:
         """The most probable subtypes of all nodes together (Viterbi), shape ``(*batch_shape, L)``."""
         return self.top_k(1)[0][0]
@@ -247,6 +257,7 @@ class SubtypeDerivation(ChartDistribution):
         """The most probable subtypes of all nodes together."""
         return self.argmax()
 
+    @traceable
     def mbr(self) -> Tensor:
         """The most probable subtype of each node by itself, shape ``(*batch_shape, L)``; -1 in the padding."""
         possible = (self._kinds() > 0) & (self.log_partition != -torch.inf)[..., None]
@@ -305,7 +316,7 @@ class Subtypes(constraints.Constraint):
 @register_kl(SubtypeDerivation, SubtypeDerivation)
 def _kl(p: SubtypeDerivation, q: SubtypeDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q."""
-    if p.event_shape != q.event_shape or not bool((p.words == q.words).all()):
+    if p.event_shape != q.event_shape or differ(p.words, q.words):
         raise NotImplementedError("p and q are about different trees, so there is no divergence")
     batch = broadcast_shapes(p.batch_shape, q.batch_shape)
     log_z, own = p._expected_score(p.log_weights)

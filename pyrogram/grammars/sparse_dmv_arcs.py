@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyrogram.charts.attachments import Attachments
 from pyrogram.charts.trees import lengths_of
+from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 
 CELLS = 2**21  # arcs whose weights are held at a time
 MOST_KEPT = 2**27  # arcs whose events are kept from one E-step to the next, 4 bytes each
@@ -52,6 +53,9 @@ class SentenceArcs:
 
     def table(self, words: Tensor) -> tuple[Tensor, Tensor | None]:
         """Of sentences ``(*batch, n)``, see :meth:`.Attachments.table`."""
+        if captured():
+            traced_index, traced_parts = operate(number_of(_table, handle_of(self)), [words])
+            return traced_index, traced_parts
         index, parts = self.attachments.table(words.reshape(-1, words.shape[-1]).cpu().numpy())
         batch, device = words.shape[:-1], words.device
         found = torch.from_numpy(index).to(device).reshape(*batch, *index.shape[1:])
@@ -81,3 +85,20 @@ class SentenceArcs:
             own = words[sentences, : int(lengths[sentences[-1]])]
             yield Arcs(sentences, own, *self.table(own))
             begin = end
+
+
+def _table(handle: int) -> Values:
+    """The same as an operation; parts are zero where all pairs were seen."""
+
+    def values(words: Tensor) -> list[Tensor]:
+        index, parts = object_of(handle).table(words)
+        return [index, shapes(words)[1].zero_() if parts is None else parts]
+
+    def shapes(words: Tensor) -> list[Tensor]:
+        *batch, n = words.shape
+        S = object_of(handle).attachments.num_valences
+        valences = () if S == 1 else (S,)
+        index = words.new_empty(*batch, n + 1, n + 1, *valences, dtype=torch.int32)
+        return [index, words.new_empty(*batch, n + 1, n + 1, dtype=torch.float64)]
+
+    return Values(values, shapes)

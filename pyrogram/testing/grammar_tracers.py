@@ -13,22 +13,22 @@ from pyrogram.distributions import Sentence
 
 from .cases import GrammarCase
 from .compare import close
-from .tracers import agrees, agrees_transformed, compiled, jit_trace, quiet
+from .tracers import agrees, agrees_transformed, compiled, jit_trace, unwatched
 
 
-@quiet
+@unwatched
 def check_jit_trace(case: GrammarCase) -> None:
     """``torch.jit.trace`` keeps no weight and no word that it saw."""
     agrees(jit_trace, *_log_prob(case))
 
 
-@quiet
+@unwatched
 def check_compile(case: GrammarCase) -> None:
     """``torch.compile`` takes ``Sentence.log_prob`` as one graph."""
     agrees(compiled, *_log_prob(case))
 
 
-@quiet
+@unwatched
 def check_transforms(case: GrammarCase) -> None:
     """``torch.func`` and activation checkpointing; words may be mapped over, too."""
     function, seen, others = _log_prob(case)

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+import jaxtyping
+import pyro
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -20,38 +22,46 @@ Function = Callable[..., tuple[Tensor, ...]]
 Check = TypeVar("Check", bound=Callable[[Any], None])
 
 
-def quiet(check: Check) -> Check:
-    """Without the warnings of tracers, and without those that torch gives of itself."""
+def unwatched(check: Check) -> Check:
+    """Without the warnings of tracers, those that torch gives of itself, and what tracers do not understand.
+
+    That is validation as torch has it, which asks for the values of tensors, and jaxtyping's checks of shapes.
+    """
 
     @functools.wraps(check)
-    def quietly(case: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]
-            warnings.simplefilter("ignore", DeprecationWarning)
-            check(case)
+    def alone(case: Any) -> None:
+        has_types = not jaxtyping.config.jaxtyping_disable
+        jaxtyping.config.update("jaxtyping_disable", True)
+        try:
+            with warnings.catch_warnings(), pyro.validation_enabled(False):
+                warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+                warnings.simplefilter("ignore", DeprecationWarning)
+                check(case)
+        finally:
+            jaxtyping.config.update("jaxtyping_disable", not has_types)
 
-    return cast(Check, quietly)
+    return cast(Check, alone)
 
 
-@quiet
+@unwatched
 def check_jit_trace(case: DistributionCase) -> None:
     """``torch.jit.trace`` keeps no number of the weights that it saw."""
     agrees(jit_trace, *_of_distribution(case))
 
 
-@quiet
+@unwatched
 def check_compile(case: DistributionCase) -> None:
     """``torch.compile`` takes everything as one graph."""
     agrees(compiled, *_of_distribution(case))
 
 
-@quiet
+@unwatched
 def check_transforms(case: DistributionCase) -> None:
     """``torch.func`` and activation checkpointing."""
     agrees_transformed(*_of_distribution(case))
 
 
-@quiet
+@unwatched
 def check_traced_draws(case: DistributionCase) -> None:
     """Draws of a traced program are other ones in each call; best derivations follow the weights."""
     names = list(case.log_weights)

@@ -267,10 +267,10 @@ def test_fifty_thousand_rules_take_a_second_or_two() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     strings = list(itertools.islice(itertools.product(letters, repeat=4), 25_000))
     rules = [("W", ("P", "S"))] + [(lhs, s) for lhs in "PS" for s in strings]
-    started = time.perf_counter()
+    started = time.process_time()
     grammar = CFG(rules)
     words = grammar.encode([list("aaabaaac")])
-    assert time.perf_counter() - started < 5  # 0.5 s on an idle machine
+    assert time.process_time() - started < 5  # 0.5 s on an idle machine
     weights = {"rules": torch.ones(len(rules))}
     assert float(grammar.derivation(weights, words).log_partition) == 0.0
 

@@ -89,5 +89,5 @@ def test_sharp_weights_are_powers_and_show_exchanged_directions() -> None:
     for name, block in plain.grammar.blocks.items():
         assert torch.allclose(sharp.weights((2,))[name], block.normalize(plain.weights((2,))[name] ** 4))
     GRAMMAR_CHECKS["draws"](GrammarCase(DMV(2), instances.WORDS, sharpness=4.0))
-    with pytest.raises(AssertionError, match="frequencies of 20000 draws"):
+    with pytest.raises(AssertionError, match="frequencies of 20,000 draws"):
         GRAMMAR_CHECKS["draws"](sharp)
