@@ -34,19 +34,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves tests to the slow stage: those that are marked slow, and of those marked ``one_in`` the other cases."""
     if config.getoption("--slow"):
         return
-    kept, left = [], []
-    begun = set()  # functions of which a case is run
+    many: dict[str, list[pytest.Item]] = {}  # the cases of each function of which some are run
+    left = []
     for item in items:
-        of_many = item.get_closest_marker("one_in")
-        function = item.nodeid.split("[")[0]
-        # The first case, and of the others those whose names have a hash for it: the same ones on every machine.
-        is_other = of_many and function in begun and zlib.crc32(item.nodeid.encode()) % of_many.args[0]
-        if item.get_closest_marker("slow") or is_other:
+        if item.get_closest_marker("slow"):
             left.append(item)
-        else:
-            begun.add(function)
-            kept.append(item)
-    items[:] = kept
+        elif item.get_closest_marker("one_in"):
+            many.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for cases in many.values():
+        # The first one, which others begin with, too, so that its page is compiled once; then those whose names have a
+        # hash for it, the same ones on every machine.
+        k = cases[0].get_closest_marker("one_in").args[0]  # type: ignore[union-attr]
+        chosen = [item for i, item in enumerate(cases) if i == 0 or zlib.crc32(item.nodeid.encode()) % k == 0]
+        left += [item for item in cases if item not in chosen]
+    away = {*left}
+    items[:] = [item for item in items if item not in away]
     config.hook.pytest_deselected(items=left)
     config.stash[_LEFT] = len(left)
     if hasattr(config, "workeroutput"):

@@ -27,6 +27,7 @@ _PLACEHOLDER = re.compile("NN|NAME")
 PAGES = ["mathematics", "new-prior", "new-grammar", "many-starts", "resuming"]
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", PAGES)
 def test_blocks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / f"{name}.md"

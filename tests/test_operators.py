@@ -62,6 +62,7 @@ def nodes(graph: torch.fx.Graph) -> list[Any]:
     return [node for node in graph.nodes if node.target is torch.ops.pyrogram.operation.default]
 
 
+@pytest.mark.one_in(6)
 @of_grammars
 def test_make_fx_sees_one_node(of: str) -> None:
     log_z, seen, others = of_tensors(GRAMMARS[of][0]), inputs(of), inputs(of, 1)
@@ -87,6 +88,7 @@ def test_export_sees_one_node(of: str) -> None:
     torch.testing.assert_close(exported.module()(*others), log_z(*others))
 
 
+@pytest.mark.one_in(6)
 @of_grammars
 def test_sizes_may_be_dynamic(of: str) -> None:
     log_z, seen = of_tensors(GRAMMARS[of][0]), inputs(of)
@@ -198,6 +200,7 @@ BOUNDS: dict[str, Callable[[bool], Any]] = {
 }
 
 
+@pytest.mark.one_in(60)
 @of_grammars
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_compiled_bounds_are_the_eager_ones(of: str, bound: str) -> None:
@@ -233,6 +236,7 @@ def test_compiled_bounds_are_the_eager_ones(of: str, bound: str) -> None:
     assert len(losses) == 2
 
 
+@pytest.mark.one_in(6)
 @of_grammars
 def test_nuts_is_compiled(of: str) -> None:
     samples = []

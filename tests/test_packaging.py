@@ -136,12 +136,14 @@ def test_the_wheel_is_named_pyro_grammar(wheel: Path) -> None:
     assert "pyrogram = pyrogram.cli:main" in scripts.splitlines()
 
 
+@pytest.mark.slow
 def test_models_and_guides_import_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     code = "import pyrogram.guides, pyrogram.models; print(pyrogram.models.__file__, pyrogram.guides.__file__)"
     files = run(installed / "python", "-I", "-c", code, cwd=tmp_path).split()
     assert all(Path(file).is_relative_to(installed.parent) for file in files)
 
 
+@pytest.mark.slow
 def test_models_and_guides_import_in_the_root_of_a_checkout(installed: Path) -> None:
     """There python finds the folder pyrogram/, with models/ and guides/ beside it, before what is installed."""
     code = "import pyrogram.models.dirichlet as m, pyrogram.guides.gaussian as g; print(m.__file__, g.__file__)"
@@ -219,6 +221,7 @@ SOURCES = list(modules("pyrogram", "models", "guides", "reproductions"))
 MODULES = [path for path in SOURCES if path != ROOT / "pyrogram/__init__.py"]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_point_down(path: Path) -> None:
     name = name_of(path)
@@ -239,6 +242,7 @@ def rank(layer: str, folder: str) -> int:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("own", ROWS)
 def test_imports_between_folders_of_a_layer_point_down(own: str) -> None:
     names = {name_of(path): path for path in SOURCES}

@@ -39,6 +39,7 @@ def run(code: str, tmp_path: Path, checks: str) -> subprocess.CompletedProcess[s
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize(
     ("line", "arrange", "inside", "outside"),
     [

@@ -90,6 +90,7 @@ def enumerations(case: Case, log_weights: torch.Tensor) -> list[Enumeration]:
     return [Enumeration(case, b, row) for b, row in zip(range(len(case.lengths)), rows, strict=True)]
 
 
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_log_z_and_counts_are_those_of_all_derivations(case: Case, engine: str) -> None:
     rules, matches = arrays(case)
@@ -107,7 +108,7 @@ def test_log_z_and_counts_are_those_of_all_derivations(case: Case, engine: str) 
     torch.testing.assert_close(found[1], counts.sum(0), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(36)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_sentence_may_have_weights_of_its_own(case: Case, engine: str) -> None:
     rules, matches = arrays(case)
@@ -124,6 +125,7 @@ def test_every_sentence_may_have_weights_of_its_own(case: Case, engine: str) -> 
     torch.testing.assert_close((total, leaf.grad), (log_z, scale[:, None] * counts), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.one_in(8)
 def test_span_marginals_are_sums_of_probabilities(case: Case) -> None:
     rules, matches = arrays(case)
     weights = random_weights(case)
@@ -135,6 +137,7 @@ def test_span_marginals_are_sums_of_probabilities(case: Case) -> None:
     assert torch.equal(cfg.span_marginals(weights, rules, matches, num_symbols=2), found[..., :2])
 
 
+@pytest.mark.one_in(2)
 def test_enumerated_derivations_are_all(case: Case) -> None:
     rules, matches = arrays(case)
     for b, e in enumerate(enumerations(case, torch.zeros(case.num_events))):
@@ -175,7 +178,7 @@ def test_equally_good_derivations_all_come_once() -> None:
     assert torch.equal(ids, again)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("criterion", ["spans", "rules"])
 def test_minimum_bayes_risk(case: Case, criterion: str) -> None:
     rules, matches = arrays(case)
@@ -226,6 +229,7 @@ def test_draws_follow_the_generator_and_the_global_seed() -> None:
     assert torch.equal(cfg.sample(weights, rules, matches, 3), first) and not torch.equal(first, second)
 
 
+@pytest.mark.one_in(8)
 def test_log_z_is_the_expected_score_plus_the_entropy(case: Case) -> None:
     rules, matches = arrays(case)
     weights = random_weights(case)
@@ -235,6 +239,7 @@ def test_log_z_is_the_expected_score_plus_the_entropy(case: Case) -> None:
         assert float(log_z[b] - counts[b] @ weights) == pytest.approx(entropy, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_first_and_second_derivatives(engine: str) -> None:
     case = chains(3, (2, 1, 3, 2))
@@ -283,6 +288,7 @@ def test_impossible_sentences_have_log_z_minus_infinity_and_count_nothing(engine
         cfg.sample(weights, rules, matches)
 
 
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_weights_of_zero(case: Case, engine: str) -> None:
     rules, matches = arrays(case)
@@ -303,7 +309,7 @@ def test_weights_of_zero(case: Case, engine: str) -> None:
             e.number_of(ids[b].tolist())  # of positive weight
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("size", [30.0, 460.0])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_extreme_weights(case: Case, engine: str, size: float) -> None:
@@ -348,6 +354,7 @@ def test_results_do_not_depend_on_the_batch(engine: str) -> None:
     torch.testing.assert_close(total, counts.sum(0), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_sentences_with_chains_and_matches_of_many_words() -> None:
     case = chains(4, (22, 3, 16, 1, 13, 12, 22, 7, 9, 18, 2))
     rules, matches = arrays(case)
@@ -358,6 +365,7 @@ def test_long_sentences_with_chains_and_matches_of_many_words() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_ordinary_weights_need_no_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also weights that underflow, as variational Bayes with a tiny concentration has them, where others are likely."""
 

@@ -39,6 +39,7 @@ def test_it_is_used_for_dense_grammars_only() -> None:
     assert not cfg_dense.suits(weights, RuleTable(4, 0, 38, rules.binary, [[0, 1, 1]]), matches)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("wide_words", [False, True])
 def test_log_z_and_counts_against_enumeration(dtype: torch.dtype, wide_words: bool) -> None:
@@ -83,6 +84,7 @@ def test_a_start_symbol_above_all(also_words: bool) -> None:
     torch.testing.assert_close(counts, torch.tensor(sum(e.counts for e in expected)), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_long_sentences_and_many_chunks(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cfg_dense, "_NUMBERS", 20_000)

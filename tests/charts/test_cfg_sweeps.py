@@ -82,7 +82,8 @@ def chains():
 CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense, "unary chains": chains, "sparse": sparse}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 20])
 @pytest.mark.parametrize("case", CASES)
 def test_collapsed_vb_is_that_of_plain_torch(case, batch_size):
@@ -221,7 +222,8 @@ def joint(grammar, counts, alpha):
     return total
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.5)]
 )
@@ -262,6 +264,7 @@ def test_hastings_samples_the_collapsed_posterior(batch_size, temperature):
     assert chi_square(observed, probs) > 1e-3
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("least", [1.0, 1e-40, 1e-230])
 @pytest.mark.parametrize("batch_size", [3, 20])
 def test_proposals_are_draws_from_the_posterior(batch_size, least):

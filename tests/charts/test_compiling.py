@@ -126,6 +126,7 @@ def test_a_broken_file_is_compiled_anew(tmp_path: Path):
     assert python(run, tmp_path).split() == ["2.0", "0"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("cached", [True, False])
 def test_an_interrupt_while_code_is_loaded_or_compiled_is_not_lost(tmp_path: Path, cached: bool):
     """LLVM calls back into Python for compiled code; what is raised there does not come out."""

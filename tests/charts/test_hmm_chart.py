@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES)
 def test_sums(case, engine):
@@ -112,6 +113,7 @@ def test_impossible_sentences_spoil_no_others():
         torch.testing.assert_close(f, e)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("states", [1, *(pytest.param(K, marks=pytest.mark.slow) for K in (2, 8, 21)), 9])
 def test_engines_agree_on_long_sentences(states):
     """Hundreds of words of very different probability, more sentences than lanes, and states beyond a vector."""

@@ -57,6 +57,7 @@ def random_words(num_words, count, longest):
     return torch.where(torch.arange(longest) < lengths[:, None], torch.randint(num_words, (count, longest)), -1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("num_states", [1, 4, 8, 9, 17, 33])
 @pytest.mark.parametrize("fixed", [[], ["transition"]])
 def test_any_number_of_states_in_any_batches_is_that_of_plain_torch(num_states, fixed):
@@ -83,6 +84,7 @@ def test_any_number_of_states_in_any_batches_is_that_of_plain_torch(num_states, 
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_what_real_space_cannot_hold_is_done_in_logarithms():
     """Weights so small that products of them are beyond any double, in some sentences of a block."""
     torch.set_default_dtype(torch.float64)
@@ -209,6 +211,7 @@ def test_a_sentence_that_nothing_emits():
     torch.testing.assert_close(grammar.collapsed_updates(words).total(own), {n: c[0] for n, c in posterior.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.0)]

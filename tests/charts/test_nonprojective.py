@@ -66,6 +66,7 @@ def check(arcs, lengths, multiroot, engine, tolerance=None):
 # Sums over all trees
 
 
+@pytest.mark.one_in(16)
 @roots
 @both_dtypes
 @both_engines
@@ -74,7 +75,7 @@ def test_sums_equal_enumeration(lengths, engine, dtype, multiroot):
     check(*problem(lengths, 2.0, dtype), multiroot, engine)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @roots
 @both_dtypes
 @both_engines
@@ -86,6 +87,7 @@ def test_forbidden_arcs(forbidden, engine, dtype, multiroot):
     assert impossible.any() and not impossible.all()
 
 
+@pytest.mark.one_in(4)
 @roots
 @both_engines
 @pytest.mark.parametrize("scale", [30.0, 100.0, 300.0])
@@ -257,7 +259,7 @@ DRAWN = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @roots
 @pytest.mark.parametrize("of", DRAWN)
 @pytest.mark.parametrize("steps", [None, 3, 0])
@@ -315,6 +317,7 @@ def test_what_cannot_be_drawn_is_named(multiroot):
 # Best trees
 
 
+@pytest.mark.one_in(3)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("k", [1, 2, 7, 2000])

@@ -156,6 +156,7 @@ def rows(a: Tensor, b: Tensor) -> Iterator[tuple[Tensor, Tensor, int]]:
 # ---------------------------------------------------------------------- chains
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
 def test_chains(device: Disguised | Real, own: bool) -> None:
     K, V = 5, 3  # more than a tile of states
@@ -211,6 +212,7 @@ GRAMMAR = cfg_oracle.Case(
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
 def test_grammars(device: Disguised | Real, own: bool) -> None:
     case, B = GRAMMAR, len(GRAMMAR.lengths)
@@ -256,6 +258,7 @@ def test_what_does_not_fit_is_done_by_torch(memory: int, descents: bool, monkeyp
 # ---------------------------------------------------------------------- scored structures
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", [SpanTree, Segmentation])
 @pytest.mark.parametrize("labels", [1, 2])
 def test_scored_structures(device: Disguised | Real, kind: Any, labels: int) -> None:

@@ -31,6 +31,7 @@ def made_of(paths: Any, keys: list[Tensor], values: Tensor, alpha: Tensor, epsil
 EVERYWHERE = [torch.zeros(16).long(), torch.arange(4).repeat_interleave(4), torch.arange(16)]
 
 
+@pytest.mark.slow
 def test_interpolated_kneser_ney() -> None:
     """Concentrations of zero and minimal paths: absolute discounting, with numbers of continuations further up.
 
@@ -96,6 +97,7 @@ def rising(start: float, step: float, length: int) -> float:
     return sum(math.log(start + step * t) for t in range(length))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("alpha", [-0.299, -0.1, 0.0, 1e-9, 2.5, 1e4, 1e9])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-12, 1e-7, 0.003, 0.3, 0.999])
 @pytest.mark.parametrize("paths", ["minimal", "maximal"])

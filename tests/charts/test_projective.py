@@ -143,6 +143,7 @@ def tree_indices(heads: Tensor, reference: Enumeration) -> Tensor:
 # Sums over all trees
 
 
+@pytest.mark.one_in(50)
 @roots
 @valences
 @stopping
@@ -152,6 +153,7 @@ def test_sums_equal_enumeration(engine, n, B, V, with_stops, multiroot):
     check(engine, arcs, stops, lengths, multiroot)
 
 
+@pytest.mark.one_in(32)
 @roots
 @valences
 @stopping
@@ -160,6 +162,7 @@ def test_sums_equal_enumeration_in_float32(engine, V, with_stops, multiroot):
     check(engine, arcs, stops, lengths, multiroot)
 
 
+@pytest.mark.one_in(11)
 @roots
 @valences
 @stopping
@@ -176,7 +179,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot):
     check(engine, arcs, stops, torch.tensor([2, 3]), multiroot)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("sizes", [[23, 7, 16, 1, 2], [60, 3, 40, 9]])
@@ -194,7 +197,7 @@ def test_a_batch_is_its_sentences(engine, sizes, multiroot, dtype):
             torch.testing.assert_close(got, expected[0], **EXACT[dtype])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(20)
 @roots
 @both_dtypes
 @valences
@@ -243,7 +246,7 @@ def impossible_cases(multiroot):
 impossible = pytest.mark.parametrize("case", list(impossible_cases(False)))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @roots
 @impossible
 @both_dtypes
@@ -266,6 +269,7 @@ def test_closed_forms_of_the_counts():
     assert [round(math.exp(number_of_trees(n, True))) for n in range(1, 7)] == [1, 3, 12, 55, 273, 1428]
 
 
+@pytest.mark.one_in(21)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 10, 200])
@@ -357,6 +361,7 @@ def test_entropy(engine, multiroot):
 # The best trees
 
 
+@pytest.mark.one_in(28)
 @roots
 @valences
 @stopping
@@ -367,12 +372,14 @@ def test_best_trees_equal_enumeration(compiled, k, V, with_stops, multiroot):
     check_top_k(compiled, arcs, stops, lengths, multiroot, k)
 
 
+@pytest.mark.one_in(2)
 @roots
 @pytest.mark.parametrize("k", [1, 7])
 def test_best_trees_of_five_words(compiled, k, multiroot):
     check_top_k(compiled, *problem([5, 5]), multiroot, k)
 
 
+@pytest.mark.one_in(7)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("k", [1, 3])
@@ -380,6 +387,7 @@ def test_best_trees_in_either_precision(compiled, k, multiroot, dtype):
     check_top_k(compiled, *problem([4, 3], dtype=dtype), multiroot, k)
 
 
+@pytest.mark.one_in(3)
 @roots
 @impossible
 @pytest.mark.parametrize("k", [1, 4])
@@ -400,6 +408,7 @@ def test_equal_scores_give_different_trees(compiled, n, multiroot):
 # Draws
 
 
+@pytest.mark.one_in(7)
 @roots
 @pytest.mark.parametrize("V, with_stops", [(1, False), (2, True)])
 @both_dtypes
@@ -497,7 +506,7 @@ def test_some_case_is_hopeless_and_some_is_not(engine):
 # Precision
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(39)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])
@@ -550,6 +559,7 @@ def test_a_bad_root_of_good_trees(engine, dtype, half, root):
     torch.testing.assert_close(marginals.double(), exact, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_two_hundred_words_in_float32(engine):
     arcs, stops, lengths = problem([200, 150])
     arcs, stops = (arcs - 12).float(), (stops - 3).float()
@@ -610,7 +620,7 @@ def leaves(*tensors):
     return [x.clone().requires_grad_() for x in tensors]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(12)
 @roots
 @valences
 def test_gradients_are_right(V, multiroot):

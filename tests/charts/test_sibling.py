@@ -81,6 +81,7 @@ def check(engine, arcs, siblings, stops, lengths, multiroot, tolerance=None):
         assert (marginals[exact == 0] == 0).all()
 
 
+@pytest.mark.one_in(30)
 @roots
 @stopping
 @pytest.mark.parametrize("n, B", [(1, 2), (2, 4), (3, 9), (4, 3), (5, 2)])
@@ -88,6 +89,7 @@ def test_sums_equal_enumeration(engine, n, B, with_stops, multiroot):
     check(engine, *problem([n] * B, with_stops, scale=2.0), multiroot)
 
 
+@pytest.mark.one_in(15)
 @roots
 @stopping
 @both_dtypes
@@ -97,6 +99,7 @@ def test_padding_and_unread_scores_play_no_part(engine, with_stops, multiroot, d
     check(engine, *scores, multiroot)
 
 
+@pytest.mark.one_in(14)
 @roots
 @both_dtypes
 def test_words_beyond_the_longest_sentence(engine, multiroot, dtype):
@@ -104,7 +107,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot, dtype):
     check(engine, arcs, siblings, stops, torch.tensor([2, 3]), multiroot)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(48)
 @roots
 @stopping
 @both_dtypes
@@ -157,7 +160,7 @@ def impossible_cases(multiroot):
 impossible = pytest.mark.parametrize("case", list(impossible_cases(False)))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @roots
 @impossible
 @both_dtypes
@@ -166,6 +169,7 @@ def test_impossible_events(engine, case, multiroot, dtype):
     check(engine, *(None if x is None else x.to(dtype) for x in scores), lengths, multiroot)
 
 
+@pytest.mark.one_in(5)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("n", [1, 4, 19])
@@ -177,6 +181,7 @@ def test_zero_sibling_scores_give_first_order_trees(engine, n, dtype, multiroot)
     torch.testing.assert_close(by_arcs.double(), expected[1][..., 0], **EXACT[dtype])
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("n", [1, 5, 17])
@@ -218,6 +223,7 @@ def test_reversal(engine, multiroot):
     torch.testing.assert_close(other[3][:, order][..., order].flip(2), by_stops)
 
 
+@pytest.mark.one_in(16)
 @roots
 @pytest.mark.parametrize("k", [1, 2, 5, 60])
 def test_best_trees_equal_enumeration(engine, k, multiroot):
@@ -226,6 +232,7 @@ def test_best_trees_equal_enumeration(engine, k, multiroot):
     check_top_k(engine, *scores, multiroot, k)
 
 
+@pytest.mark.one_in(54)
 @impossible
 @both_dtypes
 @pytest.mark.parametrize("k", [1, 4])
@@ -262,6 +269,7 @@ def test_equal_scores_give_different_trees(engine, n, multiroot):
     assert (values[:count] == 0).all() and (values[count:] == -torch.inf).all()
 
 
+@pytest.mark.one_in(32)
 @roots
 @stopping
 @both_dtypes
@@ -277,6 +285,7 @@ def test_draws_follow_the_posterior(engine, with_stops, multiroot, dtype):
         assert pvalue(index.bincount(minlength=len(reference.trees)).tolist(), reference.probs) > 1e-3
 
 
+@pytest.mark.one_in(2)
 @impossible
 def test_nothing_to_draw(engine, case):
     scores = impossible_cases(False)[case]

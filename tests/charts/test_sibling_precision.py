@@ -14,7 +14,7 @@ from pyrogram.charts import sibling
 __all__ = ["engine"]  # a fixture
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(38)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 100.0, 1000.0])
@@ -33,6 +33,7 @@ def test_large_scores(scale, dtype, multiroot):
         torch.testing.assert_close(g.double(), e, **tolerance)
 
 
+@pytest.mark.one_in(3)
 @both_dtypes
 @pytest.mark.parametrize("shift", [1e4, -1e4])
 def test_a_shift_of_all_scores_changes_nothing_else(engine, shift, dtype):
@@ -79,6 +80,7 @@ def test_later_siblings_a_thousand_nats_apart(engine, dtype):
         torch.testing.assert_close(g.double(), e, rtol=1e-4, atol=1e-3 if dtype == torch.float32 else 1e-9)
 
 
+@pytest.mark.slow
 def test_two_hundred_words_in_float32():
     *scores, lengths = problem([200, 150])
     scores = [(x - 3).float() for x in scores]
@@ -96,6 +98,7 @@ def test_two_hundred_words_in_float32():
     assert heads[0, 0].min() == 0 and best[0, 1, 150:].max() == -1 and (values < log_z).all()
 
 
+@pytest.mark.one_in(14)
 @roots
 @both_dtypes
 def test_marginals_add_up(engine, multiroot, dtype):
@@ -118,7 +121,8 @@ def leaves(*tensors):
     return [x.clone().requires_grad_() for x in tensors]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("of, multiroot", [("torch", True), (None, False)])
 def test_derivatives_are_right(of, multiroot):
     """Of log Z, and of the marginals, whichever engine has which."""
@@ -134,6 +138,7 @@ def test_derivatives_are_right(of, multiroot):
         )
 
 
+@pytest.mark.one_in(2)
 @roots
 def test_second_derivatives_are_right(multiroot):
     *scores, lengths = problem([2, 1], scale=0.7)
@@ -202,6 +207,7 @@ def test_strides_do_not_matter(engine, dtype):
         torch.testing.assert_close(got, e, rtol=0, atol=0)
 
 
+@pytest.mark.one_in(2)
 def test_threads_change_nothing(engine):
     *scores, lengths = problem([40, 30, 20, 40] * 6)
     threads = torch.get_num_threads()

@@ -78,6 +78,7 @@ def agrees(seen: Counter[tuple[Words, ...]], p: dict[tuple[Words, ...], float]) 
     return chi_square_is_fine([seen[way] for way in p], [seen.total() * q for q in p.values()])
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("steps", [40_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_chain_converges_to_the_posterior(name: str, steps: int) -> None:
@@ -107,6 +108,7 @@ def test_one_pass_leaves_the_posterior_as_it_is() -> None:
     assert agrees(seen, p) and moved > 1500
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_drawn_first(name: str) -> None:
     """The first utterance from the base measure, in which all words are new; judged by nobody."""

@@ -41,6 +41,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_line_works_in_an_empty_folder(done):
     written = {"parsed.conllu", "parsed.mrg", "parsed-with-words.conllu", "tree.svg", "runs"}
     assert written <= {path.name for path in done.iterdir()}
@@ -55,6 +56,7 @@ def test_every_command_is_shown():
     assert names == {line.split()[1] for line in LINES}
 
 
+@pytest.mark.slow
 def test_the_files_are_of_the_same_sentences(done):
     train, test = (Corpus.from_conllu(done / f"{name}.conllu") for name in ("train", "test"))
     assert train.heads is not None and (len(train), len(test)) == (400, 100)
@@ -92,6 +94,7 @@ def test_other_files_are_left_alone(done, call, refused, tmp_path, monkeypatch):
     assert call("data", "demo", "new/folder").status == 0  # once more
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("run", ["vb", "pcfg", "parser"])
 def test_the_model_card_loads_the_model(run, done, monkeypatch, capsys):
     """The card's own lines of Python and of the command line work in the folder of the run."""

@@ -111,6 +111,7 @@ def test_the_selected_start_has_the_best_objective(run_folder):
     assert selected["by"] == "evidence lower bound"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("method", ["em", "em-map", "vb", "vb-em", "cvb", "hastings", "gibbs"])
 def test_weights_are_the_librarys(method, call, treebanks, tmp_path):
     out = tmp_path / "run"

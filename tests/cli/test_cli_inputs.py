@@ -82,6 +82,7 @@ def test_learning_and_parsing_from_packed_and_piped_files(call, conllu, run_fold
     assert call("induce", tags, "--model", "pcfg", "--grammar", grammar, "--method", "em", "--steps", 1).status == 0
 
 
+@pytest.mark.one_in(4)
 @needs_pipes
 @pytest.mark.parametrize(
     "command",

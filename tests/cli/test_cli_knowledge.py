@@ -35,6 +35,7 @@ def treebank(tmp_path):
     return path
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("knowledge", ["rules", "discovered", "languages"])
 def test_the_command_is_the_recipe(call, treebank, tmp_path, knowledge):
     out = tmp_path / "run"

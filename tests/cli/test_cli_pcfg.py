@@ -59,6 +59,7 @@ def tagged(cfg):
     return cfg.encode([[token.split("/")[1] for token in s.split()] for s in SENTENCES])
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("method", ["em", "em-map", "vb", "vb-em", "cvb", "hastings", "gibbs"])
 def test_weights_are_the_librarys(method, induce):
     out = induce("--method", method, "--steps", 6, "--tolerance", 0)
@@ -232,6 +233,7 @@ def test_options_of_the_dependency_model_are_refused(option, files, refused):
     assert f"{option[0]} is for --model dmv" in error
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("words", [["(", "-LRB-", ":)"], ["New York", "10\u00a0000", "a\u2028b"], ["]", "\\", "-LRB)"]])
 def test_words_that_look_like_brackets_come_back(words, call, tmp_path):
     rows = [f"{i}\t{word}\t_\tX\tX\t_\t_\t_\t_\t_\n" for i, word in enumerate(words, 1)]

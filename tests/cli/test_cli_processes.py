@@ -74,6 +74,7 @@ def command(treebanks):
     return ["induce", treebanks.train, *options]
 
 
+@pytest.mark.slow
 def test_torchrun_goes_on_where_one_process_was_interrupted(call, command, tmp_path, monkeypatch):
     whole = call(*command, "--steps", 25, "--out", tmp_path / "whole")
     assert whole.status == 0

@@ -25,6 +25,7 @@ def command(treebanks):
     return ["induce", treebanks.train, *options]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("start, iteration", [(1, 1), (2, 12), (3, 3)])
 def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatch):
     assert call(*command, "--out", tmp_path / "whole").status == 0
@@ -44,6 +45,7 @@ def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatc
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["em", *(pytest.param(m, marks=pytest.mark.slow) for m in ("cvb", "hastings", "gibbs"))]
 )

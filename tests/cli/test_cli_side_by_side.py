@@ -117,6 +117,7 @@ def test_ctrl_c_ends_all_processes(moment, command, tmp_path):
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_run_goes_on(call, command, tmp_path):
     long = [*command, "--steps", 300]
     process = started([*long, "--jobs", 2, "--out", tmp_path / "cut"], start_new_session=True)
@@ -188,6 +189,7 @@ def test_without_locks_of_the_system_the_process_that_is_named_counts(refused, c
     assert call(*command, "--out", tmp_path).status == 0
 
 
+@pytest.mark.slow
 def test_training_twice_writes_the_same_bytes(call, treebanks, tmp_path):
     command = ["train", treebanks.train, "--test", treebanks.test, "--tags", "xpos", "--steps", 12]
     for name in ("a", "b"):

@@ -84,6 +84,7 @@ def test_a_finished_run_goes_on_to_the_same(call: Call, run: Path, files: tuple[
     assert "other settings (seed 0, not 1)" in call(*arguments, "--seed", 1).err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", [("--paths", "exact"), ("--paths", "maximal"), ("--prior", "dirichlet-fixed")])
 def test_other_models(call: Call, files: tuple[Path, Path], tmp_path: Path, options: tuple[str, str]) -> None:
     out = tmp_path / "run"

@@ -24,6 +24,7 @@ def learn(treebanks, tmp_path_factory, call):
     return run
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("valences, attach", [(1, False), (3, True)])
 def test_weights_are_those_of_the_library(learn, treebanks, call, tmp_path, valences, attach):
     out, given = learn("--valences", valences, *(["--valence-attach"] if attach else []))

@@ -19,6 +19,7 @@ def many(monkeypatch):
     return lambda: monkeypatch.setattr(dmv_induction, "MOST_SYMBOLS", 3)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("method", ["em", "em-map", "vb", "cvb"])
 def test_results_are_those_of_all_attachments(treebanks, call, many, tmp_path, method):
     """Scores, likelihoods and parses, of test sentences with pairs of words that the training sentences lack."""
@@ -44,6 +45,7 @@ def test_results_are_those_of_all_attachments(treebanks, call, many, tmp_path, m
     torch.testing.assert_close(weights[0]["stop"], weights[1]["stop"], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("method", ["hastings", "gibbs", "vb-em"])  # samplers draw their first trees in another order
 def test_other_methods_run_and_runs_are_read_back(treebanks, call, refused, many, tmp_path, method):
     many()

@@ -31,6 +31,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("decoder", ["mbr", "viterbi"])
 def test_it_is_the_library(call, file, tmp_path, decoder):
     out = tmp_path / "parsed.conllu"

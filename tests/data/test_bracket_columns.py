@@ -58,6 +58,7 @@ def test_valid_text_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [record.line for record in expected] == [2, 13, 13, 13, 14, 14, 15]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("universal", [False, True])
 def test_as_one_by_one(universal: bool, tmp_path: Path) -> None:
     path, rng = tmp_path / "t.mrg", random.Random(f"trees {universal}")
@@ -70,6 +71,7 @@ def test_as_one_by_one(universal: bool, tmp_path: Path) -> None:
     assert 50 < refused < 225
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with its bytes, and what is asked of it."""

@@ -117,6 +117,7 @@ def test_global_random_state_is_neither_read_nor_changed():
     assert generate(20) == first
 
 
+@pytest.mark.slow
 def test_independent_of_the_hash_seed():
     code = "from pyrogram.data.builtin import generate, grammar_rules; print(generate(40, 5), grammar_rules())"
     root = Path(__file__).parents[2]

@@ -133,6 +133,7 @@ def records(path: str, heads: Heads) -> Iterator[Any]:
     return read_records(path, "conllu", heads=heads)
 
 
+@pytest.mark.one_in(24)
 @pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
 @pytest.mark.parametrize("heads", ["optional", "required", "partial", "ignore"])
 def test_as_one_by_one(heads: Heads, tmp_path: Path) -> None:
@@ -146,6 +147,7 @@ def test_as_one_by_one(heads: Heads, tmp_path: Path) -> None:
     assert 50 < refused < 225
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ LONG_AND_SHORT = {
 }
 
 
+@pytest.mark.one_in(4)
 @needs_pipes
 @pytest.mark.parametrize("kind", LONG_AND_SHORT)
 def test_a_pipe_is_never_in_memory(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

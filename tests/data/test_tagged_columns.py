@@ -45,6 +45,7 @@ def test_valid_text_is_read_at_once(text: str, tmp_path: Path, monkeypatch: pyte
     assert list(records(str(path), "tags")) == expected
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_as_one_by_one(tags: Any, tmp_path: Path) -> None:
     path, rng = tmp_path / "t.txt", random.Random(f"tags {tags}")
@@ -57,6 +58,7 @@ def test_as_one_by_one(tags: Any, tmp_path: Path) -> None:
     assert 50 < refused < 225
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with the file as a whole, and with the tags of an earlier one."""

@@ -43,6 +43,7 @@ def test_joint_of_all_values() -> None:
     torch.testing.assert_close(found, torch.tensor([enumerated(v)[1] for v in ALL]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("paths", ["minimal", "maximal"])
 def test_predictive_likelihood_is_a_distribution(paths: Any) -> None:
     """Of which samples are drawn."""

@@ -38,6 +38,7 @@ def test_what_is_refused(arguments, error, message):
         LabelledDependencyTree(**({"arc_scores": torch.zeros(4, 4, 2), "validate_args": True} | arguments))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("projective", [False, True])
 def test_labels_summed_out_and_maximised(projective):
     """Heads are distributed as without labels, with the log-sum-exp of their scores; the best have the greatest."""

@@ -289,6 +289,7 @@ def shared() -> None:
 MODELS = pytest.mark.parametrize("model", [one_for_all, each_its_own, shared])
 
 
+@pytest.mark.one_in(20)
 @MODELS
 @pytest.mark.parametrize("vectorize", [False, True])
 def test_stochastic_variational_inference(model: Callable[[], None], vectorize: bool) -> None:

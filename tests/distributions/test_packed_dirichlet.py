@@ -178,6 +178,7 @@ def test_draws_have_the_right_moments_and_gradients() -> None:
     assert not p.sample().requires_grad
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("alpha", [1e-5, 1e-2, 1e4])
 def test_draws_under_extreme_concentrations(alpha: float, dtype: torch.dtype) -> None:
@@ -285,6 +286,7 @@ def potential() -> Tensor:
     return logs.softmax(0) @ draws
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("guide", [AutoNormal, AutoDelta, AutoMultivariateNormal, MeanFieldDirichlet])
 def test_guides(guide: Any, one_thread: None) -> None:
     options = {} if guide is MeanFieldDirichlet else {"init_loc_fn": init_to_mean}

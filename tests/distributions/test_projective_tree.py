@@ -155,6 +155,7 @@ def test_half_precision(dtype):
     assert half.support.check(half.argmax())
 
 
+@pytest.mark.slow
 def test_two_hundred_words_in_single_precision():
     arcs = (4 * torch.randn(2, 201, 201, 2)).float().requires_grad_()
     stops = torch.randn(2, 201, 2, 2).float()

@@ -154,7 +154,7 @@ def test_unnormalised_weights_cannot_be_sampled(weights):
 
 def test_grammar_that_does_not_stop(weights):
     weights["stop"] = torch.tensor([1.0, 0.0]).expand(2, 2, 2, 2)
-    with pytest.raises(ValueError, match="10000 sampled sentences in a row had more than 5 words"):
+    with pytest.raises(ValueError, match="10,000 sampled sentences in a row had more than 5 words"):
         Sentence(GRAMMAR, weights, max_length=5).sample()
 
 
@@ -188,6 +188,7 @@ def value_of(sentence, words):
     return float(sentence.log_prob(torch.tensor(words)))
 
 
+@pytest.mark.slow
 def test_sentences_with_parameters_go_to_other_processes(weights):
     sentence = Sentence(GRAMMAR, by_parameters(weights))
     with torch.multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -115,6 +115,7 @@ def test_half_precision(dtype):
     assert half.support.check(half.sample((5,))).all() and half.support.check(half.argmax())
 
 
+@pytest.mark.slow
 def test_two_hundred_words_in_single_precision():
     arcs, siblings = (torch.randn(2, 201, 201).float(), torch.randn(2, 201, 201, 201).float())
     arcs.requires_grad_()

@@ -61,6 +61,7 @@ def test_no_sentences(name: str, batch: tuple[int, ...]) -> None:
     assert d.marginals().shape[: len(batch)] == batch
 
 
+@pytest.mark.one_in(2)
 @each
 def test_no_structure_is_possible(name: str) -> None:
     """Of one sentence; the other one does not mind."""

@@ -44,7 +44,7 @@ def case() -> GrammarCase:
     )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("name", GRAMMAR_CHECKS)
 def test_grammar(name: str) -> None:
     GRAMMAR_CHECKS[name](case())
@@ -57,6 +57,7 @@ DERIVATIONS = [
 ]
 
 
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("check, derivation", [d[1:] for d in DERIVATIONS], ids=[d[0] for d in DERIVATIONS])
 def test_derivation(check, derivation) -> None:
     check(derivation)

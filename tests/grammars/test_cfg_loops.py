@@ -169,6 +169,7 @@ def test_learnt_concentrations_maximise_the_bound(case: Case) -> None:
     assert case.bound(q, np.full(case.R, alpha)) == pytest.approx(-best.fun, abs=0.05)
 
 
+@pytest.mark.one_in(2)
 def test_svi_reaches_the_bound_of_variational_em(case: Case, one_thread: None) -> None:
     vb = VariationalEM(dirichlet, initial_weights={"rules": torch.from_numpy(case.start())})
     vb.run(case.words, case.grammar, concentration=0.5, num_steps=300, tolerance=1e-13, progress=False)

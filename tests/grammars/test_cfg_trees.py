@@ -39,6 +39,7 @@ def usable(options: dict[str, Any]) -> list[Tree]:
     return TREES if options.get("collapse_unary", True) else TREES[:4]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("options", OPTIONS)
 def test_trees_come_back(options: dict[str, Any]) -> None:
     trees = usable(options)
@@ -166,6 +167,7 @@ def test_deep_trees() -> None:
     assert torch.equal(grammar.derivation_of(tree), ids)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", [{}, {"binarize": True, "markov_order": 1}])
 @pytest.mark.parametrize("part", ["dev", pytest.param("train", marks=pytest.mark.slow)])
 def test_a_real_treebank(part: str, options: dict[str, Any], shared_data: Path) -> None:

@@ -96,6 +96,7 @@ def enumerated(grammar: DistanceDMV, logs: Mapping[str, Tensor], words: Tensor) 
     return torch.stack(log_z), counts
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("widths, by_distance", CASES)
 def test_log_z_counts_and_heads_against_all_trees(widths: tuple[int, ...], by_distance: bool) -> None:
     grammar = DistanceDMV(3, widths=widths, distance_attach=by_distance)
@@ -121,6 +122,7 @@ def test_log_z_counts_and_heads_against_all_trees(widths: tuple[int, ...], by_di
             assert sorted(x for x in row if x >= 0) == sorted(numbers)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("by_distance", [False, True])
 def test_arcs_and_the_tree_with_the_most_right_ones(by_distance: bool) -> None:
     grammar = DistanceDMV(3, widths=(1, 3), distance_attach=by_distance)
@@ -152,6 +154,7 @@ def test_two_classes_are_the_dmv(extended: bool) -> None:
         torch.testing.assert_close(start[name], w)
 
 
+@pytest.mark.slow
 def test_battery() -> None:
     grammar = DistanceDMV(2, widths=(1, 2))
     R = grammar.num_events
@@ -253,6 +256,8 @@ def test_collapsed_sweeps_against_all_trees() -> None:
         close(w.sum(-1), torch.ones(grammar.blocks[block].shape[:-1]))
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [TreeHastings, TreeGibbs])
 def test_samplers_draw_from_the_collapsed_posterior(kind: Any) -> None:
     """Trees of one sentence, as often as prod B(f + alpha) / B(alpha) says."""

@@ -298,6 +298,7 @@ def test_posteriors_under_weights_of_all_magnitudes():
     assert counts["root"].tolist() == pytest.approx([1.0, 0.0])
 
 
+@pytest.mark.one_in(4)
 @both
 def test_long_sentences_as_the_interpreter_has_them(grammar):
     """Columns are scaled from 13 words on; the interpreter knows nothing of that."""
@@ -332,6 +333,7 @@ def by_hand(grammar: DMV, weights: dict[str, torch.Tensor], words: list[int], he
     return p
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("num_valences", [1, 2, 3, 4])
 @pytest.mark.parametrize("valence_attach", [False, True])
 def test_any_number_of_valences(num_valences: int, valence_attach: bool) -> None:

@@ -127,6 +127,7 @@ def test_the_rows_are_the_heads_that_occur(grammar):
         assert rows.multinomial[name].tolist() == [tag * k + i for tag in (0, 2, 1) for i in range(k)]
 
 
+@pytest.mark.one_in(22)
 @both
 @pytest.mark.parametrize("kind", ["normalised", "sub-normalised", "forbidden"])
 def test_enumeration(grammar, kind):
@@ -143,6 +144,7 @@ def test_enumeration(grammar, kind):
                 torch.testing.assert_close(full[name][b], value)
 
 
+@pytest.mark.one_in(6)
 @both
 def test_extreme_weights_by_enumeration(grammar):
     """Within a sentence weights differ by hundreds of nats: real space underflows, which must not go unnoticed."""
@@ -160,6 +162,7 @@ def test_extreme_weights_by_enumeration(grammar):
             torch.testing.assert_close(full[name][b], value, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.one_in(12)
 @both
 @pytest.mark.parametrize("kind", ["normalised", "sub-normalised", "forbidden"])
 def test_dense_weights_give_the_same(grammar, kind):
@@ -170,6 +173,7 @@ def test_dense_weights_give_the_same(grammar, kind):
     assert_same((log_z, put(rows, grammar, counts)), batched(grammar, dense, words), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.one_in(6)
 @both
 def test_long_sentences_in_log_space(grammar):
     words = sentences(3, [60, 60, 33, 60, 3])
@@ -204,6 +208,7 @@ def test_small_weights_scale_out(grammar):
         assert_same(rows.expected_counts(shifted), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.one_in(2)
 @both
 def test_some_sentences(grammar):
     words = sentences(3, [3, 1, 14, 5, 8, 2, 9, 30, 4, 4, 4])
@@ -219,6 +224,7 @@ def test_some_sentences(grammar):
         assert_same(rows.expected_counts(log_weights, wanted), (log_z * chosen, own), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.one_in(7)
 @both
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_counts_of_an_earlier_call_are_written_over(grammar, dtype):
@@ -296,6 +302,7 @@ def test_memory_is_linear_in_what_occurs():
         torch.testing.assert_close(counts[name].sum(), value.sum())
 
 
+@pytest.mark.one_in(6)
 @both
 def test_every_way_gives_the_same(grammar, monkeypatch):
     """Dense weights, scores from rows, and the compiled pass; a few sentences at a time; with the torch engine."""

@@ -29,7 +29,7 @@ def logs(case: EvidenceCase) -> dict[str, torch.Tensor]:
     return {n: w.log() for n, w in case.weights().items()}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(26)
 @every_case
 def test_log_prob_sums_over_what_agrees(name: str) -> None:
     case, sentence = both(name)
@@ -43,7 +43,7 @@ def test_log_prob_sums_over_what_agrees(name: str) -> None:
         torch.testing.assert_close(other.log_prob(case.words), expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(112)
 @every_case
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_expected_counts_are_those_of_what_agrees(name: str, dtype: torch.dtype) -> None:
@@ -66,6 +66,7 @@ def test_expected_counts_are_those_of_what_agrees(name: str, dtype: torch.dtype)
         torch.testing.assert_close(by_sentence[n], torch.stack([c[n] for c in each]), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.one_in(40)
 @every_case
 def test_gradients_of_each_sentence(name: str) -> None:
     """First derivatives with a factor for every sentence, which compiled code has to scale; and second ones."""
@@ -88,7 +89,7 @@ def test_gradients_of_each_sentence(name: str) -> None:
         assert all(bool(g.isfinite().all()) for g in second) and any(bool((g != 0).any()) for g in second)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @every_case
 def test_derivations_are_the_posterior_given_the_evidence(name: str) -> None:
     """Draws, probabilities, the most probable one, entropy."""
@@ -140,6 +141,7 @@ def test_what_disagrees_has_probability_zero_given_the_evidence(name: str) -> No
     assert seen == {True, False} or "arcs" in name or "scores" in name
 
 
+@pytest.mark.one_in(18)
 @every_case
 def test_decoding_by_minimum_risk_respects_the_evidence(name: str) -> None:
     case, sentence = both(name)
@@ -177,6 +179,7 @@ def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.
         assert case.bonus(b, [x for x in row if x >= 0]) == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", [name for name in CASES if "own" not in name])
 def test_marginals_are_expected_parts(name: str) -> None:
     case, sentence = both(name)
@@ -200,6 +203,7 @@ def test_marginals_are_expected_parts(name: str) -> None:
         torch.testing.assert_close(found[b], expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @every_case
 def test_sentences_may_be_taken_out_repeated_and_expanded(name: str) -> None:
     """What a subsampled plate, a plate of particles and a loop do."""

@@ -99,7 +99,7 @@ def agree(a: Any, b: Any) -> None:
     torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(36)
 @cases
 @pytest.mark.parametrize(
     "fixed", [(), *[pytest.param((name,), marks=pytest.mark.slow) for name in ("stop", "transition")]]
@@ -126,6 +126,7 @@ def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longes
         agree(a, b)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("base", [DMV(KINDS), HMM(2, KINDS)], ids=["DMV", "HMM"])
 def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:
@@ -207,7 +208,7 @@ def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
     return own.expand(times, -1), row.expand(times)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(63)
 @pytest.mark.parametrize(
     "case",
     [

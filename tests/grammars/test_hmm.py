@@ -165,7 +165,7 @@ def test_errors():
     with pytest.raises(ValueError, match="a multinomial of 'emission' sums to 2"):
         grammar.sample({**w, "emission": 2 * w["emission"]}, (), 10)
     endless = {**w, "transition": torch.tensor([[0.5, 0.5, 0.0]] * 2)}
-    with pytest.raises(ValueError, match="10000 sampled sentences in a row had more than 3 words"):
+    with pytest.raises(ValueError, match="10,000 sampled sentences in a row had more than 3 words"):
         grammar.sample(endless, (), 3)
     with pytest.raises(ValueError, match=r"must have shapes \(..., K\), \(..., K, K\+1\) and \(..., K, V\)"):
         StateSequence(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([0]))

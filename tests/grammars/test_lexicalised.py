@@ -87,6 +87,7 @@ def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float64) -> Non
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, check_dtype=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_log_z_and_counts_against_enumeration(dtype: torch.dtype) -> None:
     logs = log_weights()
@@ -204,6 +205,7 @@ def test_drawn_derivations(too_long: Any) -> None:
     assert chi_square(observed, exact / exact.sum()) > 1e-4
 
 
+@pytest.mark.slow
 def test_battery() -> None:
     grammar = LexicalisedPCFG(1, 2)
     R = grammar.num_events
@@ -275,6 +277,7 @@ def test_em_never_falls() -> None:
     assert (np.diff(loop.history) >= -1e-12).all() and loop.history[-1] > loop.history[0] + 0.1
 
 
+@pytest.mark.slow
 def test_loops() -> None:
     """All of them run, and the bounds among their objectives never fall."""
     for loop in (VariationalEM(dirichlet), CollapsedVB(dirichlet), TreeHastings(dirichlet), TreeGibbs(dirichlet)):
@@ -296,6 +299,7 @@ def test_compiled_sweeps_are_plain_ones() -> None:
     close(compiled.total(counts), plain.total(expected))
 
 
+@pytest.mark.slow
 def test_hastings_draws_from_the_collapsed_posterior() -> None:
     """Trees of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
     grammar, words = LexicalisedPCFG(1, 2), torch.tensor([[0, 1, 0]])

@@ -114,6 +114,7 @@ def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float64) -> Non
 # ---------------------------------------------------------------------- sums
 
 
+@pytest.mark.one_in(14)
 @names
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_log_z_and_counts_against_enumeration(name: str, way: str, dtype: torch.dtype) -> None:
@@ -131,6 +132,7 @@ def test_log_z_and_counts_against_enumeration(name: str, way: str, dtype: torch.
                                               by_torch=True), log_z, dtype)  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @names
 def test_gradients_and_their_scale(name: str, way: str) -> None:
     """Each sentence's own factor, and second derivatives."""
@@ -182,6 +184,7 @@ def test_the_dense_grammar(name: str, way: str) -> None:
         close(counts["right"], theirs["rules"][7:-20].reshape(3, 7, 7).sum(1))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_products_are_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     """More symbols, longer sentences, in several parts, and weights that are no probabilities."""
@@ -284,6 +287,7 @@ def test_a_sentence_that_fails_leaves_the_others_alone(name: str, monkeypatch: p
 # ---------------------------------------------------------------------- derivations
 
 
+@pytest.mark.one_in(2)
 @names
 def test_rows_of_derivations(name: str) -> None:
     """Events from the top down, in the order of the definition; their number, and their trees."""
@@ -378,6 +382,7 @@ def test_battery(name: str) -> None:
     check_grammar(GrammarCase(grammar, torch.tensor([[0, 1], [1, -1], [1, 1]]), parts=parts))
 
 
+@pytest.mark.one_in(2)
 @names
 def test_evidence(name: str) -> None:
     """Phrases over words that are known to be none."""
@@ -430,6 +435,7 @@ def test_em_never_falls(name: str, way: str) -> None:
     assert (np.diff(loop.history) >= -1e-12).all() and loop.history[-1] > loop.history[0] + 0.1
 
 
+@pytest.mark.one_in(2)
 @names
 def test_loops(name: str) -> None:
     """All of them run, and the bounds among their objectives never fall."""
@@ -442,6 +448,7 @@ def test_loops(name: str) -> None:
             assert (np.diff(loop.history) >= -1e-9).all()
 
 
+@pytest.mark.slow
 def test_hastings_draws_from_the_collapsed_posterior() -> None:
     """Derivations of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
     grammar, words = TensorPCFG(1, 2, 1, 2), torch.tensor([[0, 1, 0]])

@@ -59,6 +59,7 @@ def test_malformed_words_are_refused(kind, use):
             USES[use](grammar, weights, words)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_integral_words_of_any_dtype_are_words(kind, use):

@@ -46,6 +46,7 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
 # ---------------------------------------------------------------------- the battery
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_draws_are_those_of_the_user() -> None:
 # ---------------------------------------------------------------------- the grammars of the package
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("own", "other"), [(dmv(2, 3), DMV(3)), (hmm(2, 3), HMM(2, 3)), (hmm(1, 2), HMM(1, 2))], ids=repr
 )
@@ -89,6 +91,7 @@ def test_log_z_and_counts_of_the_package(own: RecursiveGrammar, other: Grammar) 
     torch.testing.assert_close(mine.top_k(4)[1], theirs.top_k(4)[1], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", [lambda: cnf(3, 2), listed], ids=["dense", "list"])
 def test_pcfg(make: Callable[[], RecursiveGrammar]) -> None:
     """A CFG with a rule for each event."""
@@ -132,6 +135,7 @@ def test_three_valences_are_two_where_the_third_stops_like_the_second() -> None:
 # ---------------------------------------------------------------------- derivations
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_rows_are_the_derivations_of_the_interpreter(name: str) -> None:
     """Its list, with the weights of each; and other rows are refused."""

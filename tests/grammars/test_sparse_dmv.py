@@ -70,6 +70,7 @@ def logs(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: w.log() for name, w in weights.items()}
 
 
+@pytest.mark.one_in(7)
 @kinds
 @pytest.mark.parametrize("words", [WORDS, NEW], ids=["seen", "new"])
 def test_sums_over_trees_are_those_of_the_dmv(options: dict[str, Any], words: Tensor) -> None:
@@ -137,6 +138,7 @@ def test_starts_are_those_of_the_dmv(options: dict[str, Any]) -> None:
         close(found, other.initial_weights(WORDS, method, **arguments))
 
 
+@pytest.mark.slow
 def test_battery() -> None:
     grammar = SparseDMV.of(torch.tensor([[0, 1], [1, -1]]), 3)
     initial = [("harmonic", {}), ("supervised", {"heads": torch.tensor([[2, 0], [0, -1]])})]
@@ -217,6 +219,7 @@ def test_adjoints_tell_hastings_what_log_z_does_not(options: dict[str, Any], mon
     assert bool(found[0][2].any())
 
 
+@pytest.mark.slow
 def test_hastings_of_long_sentences_of_rare_words_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log Z of sixty rare words is below the least positive number, and no sentence is done in torch."""
     words = torch.arange(60)[None] * 900
@@ -227,6 +230,7 @@ def test_hastings_of_long_sentences_of_rare_words_is_compiled(monkeypatch: pytes
     assert chain.history[-1] < -700 and chain.acceptance > 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", [VariationalEM, CollapsedVB, TreeHastings])
 def test_large_vocabularies(kind: Any) -> None:
     """A table of all pairs would have 160 GB."""
@@ -274,6 +278,7 @@ def test_compiled_sweeps_against_plain_ones(options: dict[str, Any]) -> None:
     assert type(grammar.collapsed_updates(NEW)) is CollapsedUpdates  # whose other words have parts of an event
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("options", KINDS[1:], ids=str)
 def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences of unequal lengths, in two chunks, against all trees of each."""

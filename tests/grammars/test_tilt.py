@@ -63,6 +63,7 @@ def listed(grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor, n
     return values, counts, scores
 
 
+@pytest.mark.one_in(3)
 @grammars
 def test_sums_are_those_over_all_derivations(name: str) -> None:
     grammar, weights, words = GRAMMARS[name]()
@@ -130,6 +131,7 @@ OF_WEIGHTS = {"derivation", "expected_counts", "log_prob", "zero_weights"}
 CHECKS = sorted(name for name in GRAMMAR_CHECKS if "draws" not in name and name not in OF_WEIGHTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_tilted_grammar_is_a_grammar(check: str) -> None:
     words = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1]])
@@ -140,6 +142,7 @@ def test_a_tilted_grammar_is_a_grammar(check: str) -> None:
 # ---------------------------------------------------------------------- evidence
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("case", evidence_sums.CASES)
 def test_with_evidence(case: str) -> None:
     """Derivations that agree with the evidence, each weighed by its factor and exp φ."""

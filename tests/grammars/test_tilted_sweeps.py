@@ -54,6 +54,7 @@ def cases() -> list[Any]:
     return [pytest.param(name, how, id=f"{name} {how}".strip()) for name, how in kinds]
 
 
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize(("name", "how"), cases())
 def test_sweeps_agree_with_plain_torch(name: str, how: str) -> None:
     grammar = tilted(GRAMMARS[name]())
@@ -92,6 +93,8 @@ def _nats(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
     return torch.stack([torch.where(c > 0, c * grammar.nats[n], 0.0).sum() for n, c in counts.items()]).sum()
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("base", [DMV(2), HMM(2, 2)], ids=["DMV", "HMM"])
 def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:
@@ -115,6 +118,7 @@ def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> N
     agree(updates.log_tilt(trees), _nats(whole, numbered, trees) if tie else _nats(given, numbered, trees))
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", ["DMV", "HMM"])
 @pytest.mark.parametrize("way", ["compiled", pytest.param("plain", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("temperature", [1.0, 2.0])

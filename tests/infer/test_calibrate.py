@@ -129,6 +129,7 @@ def dmv(words: Tensor, factor: float = 1.0) -> None:
 DMV_WORDS = torch.tensor([[0, 1], [0, -1], [1, -1]])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["TreeGibbs", "TreeHastings", "VariationalEM"])
 def test_ready_made_inferences(name: str) -> None:
     """They run, and rank the same things; whether they are right needs more simulations."""

@@ -41,6 +41,7 @@ from pyrogram.infer import ModelError, collapse_trees
 UNIFORM = {name: block.uniform(torch.ones((), dtype=torch.float64)) for name, block in GRAMMAR.blocks.items()}
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_the_log_joint_is_the_sum_over_all_trees(model: Callable[[], None]) -> None:
     values = latent_values(model)
@@ -202,6 +203,7 @@ def test_mixture_whose_component_is_enumerated() -> None:
     assert found == pytest.approx(float(torch.stack(exact).logsumexp(0)), abs=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", [AutoNormal, AutoDelta])
 def test_svi(make: Callable[..., Any]) -> None:
     collapsed = collapse_trees(padded_batch)

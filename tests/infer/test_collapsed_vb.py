@@ -31,6 +31,7 @@ def loop_of(num_tags, corpus, prior, start, valence_attach=False, **options):
     return loop, (padded(corpus), grammar), {"concentration": tensors(prior)}
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("valence_attach", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 2, 8, 20])
@@ -47,6 +48,7 @@ def test_sweeps_are_those_of_figure_3(name, valence_attach, batch_size):
         assert_close(loop.weights(), truth.weights())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", TINY)
 def test_second_order_sweeps(name):
     V, corpus = TINY[name]

@@ -46,6 +46,7 @@ pytestmark = pytest.mark.usefixtures("doubles")
 models = pytest.mark.parametrize("name", list(MODELS))
 
 
+@pytest.mark.one_in(14)
 @models
 def test_objective(name: str) -> None:
     """The log joint at the latent values and parameters before the step, which no step lowers."""
@@ -59,7 +60,7 @@ def test_objective(name: str) -> None:
     assert all(b >= a - 1e-9 * abs(a) for a, b in zip(loop.history, loop.history[1:], strict=False))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(
     "name", ["softmax_of_normals", "with_other_sites", "smoothed", "a_root_for_each_sentence", "tempered", "network"]
 )
@@ -79,6 +80,7 @@ def test_optimum(name: str) -> None:
         assert float(slope.abs().max()) < 2e-3
 
 
+@pytest.mark.one_in(9)
 @models
 def test_weights(name: str) -> None:
     """The estimate is what the model's code makes of the latent values and of the parameters in Pyro's store."""
@@ -108,6 +110,7 @@ def log_jacobian(model: Callable[[], None], values: dict[str, Tensor]) -> float:
     return total
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [*MODELESS, "softmax_of_normals", "gaussian_process", "smoothed", "beta_stops", "tempered_dirichlets"]
 )

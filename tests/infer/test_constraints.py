@@ -157,6 +157,7 @@ def test_schedules_with_constraints() -> None:
     assert em.multipliers() == pytest.approx(multipliers, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", [EM, VariationalEM])
 def test_the_objective_never_falls(kind: Any, seed: int) -> None:
@@ -223,6 +224,7 @@ def test_the_greatest_ratio_of_two_sums() -> None:
         em.step(WORDS[:4], DMV(V))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", [AtLeast, AtMost])
 def test_the_greatest_ratio_takes_several_steps(kind: type[Constraint], seed: int) -> None:

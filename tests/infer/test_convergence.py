@@ -31,6 +31,7 @@ def by_hand(trees: Tensor) -> dict[str, float]:
     }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_a_trace_has_every_sweep(sampler: Callable[..., Any]) -> None:
     seen = []

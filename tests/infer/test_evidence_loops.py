@@ -150,6 +150,7 @@ def visited(known: list[list[int]], batch_size: int) -> list[list[int]]:
     return [part[k : k + batch_size] for part in parts for k in range(0, len(part), batch_size)]
 
 
+@pytest.mark.one_in(11)
 @all_known
 @extended
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
@@ -294,6 +295,7 @@ def test_averages_of_a_chain(sampler: Any) -> None:
     assert marginals[1, 1, 2] == 1 and marginals[2, 2, 1] == 1 and marginals[2, 0, 2] == 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["dmv", "hmm", "cfg"])
 def test_sweeps_with_weights_that_are_given(name: str) -> None:
     """Of a block that is a parameter: its counts are those of all sentences, and the others see them."""
@@ -349,6 +351,7 @@ def test_runs_are_resumed_with_the_same_evidence_only(name: str, tmp_path: Path)
         run(loop(), other, 6, tmp_path / "part")
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", LOOPS)
 def test_tied_weights(name: str) -> None:
     """A grammar over the sources of a grammar with evidence: both directions of attach are one table."""

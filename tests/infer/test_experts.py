@@ -194,7 +194,7 @@ LAYOUTS: dict[str, tuple[list[int], list[Any]]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(51)
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_optimum_is_scipys(layout: str, full: bool) -> None:
@@ -215,7 +215,7 @@ def test_full_and_diagonal_priors_side_by_side(layout: str) -> None:
     np.testing.assert_allclose(problem.gradient(), 0, atol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(36)
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
@@ -248,6 +248,7 @@ def test_optimum_of_extreme_problems(full: bool, size: float, spread: float) -> 
     np.testing.assert_allclose(problem.gradient() / scale, 0, atol=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("full", [True, False])
 def test_segments_of_one_expert_in_one_multinomial_with_many_counts(full: bool) -> None:
     """Their cross terms are bounded: slower than Newton, but steps lead to the optimum."""

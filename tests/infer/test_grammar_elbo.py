@@ -106,6 +106,7 @@ def test_the_gradient_vanishes_where_vb_stands_still() -> None:
     assert max(float(g.abs().max()) for g in gradients(loss, other).values()) > 1e-3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("local", [False, True])
 def test_svi_reaches_what_vb_reaches(local: bool) -> None:
     with pyro.settings.context(module_local_params=local):
@@ -161,6 +162,7 @@ def test_minibatches_of_pyro_s_bounds_are_unbiased(elbo: type[Any]) -> None:
     assert np.mean(values) == pytest.approx(whole, rel=1e-12)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("elbo", [Trace_ELBO, TraceMeanField_ELBO, TraceGrammar_ELBO])
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_svi_runs_with_any_bound(elbo: type[Any], batch_size: int | None) -> None:
@@ -216,6 +218,7 @@ def test_a_learnt_prior_gets_a_gradient() -> None:
     assert float(pyro.param("concentration.attach").detach()) != 0.25
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("elbo", [Trace_ELBO, TraceGrammar_ELBO])
 def test_maximum_likelihood_by_svi_is_em(elbo: type[Any]) -> None:
     em = EM(maximum_likelihood, initial_weights="harmonic")

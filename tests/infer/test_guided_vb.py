@@ -64,6 +64,7 @@ def bound_at_a_point(model: Callable[[], None], loop: VariationalEM, points: dic
         return float(log_joint(model, values)) + entropy
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [n for n in GUIDED if n not in ("beta_stops", "stick_breaking")])
 def test_bound(name: str) -> None:
     """With every z at a point the bound is the log joint at exp E_q[log w], and the entropy of Dirichlets."""
@@ -79,6 +80,7 @@ def test_bound(name: str) -> None:
         assert loop.step() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name", ["features", "network", "tied_and_computed", "tempered_dirichlets", "masked_sentences"]
 )
@@ -115,6 +117,7 @@ def test_gaussian_beside() -> None:
     torch.testing.assert_close(loop.weights(), alone.weights(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_expected_logs() -> None:
     """E_q[log w] and E_q[w] are averages over the guide; here they are found by many draws at once."""
     still = functools.partial(torch.optim.SGD, lr=0.0)
@@ -169,6 +172,7 @@ def test_is_as_good_as_svi() -> None:
     assert found > other - 3 * error - 0.3
 
 
+@pytest.mark.slow
 def test_fixed_point() -> None:
     """Of scaled priors and sentences: q of a Dirichlet is 1 + s (α - 1) + c f, and z is where the bound is flat."""
 
@@ -373,6 +377,7 @@ def test_two_loops_share_nothing() -> None:
     assert not list(pyro.get_param_store())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["softmax_of_normals", "features", "hierarchical_dirichlet"])
 def test_resumes_to_the_same_numbers(name: str, tmp_path: Any) -> None:
     def loop() -> VariationalEM:

@@ -29,6 +29,7 @@ def fitted(diagonal: bool, seed: int = 1, size: int = 2, **options: Any) -> Vari
     return loop
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_the_evidence_is_that_of_quadrature(diagonal: bool) -> None:
     """Of two events, only the variance of their difference matters: a + b - 2 c with a covariance."""
@@ -49,6 +50,7 @@ def test_the_evidence_is_that_of_quadrature(diagonal: bool) -> None:
     assert not torch.equal(same, other)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_bound_marginal_bound_and_evidence_rise(diagonal: bool) -> None:
     loop = fitted(diagonal, seed=3, size=3)
@@ -141,7 +143,7 @@ def test_tails() -> None:
     torch.testing.assert_close(found.pareto_k.to(k), k, rtol=0, atol=0.3)
     assert found.greatest_pareto_k == pytest.approx(min(0.7, 1 - 1 / math.log10(2000)))
     assert found.unreliable.tolist() == [1, 2]
-    with pytest.warns(UserWarning, match="of 2 of 3 sentences have too heavy a tail for 2000 draws"):
+    with pytest.warns(UserWarning, match="of 2 of 3 sentences have too heavy a tail for 2,000 draws"):
         found.warn()
     equal = ImportanceWeightedBound(torch.full((100, 2), -3.0), torch.zeros(2))
     assert equal.value == pytest.approx(-6)

@@ -86,6 +86,7 @@ def test_the_log_joint_of_sentences_and_trees() -> None:
     torch.testing.assert_close(trace.log_prob_sum(), joint + prior)
 
 
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_the_log_joint_of_latent_trees(model: Callable[[], None]) -> None:
     """Of the trees that were drawn, it is that of the model with these trees; so they are exact draws."""
@@ -186,6 +187,7 @@ def test_mixture_of_grammars() -> None:
     torch.testing.assert_close(frequencies, posterior, rtol=0, atol=4 * (0.25 / 6000) ** 0.5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_any_grammar(temperature: Any) -> None:
     cfg = CFG.from_string("S -> S S | 'a'")

@@ -95,6 +95,7 @@ def tight(model: Callable[..., None], **options: Any) -> VariationalEM:
     return VariationalEM(model, e_step=EStep(1e-13, 500), **options)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("per_sentence", [True, False])
 @pytest.mark.parametrize("diagonal", [True, False])
 @pytest.mark.parametrize("corpus", CORPORA)
@@ -180,6 +181,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_never_falls(kind: str) -> None:
     V, sentences = CORPORA["three tags"]
@@ -263,6 +265,7 @@ def test_one_expert_for_each_multinomial_is_the_logistic_normal() -> None:
         torch.testing.assert_close(mixed.weights()[name], weights, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("covariance", [False, True])
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_shared_experts(diagonal: bool, covariance: bool) -> None:
@@ -422,6 +425,7 @@ def test_initial_weights_set_q_and_the_means() -> None:
         torch.testing.assert_close(weights, start[name], rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_long_runs_stay_finite(diagonal: bool) -> None:
     """Variances that shrink to nothing, means that run away: no NaN, and no fall."""

@@ -84,6 +84,7 @@ CENTRAL = (
 )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "grammar", ["DMV", "CFG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("HMM", "own"))]
 )
@@ -151,7 +152,7 @@ def pseudo_counts(small: Small, model: Model, values: Weights) -> dict[str, tupl
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @cells("EM", "EM, unconstrained")
 def test_em(grammar: str, prior: str, inference: str) -> None:
     """The objective is the log joint, by lists of derivations, and never falls; closed forms are f + α - 1 or f + α."""
@@ -216,6 +217,7 @@ def entropy(block: Block, q: Tensor) -> float:
     return sum(float(torch.distributions.Dirichlet(own).entropy()) for own in each if len(own) > 1)
 
 
+@pytest.mark.one_in(3)
 @cells("VariationalEM", keep=lambda word: "Newton" not in word)
 def test_variational_em(grammar: str, prior: str, inference: str) -> None:
     """With latent values at a point the bound is the log joint at exp E_q[log w] and q's entropy; q is α + f."""
@@ -268,7 +270,7 @@ def test_bounds_of_logistic_normals(grammar: str, prior: str, inference: str) ->
     assert loop.history[-1] > evidence - 4 * error - 4.0 * len(small.words)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(93)
 @cells("CollapsedVB", keep=lambda word: "integrated out" in word)
 def test_collapsed_vb(grammar: str, prior: str, inference: str) -> None:
     """Sweeps over lists of derivations (Figure 3), with their objective and their weights."""
@@ -312,7 +314,7 @@ def test_collapsed_vb_without_priors(grammar: str, prior: str, inference: str) -
     torch.testing.assert_close(loops[0].weights(), loops[1].weights())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(88)
 @cells("TreeGibbs", "TreeHastings")
 def test_samplers(grammar: str, prior: str, inference: str) -> None:
     """Derivations are those of the sentences; the log joint, and the density that moves latent values, are theirs."""
@@ -340,6 +342,7 @@ def derivation_counts(small: Small, grammar: str, model: Model, chain: Any) -> d
     }
 
 
+@pytest.mark.one_in(2)
 @cells("NUTS")
 def test_potential(grammar: str, prior: str, inference: str) -> None:
     """Of NUTS: the log joint in unconstrained coordinates, here and there."""
@@ -353,6 +356,7 @@ def test_potential(grammar: str, prior: str, inference: str) -> None:
         assert -float(energy(point).detach()) == pytest.approx(float(expected), rel=1e-9)
 
 
+@pytest.mark.one_in(2)
 @cells("SVI")
 def test_elbo(grammar: str, prior: str, inference: str) -> None:
     """One particle of the loss is log q - log p of the draw."""

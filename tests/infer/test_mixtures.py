@@ -147,6 +147,7 @@ def test_variational_bound() -> None:
         assert loop.step() == pytest.approx(bound, rel=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_samplers(sampler: type[TreeGibbs] | type[TreeHastings]) -> None:
     """The log joint is that of the components and trees that are drawn."""
@@ -230,6 +231,7 @@ def shares_from_a_normal() -> None:
     mixed({**dirichlets("root", "stop"), "attach": attach}, dist.Bernoulli(share))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", [from_normals, from_parameters, shares_from_a_normal])
 def test_em_by_gradient(model: Callable[[], None]) -> None:
     loop = EM(model, initial_weights="random")
@@ -477,6 +479,7 @@ def of_components(in_a_plate: bool) -> Callable[[], None]:
     return model
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB])
 def test_rules_in_a_plate_of_components(loop: Any) -> None:
     """As with a site for each component, which lists of derivations test."""
@@ -537,6 +540,7 @@ def by_document(computed: bool) -> None:
             some_sentences(words, i, *shared)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("computed", [False, True])
 @pytest.mark.parametrize("plates", [one_by_one, by_document])
 def test_plates_that_are_loops(plates: Callable[[bool], None], computed: bool) -> None:

@@ -65,6 +65,7 @@ def test_the_device_is_strict() -> None:
         assert device.numbers == 1 and device.copies == [(3,)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_sums_stay_where_the_words_are(name: str, launcher: Launcher | None) -> None:
     grammar = GRAMMARS[name]()
@@ -86,6 +87,7 @@ def test_sums_stay_where_the_words_are(name: str, launcher: Launcher | None) -> 
         np.testing.assert_allclose(cpu(found[block]), table, atol=1e-12)
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_batches_of_any_shape(name: str, launcher: Launcher | None) -> None:
     """No sentence, one without a batch, a batch of two dimensions."""
@@ -100,6 +102,7 @@ def test_batches_of_any_shape(name: str, launcher: Launcher | None) -> None:
         np.testing.assert_allclose(cpu(found), expected, rtol=1e-6)
 
 
+@pytest.mark.one_in(2)
 def test_grammars_of_many_ranks(launcher: Launcher | None) -> None:
     """On the CPU these have products of matrices, which are the CPU's."""
     grammar = pyrogram.grammars.TensorPCFG(2, 2, 64, 3)
@@ -132,6 +135,7 @@ def test_weights_elsewhere_are_named(name: str) -> None:
         grammar.log_partition(random_logs(grammar), device.put(WORDS))
 
 
+@pytest.mark.one_in(2)
 def test_evidence_stays_where_the_words_are(launcher: Launcher | None) -> None:
     grammar, scores = pyrogram.HMM(2, 3), torch.randn(3, 4, 2)
     logs = random_logs(grammar)
@@ -185,6 +189,7 @@ def bayes(words: Tensor, grammar: Grammar) -> None:
         pyro.sample("words", Sentence(grammar, weights), obs=words)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("loop", [EM, VariationalEM])
 def test_loops_stay_where_the_words_are(loop: Any, launcher: Launcher | None) -> None:
     """The objectives of the CPU; what the host reads in a step does not depend on the number of sentences."""
@@ -227,6 +232,7 @@ def mixture(words: Tensor, grammar: Grammar) -> None:
         pyro.sample("words", Sentence(grammar, {name: w[z] for name, w in weights.items()}), obs=words)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("model", [tilted, mixture])
 def test_tilted_and_mixed_grammars(model: Any, launcher: Launcher | None) -> None:
     def run(words: Tensor) -> float:
@@ -238,6 +244,8 @@ def test_tilted_and_mixed_grammars(model: Any, launcher: Launcher | None) -> Non
     assert found == pytest.approx(run(WORDS), rel=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings])
 def test_runs_go_on_where_the_words_are(loop: Any, tmp_path: Path) -> None:
     """From a file, of which all tensors are on the CPU; new sentences are drawn with what was learnt."""
@@ -253,6 +261,7 @@ def test_runs_go_on_where_the_words_are(loop: Any, tmp_path: Path) -> None:
         assert {x.device for x in drawn.values()} == {device.device}
 
 
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings, TreeGibbs])
 @pytest.mark.parametrize("name", ["dmv", "hmm"])
 def test_sweeps_run_where_the_words_are(name: str, loop: Any, launcher: Launcher | None) -> None:

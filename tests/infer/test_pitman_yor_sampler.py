@@ -50,6 +50,7 @@ def assert_mean(chain: Tensor, x: Tensor, log_density: Tensor) -> None:
     assert size > 100 and abs(float(chain.mean() - mean)) < 4 * float(deviation) / size**0.5
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("options", [{}, {"paths": "maximal"}, {"likelihood": "joint"}], ids=str)
 def test_posterior_under_a_path_assumption(options: Any) -> None:
     x = (torch.arange(600) + 0.5) / 20
@@ -73,6 +74,7 @@ def test_posterior_with_exact_seats() -> None:
     assert_mean(sampler.trace()["strength"], x, density)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("paths", ["minimal", "maximal", "exact"])
 def test_what_it_knows_after_a_run(paths: Any) -> None:
     sampler = PitmanYorSampler(two_sites).run(VALUES, MORE, paths, num_steps=4, progress=False)
@@ -97,6 +99,7 @@ def test_what_it_knows_after_a_run(paths: Any) -> None:
     assert sampler.history[-1] == pytest.approx(float(wanted))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("paths", ["minimal", "exact"])
 def test_resumed_and_interrupted_chains(paths: Any, tmp_path: Path) -> None:
     whole = PitmanYorSampler(two_sites, seed=3).run(VALUES, MORE, paths, num_steps=12, progress=False)

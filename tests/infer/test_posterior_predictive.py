@@ -113,6 +113,7 @@ def test_of_latent_trees() -> None:
     assert constraints.simplex.check(found["emission"]).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("of", ["guide", "samples"])
 def test_components_that_nobody_has_are_drawn_given_the_words(of: str) -> None:
     """A guide for ``TraceEnum_ELBO`` has no site for them; the trees are of the component that was drawn."""

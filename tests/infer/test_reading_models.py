@@ -220,6 +220,7 @@ TAKEN = [
 ]
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("model", TAKEN, ids=[model.__name__ for model in TAKEN])
 def test_taken_by_gradient(model: Callable[[], None]) -> None:
     loop = EM(model, unconstrained=model in [other for other, _ in REFUSED_BY_EM]).run(num_steps=4, progress=False)

@@ -233,7 +233,7 @@ def test_early_stopping_goes_back_to_the_best(method: str, patience: int) -> Non
         WORDS, GRAMMAR, num_steps=500, tolerance=0, held_out=HELD_OUT, patience=patience, callback=callback, **options
     )
     held_out = loop.held_out_history
-    assert loop.stopped == f"held-out likelihood has not risen for {patience} iterations"
+    assert loop.stopped == f"held-out likelihood has not risen for {patience} iteration{'s' if patience > 1 else ''}"
     best = held_out.index(max(held_out))
     assert len(held_out) == len(loop.history) == best + 1 + patience < 500
     assert all(torch.equal(w, states[best][name]) for name, w in loop.weights().items())
@@ -266,6 +266,7 @@ def test_an_unseen_tag_is_not_impossible() -> None:
 # ---------------------------------------------------------------------- states
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("read_first", [False, True])
 def test_state_dict(method: str, read_first: bool) -> None:
@@ -338,6 +339,7 @@ STOPPING: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("stopping", STOPPING)
 @pytest.mark.parametrize("method", METHODS)
 def test_resumed_is_uninterrupted(method: str, stopping: str, tmp_path: Path) -> None:
@@ -466,6 +468,7 @@ loop.run(words, DMV(3), learn=True, num_steps=14, tolerance=0, checkpoint=sys.ar
 """
 
 
+@pytest.mark.slow
 def test_killed_by_the_system_and_resumed(tmp_path: Path) -> None:
     torch.save(WORDS, tmp_path / "words")
     folder = tmp_path / "run"

@@ -188,6 +188,7 @@ def test_a_number_for_each_sentence() -> None:
     assert np.abs(roots_of(chain.marginals()) - exact_for_each()).max() < 0.05
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [*MODELS, *MODELESS])
 def test_coordinates(name: str) -> None:
     """The density that moves latent values has the Jacobian of the coordinates in which Pyro's NUTS moves."""
@@ -230,6 +231,7 @@ def bent(point: Any) -> Tensor:
     return -point["x"].square().sum() / 2 - (point["y"] - point["x"] ** 2).square().sum()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kernel", [HmcKernel(), SliceKernel()])
 def test_kernels_leave_a_density_invariant(kernel: LatentKernel) -> None:
     """Exact draws, moved by one step each, have the moments that they had."""
@@ -357,6 +359,7 @@ def test_hmc_refuses_points_without_a_density() -> None:
 # ---------------------------------------------------------------------- what users see
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_resumes_to_the_same_numbers(sampler: type[TreeGibbs] | type[TreeHastings], tmp_path: Any) -> None:
     whole = sampler(softmax_of_normals, seed=2).run(num_steps=12, burn_in=8, progress=False)

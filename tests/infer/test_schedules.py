@@ -173,6 +173,7 @@ MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("kind", [EM, VariationalEM])

@@ -64,6 +64,7 @@ def test_the_log_joint_of_different_words_has_no_seats_to_sum(grammar: UnigramSe
     assert torch.equal(other.boundaries, ends) and other.segments() == [list(words[0])]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("steps", [250, pytest.param(4000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("grammar", [UNIGRAM, BIGRAM])
 def test_words_and_hyperparameters_are_from_their_posterior(grammar: UnigramSegmentation, steps: int) -> None:

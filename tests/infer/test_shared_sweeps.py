@@ -75,6 +75,7 @@ def moved(kernel, corpus, state, draws):
     return corpus.number[corpus.as_state(derivations["words"])]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_a_sweep_of_hastings_in_shares_has_the_transition_probabilities(corpus, batch_size):
     kernel, draws, matrix = (

@@ -56,6 +56,7 @@ def test_probabilities_of_all_trees(paths: str) -> None:
     torch.testing.assert_close(log_q.softmax(0), proposal(naive(paths), SENTENCE, trees), rtol=1e-10, atol=0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("paths", ["minimal", "maximal"])
 def test_steps_from_every_tree(paths: str) -> None:
     """The transition matrix and its powers, row by row; it leaves the posterior as it is, and rejects a good deal."""
@@ -77,6 +78,7 @@ def test_steps_from_every_tree(paths: str) -> None:
             assert p_value(row.bincount(minlength=len(trees)), expected) > 1e-4
 
 
+@pytest.mark.slow
 def test_exact_seats_belong_to_the_state() -> None:
     """From exact draws of trees and seats, one step leads to the same distribution over both."""
     sentence = ([1, 1], [0, 1], [1, 1])
@@ -105,6 +107,7 @@ def test_exact_seats_belong_to_the_state() -> None:
     assert p_value(torch.tensor(list(found.values())), weights / weights.sum()) > 1e-4
 
 
+@pytest.mark.slow
 def test_tags_are_sampled_with_trees() -> None:
     """From exact draws of tags and trees of two words, one step leads to the same distribution over both."""
     words, cases = [0, 0], [1, 1]

@@ -66,6 +66,7 @@ def test_a_step_is_a_function_of_the_state(name: str) -> None:
     assert any(not torch.equal(t, before[n]) for n, t in first.items())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_spoilt_states_are_refused(name: str) -> None:
     """Every entry left out, emptied, or longer; an unknown one: and the loop is as it was."""
@@ -151,6 +152,7 @@ print([name for name in sys.modules if name.startswith("pyrogram.infer.logistic_
 """
 
 
+@pytest.mark.slow
 def test_a_dirichlet_model_has_no_use_for_logistic_normals() -> None:
     found = subprocess.run([sys.executable, "-c", DIRICHLETS_ALONE], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -80,6 +80,7 @@ def test_probabilities_of_all_pairs(paths: str) -> None:
     assert p_value(counts, fixed / fixed.sum()) > 1e-4
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("paths", ["minimal", "maximal"])
 def test_steps_from_every_pair(paths: str) -> None:
     """The transition matrix and its square, row by row; it leaves the posterior as it is, and rejects a good deal."""

@@ -134,6 +134,7 @@ class TiltedTrees(FieldOfTrees):
         return super().objective() + own
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("second_order", [False, True])
 def test_collapsed_vb_is_figure_3_under_a_tilt(second_order: bool) -> None:
     prior, start = random_prior(), random_tables(2, False, 1)
@@ -172,6 +173,7 @@ def tiny(name: str) -> tuple[TiltedCorpus, Any]:
     return corpus, grammar.tilted(tensors(nats))
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["DMV", "HMM"])
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_one_sweep_leaves_the_posterior_invariant(name: str, sampler: Any) -> None:

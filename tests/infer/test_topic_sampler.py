@@ -58,6 +58,7 @@ def test_one_sweep_leaves_the_posterior_as_it_is():
     assert chi_square_is_fine(counts, draws * p)
 
 
+@pytest.mark.slow
 def test_chains_converge_to_the_posterior():
     everything, p, logs = posterior(WORDS, HEADS, BASE, B)
     index = {states: i for i, states in enumerate(everything)}

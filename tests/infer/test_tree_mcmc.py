@@ -208,6 +208,7 @@ def test_what_cannot_be_handled_is_named():
         TreeHastings(with_discrete).step(WORDS)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("width", [0.1, 1.0, 10.0])
 def test_slices_are_of_the_density(width):
     """Draws of a Gamma on the logarithmic scale and of a standard normal."""

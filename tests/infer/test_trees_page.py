@@ -31,6 +31,7 @@ def names() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_page(names: dict[str, Any]) -> None:
     assert len(BLOCKS) == 7
     by_guide, by_kl = names["siblings"], names["with_exact_kl"]

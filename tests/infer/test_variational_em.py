@@ -87,6 +87,7 @@ def test_extreme_concentrations(alpha: float) -> None:
         assert_close(posterior_of(vb), q, rtol=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("valence_attach", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_bound_never_falls(seed: int, valence_attach: bool) -> None:
@@ -307,6 +308,7 @@ def with_prior(concentrations: Prior) -> Callable[[Tensor, DMV], None]:
 LONGER: Corpus = [[0, 1], [1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 0, 1, 0, 1], [1, 1, 0, 1, 0], [0], [1]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("concentrations", [per_block, shared_by_all, exponential, vectors, only_attach])
 def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
     """After every iteration; for vectors, which are ill conditioned, after some more steps for the same q."""
@@ -335,6 +337,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
     assert learnt == ({"attach"} if concentrations is only_attach else {"root", "attach", "stop"})
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("concentrations", [per_block, shared_by_all, exponential, vectors, only_attach])
 def test_a_learnt_prior_never_lowers_the_bound(concentrations: Prior) -> None:
     grammar = DMV(2, valence_attach=True)
@@ -455,6 +458,7 @@ def test_weights_have_the_dtype_of_the_model(dtype: torch.dtype, learn: bool) ->
     assert {q.mean.dtype for q in vb.posterior().values()} == {dtype}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", [maximum_likelihood, dirichlet])
 def test_threads_change_nothing(model: Callable[..., None]) -> None:
     """To the last bit: counts are summed in fixed parts. The corpus is large enough to be shared by two threads."""

@@ -236,6 +236,7 @@ class TiedField(FieldOfTrees):
         self.q = [normalised([log_weight(t, logs) for t in trees]) for trees in self.trees]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("batch_size", [1, 2, 20])
 @pytest.mark.parametrize("name", [name for name in IDIOMS if name != "constants"])
 def test_collapsed_vb(name: str, batch_size: int) -> None:
@@ -251,6 +252,7 @@ def test_collapsed_vb(name: str, batch_size: int) -> None:
     assert isinstance(loop._problem.updates["words"], DMVUpdates)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_samplers(sampler: Any) -> None:
     """The share of every pair of trees of two sentences, against the exact posterior: rows, pairs and constants."""
@@ -548,6 +550,7 @@ def test_what_is_a_selection_at_some_points_only(weights: Callable[[], Weights],
             EM(lambda: observe(weights(), normalized=False)).step()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [dist.Dirichlet, dist.Beta])
 def test_observed_values_that_are_latent(kind: Any) -> None:
     """A density of the weights themselves is no constant, and leaves nothing to integrate out."""

@@ -289,6 +289,7 @@ def test_the_model_has_the_density_of_trees_and_prior() -> None:
     torch.testing.assert_close(trace.log_prob_sum(), scorer.trees(examples).log_prob(examples.heads).sum())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("scale", [None, 1.0])
 def test_svi_learns_the_weights(scale: float | None) -> None:
     examples = examples_of(treebanks(), progress=False)["aa_one"]

@@ -121,6 +121,7 @@ def test_sentences_of_one_word_are_not_looked_at() -> None:
     assert once_tags(corpus)[0] == ["V"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("times, found", [(120, ["V"]), (800, ["V", "J"])])
 def test_a_tag_that_adds_less_than_half_a_per_cent_is_not_believed(times: int, found: list[str]) -> None:
     """Of 40,000 sentences N V, so many are N J: with J among the roots, the share of sentences with one is 1.

@@ -113,6 +113,7 @@ def test_default_dtype(dtype: torch.dtype) -> None:
     assert traced(maximum_likelihood, WORDS, GRAMMAR).log_prob_sum().dtype == dtype
 
 
+@pytest.mark.slow
 def test_nuts_agrees_with_the_exact_posterior() -> None:
     """Means of the weights, against the sum over all tuples of trees; five standard errors, of the draws' own."""
     words, sentences = torch.tensor([[0, -1], [0, 0], [0, 0]]), [[0], [0, 0], [0, 0]]

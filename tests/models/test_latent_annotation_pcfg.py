@@ -40,6 +40,7 @@ def test_trees_come_back(bank) -> None:
         assert grammar.cfg.tree(tree.leaves(), row) == tree
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB, VariableCVB])
 def test_every_loop_learns(bank, loop) -> None:
     grammar, trees = bank

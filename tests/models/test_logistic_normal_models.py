@@ -335,6 +335,7 @@ MODELS: Any = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.one_in(6)
 @MODELS
 def test_stochastic_variational_inference(model: Any, arguments: Any, per_sentence: bool) -> None:
     """The prior is learnt beside the guide, and the bound rises."""

@@ -118,6 +118,7 @@ def test_a_random_start_is_a_tree_for_each_word():
     assert (again["rules"] == weights["rules"]).all() and (other["rules"] != weights["rules"]).any()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("loop", ["CollapsedVB", "TreeHastings"])
 def test_collapsed_inference_finds_morphs(loop):
     """On a generated language far more than trivial segmentations and random ones do, on held-out words too."""

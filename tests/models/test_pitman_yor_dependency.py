@@ -46,6 +46,7 @@ def test_the_joint_is_prior_times_one_event_after_the_other() -> None:
     assert float(trace.log_prob_sum()) == pytest.approx(float(expected), rel=1e-10)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("prior", PITMAN_YOR_PRIORS)
 @pytest.mark.parametrize("paths", ["minimal", "maximal", "exact"])
 def test_every_prior_trains_and_parses(prior: str, paths: str) -> None:

@@ -91,6 +91,7 @@ def test_number_of_features() -> None:
     assert trace.nodes["theta"]["value"].shape == (4,)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("given", [features, has])
 def test_log_linear_parameters(given: Callable[[Block], Tensor]) -> None:
     """Maximum likelihood: EM climbs, and its optimum matches the expected features to those of the model."""
@@ -140,6 +141,7 @@ def neural(grammar: Any, context_size: int = 0) -> PyroModule:
     return Network()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("grammar", SMALL)
 def test_networks_under_em(grammar: str) -> None:
     small = SMALL[grammar]

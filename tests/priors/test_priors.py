@@ -36,6 +36,7 @@ def truth(grammar: str, case: str, latents: dict[str, Tensor]) -> tuple[float, d
     return total + float(SMALL[grammar].log_likelihood(weights)), weights
 
 
+@pytest.mark.one_in(2)
 @grammars
 @cases
 def test_log_joint_and_weights(grammar: str, case: str) -> None:
@@ -87,6 +88,7 @@ def test_particles(grammar: str, case: str, batch: tuple[int, ...]) -> None:
             torch.testing.assert_close(together.nodes["words"]["fn"].weights[name][(*index, 0)], w)
 
 
+@pytest.mark.one_in(12)
 @grammars
 @pytest.mark.parametrize("case", [name for name in CASES if name != "hierarchical_dirichlet"])
 def test_em(grammar: str, case: str) -> None:
@@ -110,6 +112,7 @@ def test_gibbs(grammar: str) -> None:
     assert set(loop.hyperparameters()) == {f"base.{name}" for name in small.grammar.blocks}
 
 
+@pytest.mark.one_in(4)
 @grammars
 @cases
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -178,8 +178,8 @@ def test_what_is_flushed_to_zero_and_grows_later(
 
 
 def test_random_chains() -> None:
-    found = pages(range(9))
-    assert len(found) > 2
+    found = pages(range(2))
+    assert len(found) > 1
     for page in found:
         check_all_derivations(page)
         check_draws(page)

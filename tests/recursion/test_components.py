@@ -18,6 +18,7 @@ NAMES = "siblings", "dmv_words", "hmm", "semi_markov", "pcfg", "pcfg_rules"
 SOME = [page for page in PAGES if page.name in NAMES]
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("page", SOME, ids=str)
 def test_log_z(page: Page) -> None:
     """Log of the sum of shares times Z, by the derivations of each component."""
@@ -37,6 +38,7 @@ def test_log_z(page: Page) -> None:
     np.testing.assert_allclose(Program(mixed).log_counts(given)[0], np.logaddexp.reduce(total), rtol=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", SOME[1:3], ids=str)
 def test_weights_that_components_share(page: Page) -> None:
     """One weight that all have: it is as if each had it."""

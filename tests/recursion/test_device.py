@@ -56,6 +56,7 @@ def tensors(given: Sentences) -> Given:
     return Given(weights, torch.from_numpy(given.lengths), words, given.sizes, given.lists)
 
 
+@pytest.mark.one_in(50)
 @pytest.mark.parametrize(("page", "dtype", "shared"), CASES, ids=str)
 def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, shared: bool) -> None:
     """More sentences than threads, none of them in order."""
@@ -71,6 +72,7 @@ def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, sha
         np.testing.assert_allclose(counts[name], table, atol=50 * TOLERANCE[dtype], err_msg=name)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "page", [p for p in TREES + WITH_SYMBOLS if p.name in ("projective", "hmm", "pcfg_rules")], ids=str
 )

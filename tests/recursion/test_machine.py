@@ -402,6 +402,7 @@ def element_of_two(index: int, checked: bool) -> float:
     return float(out[0])
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("index", [1, 2, 3, 4])
 def test_an_index_beyond_its_table_ends_the_process_where_bounds_are_checked(index: int) -> None:
     assert element_of_two(index, checked=False) == index
@@ -500,6 +501,7 @@ def test_another_processor_has_a_file_of_its_own(cache: Path, monkeypatch: pytes
     assert len(list(cache.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_cache(cache: Path) -> None:
     """Both begin with an empty folder at the same time, and a third one finds the file."""
     command = [sys.executable, str(PROGRAM)]

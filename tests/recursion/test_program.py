@@ -99,7 +99,7 @@ def compare(found: tuple[Any, dict[str, Any]], expected: tuple[Any, dict[str, An
         np.testing.assert_allclose(found[1][name], table, rtol=tolerance, atol=50 * tolerance, err_msg=name)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(38)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 @pytest.mark.parametrize("shared", [None, True])
 def test_programs_give_the_numbers_of_all_derivations(page: Page, shared: bool | None) -> None:
@@ -110,7 +110,7 @@ def test_programs_give_the_numbers_of_all_derivations(page: Page, shared: bool |
     compare(Program(made).log_counts(given), (log_z, expected_counts(given, truth, None)), 1e-11)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", TREES)
 def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
@@ -162,6 +162,7 @@ def test_very_long_sentences_have_no_bound_of_log_z_alone(monkeypatch: pytest.Mo
     assert rows[0, 0, 0] >= 0
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", TREES)
 def test_whole_rows_at_once(name: str, dtype: str) -> None:
@@ -178,6 +179,7 @@ def test_whole_rows_at_once(name: str, dtype: str) -> None:
         compare(found[:2], in_logs(made, given), TOLERANCE[dtype])
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("lengths", [[9] * 17, [13, 9, 9, 8, 4, 1]])
 @pytest.mark.parametrize("name", TREES)
 def test_lanes_of_float64_read_float32(name: str, lengths: list[int]) -> None:
@@ -329,7 +331,7 @@ def as_constant(given: Sentences, name: str) -> Sentences:
     return given.with_constants({name: Constant(numbers, float(numbers.max()))})
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(72)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_constants_are_not_counted(page: Page) -> None:
     """Each table in turn; all else is as it is in logarithms, and where lanes cannot be trusted."""
@@ -351,7 +353,7 @@ def test_constants_are_not_counted(page: Page) -> None:
         np.testing.assert_allclose(program.log_counts(as_constant(wild, name), counts=False)[0], expected_z, rtol=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_derivations_with_constants(page: Page) -> None:
     """They are drawn, and the best are found, as with the same weights in logarithms."""

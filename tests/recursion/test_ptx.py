@@ -85,6 +85,7 @@ def test_the_architecture_is_the_last_that_a_device_knows() -> None:
     ]
 
 
+@pytest.mark.one_in(7)
 @ptxas
 @pytest.mark.parametrize(("name", "what", "dtype"), CASES)
 def test_the_assembler_finds_registers_for_everything(name: str, what: str, dtype: str, tmp_path: Path) -> None:

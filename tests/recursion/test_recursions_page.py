@@ -28,10 +28,12 @@ def printed() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_block_runs(printed: list[str]) -> None:
     assert len(printed) == TEXT.count("```python") > 5
 
 
+@pytest.mark.slow
 def test_comments_say_what_is_printed(printed: list[str]) -> None:
     """``print(...)  # 13 19``: what stands in the comment up to a word of explanation."""
     assert printed[0].startswith("5") and "# 5 binary trees" in BLOCKS[0]

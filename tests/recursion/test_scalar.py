@@ -59,6 +59,7 @@ def check_log_counts(
         np.testing.assert_allclose(counts[name], table, atol=atol, err_msg=name)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("shared", [None, False, True])
 def test_log_z_and_counts_are_those_of_all_derivations(compiled: Compiled, shared: bool | None) -> None:
     given, truth = compiled.random(shared=shared)
@@ -85,7 +86,7 @@ def test_weights_of_any_strides(compiled: Compiled) -> None:
     check_log_counts(compiled.engine, Sentences(given.lengths, turned, given.words, given.sizes, given.lists), truth)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("forbidden", [0.3, 1.0])
 def test_impossible_events(compiled: Compiled, forbidden: float) -> None:
     """Weights of -inf: what cannot be derived has log Z = -inf and counts nothing."""
@@ -129,6 +130,7 @@ def test_nan_stays_nan(compiled: Compiled) -> None:
         table[0] = saved
 
 
+@pytest.mark.one_in(3)
 def test_k_best(compiled: Compiled) -> None:
     """The weights of the k best, in order, each once, and what each is made of."""
     given, truth = compiled.random()
@@ -143,6 +145,7 @@ def test_k_best(compiled: Compiled) -> None:
             assert found == Counter(tuple(sorted(one.uses[x])) for x in best)
 
 
+@pytest.mark.one_in(2)
 def test_k_best_of_equal_derivations(compiled: Compiled) -> None:
     """With all weights alike, each derivation is found as often as the rules have it."""
     given, _ = compiled.random([3, 2])
@@ -156,6 +159,7 @@ def test_k_best_of_equal_derivations(compiled: Compiled) -> None:
         assert found == Counter(tuple(sorted(uses)) for uses in one.uses)
 
 
+@pytest.mark.one_in(5)
 def test_draws_follow_the_distribution(compiled: Compiled) -> None:
     """Pearson's statistic of 4,000 draws is below its mean and eight standard deviations."""
     given, truth = compiled.random([3, 1, 2])
@@ -171,6 +175,7 @@ def test_draws_follow_the_distribution(compiled: Compiled) -> None:
         assert statistic <= len(expected) + 8 * np.sqrt(2 * len(expected))
 
 
+@pytest.mark.one_in(3)
 def test_draws_are_those_of_their_seed(compiled: Compiled) -> None:
     """Sentences that are alike, and seeds that follow one another, have draws of their own."""
     given, _ = compiled.random([4] * 6, shared=True)
@@ -184,6 +189,7 @@ def test_draws_are_those_of_their_seed(compiled: Compiled) -> None:
     assert len(set(rows)) == 6
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page", [x for x in PAGES if x.name in ("dmv", "pcfg_rules")], ids=str)
 def test_single_precision(page: Page) -> None:
     """Weights and counts are float32; all that is between them is float64."""
@@ -270,6 +276,7 @@ def test_a_long_sentence_of_a_hidden_markov_model() -> None:
     np.testing.assert_allclose(counts["transition"].sum(), n - 1)
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
 def test_the_derivation_with_the_most_expected_instances(compiled: Compiled, forbidden: float) -> None:
     """Against the sums of all derivations, from the posteriors of all instances."""

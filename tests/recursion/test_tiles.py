@@ -57,7 +57,7 @@ def test_the_pages_with_symbols_fit() -> None:
     assert names == {"hmm", "semi_markov", "pcfg", "pcfg_rules"}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(38)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_sums_over_all_derivations(page: Page, dtype: str) -> None:
@@ -93,6 +93,7 @@ def several(size: int) -> Recursion:
     return page()
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 9])
 def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
     made = several(size)
@@ -108,6 +109,7 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
         compare(found, log_z, counts, 1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("cpu, feature, shape", [("core2", "sse2", (2, 2)), ("haswell", "avx2", (4, 2))])
 def test_processors_with_fewer_registers(
     cpu: str, feature: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -121,6 +123,7 @@ def test_processors_with_fewer_registers(
         test_numbers_of_symbols_that_are_no_whole_tiles(size)
 
 
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 def test_what_is_trusted_is_right(page: Page, dtype: str) -> None:
@@ -142,6 +145,7 @@ def test_what_is_trusted_is_right(page: Page, dtype: str) -> None:
                 assert trusted.all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 def test_programs_of_any_sentences(page: Page, dtype: str) -> None:
@@ -219,6 +223,7 @@ def growing(p: Any) -> None:
     Z[()] += X[0, p.n, x]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", [staying, growing], ids=["staying", "growing"])
 def test_counts_of_weights_in_rules_that_bring_a_factor(page: Any) -> None:
     """In columns that are scaled."""
@@ -395,6 +400,7 @@ def a_great_sum(p: Any) -> None:
     Z[()] += D[p.n, x]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("page, weights", [
     (three_at_once, dict(a=-375.0, b=-375.0, c=610.0, d=-140.0)),
     (a_great_sum, dict(a=350.0, b=350.0, d=-10.0, u=-710.0 * 120)),
@@ -418,6 +424,7 @@ def test_no_engine_is_given_the_code_of_another() -> None:
     assert len(kinds | {SweepEngine._kind, TilesSweepEngine._kind}) == 7
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", ["hmm", "pcfg", "semi_markov"])
 def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
@@ -445,6 +452,7 @@ def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
             compare((*found, None), *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", [p for p in PAGES if p in WITH_SYMBOLS or p.name == "projective"], ids=str)
 def test_counts_by_sentence(page: Page, dtype: str) -> None:

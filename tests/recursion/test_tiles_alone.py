@@ -41,6 +41,7 @@ def close(found: dict[str, Any], expected: dict[str, Any], tolerance: float = 1e
         np.testing.assert_allclose(found[name], table, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.one_in(22)
 @pages
 @pytest.mark.parametrize("shared", [None, True, False])
 def test_sums_over_all_derivations(page: Page, shared: bool | None, widths: set[int]) -> None:
@@ -55,6 +56,7 @@ def test_sums_over_all_derivations(page: Page, shared: bool | None, widths: set[
     assert widths >= {1, 8}
 
 
+@pytest.mark.one_in(7)
 @pages
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[int]) -> None:
@@ -79,6 +81,7 @@ def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[i
     assert widths == {1, 8 if dtype == "float64" else 16}
 
 
+@pytest.mark.one_in(6)
 @pages
 def test_a_sentence_that_fails_alone(page: Page, widths: set[int]) -> None:
     """Is done in logarithms; NaN and impossible weights stay with it, in the memory that the next sentence has."""
@@ -99,6 +102,7 @@ def test_a_sentence_that_fails_alone(page: Page, widths: set[int]) -> None:
     assert widths == {1, 8}
 
 
+@pytest.mark.one_in(6)
 @pages
 def test_counts_into_tables_and_constants(page: Page, widths: set[int]) -> None:
     """Of sentences that have each their own table; constants count nothing."""
@@ -139,6 +143,7 @@ def test_who_is_alone() -> None:
     assert alone("pcfg", [], S=10, W=9) == 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", [8, 9, pytest.param(20, marks=pytest.mark.slow)])
 def test_grammars_of_more_symbols_than_a_row(size: int, dtype: str) -> None:

@@ -72,6 +72,7 @@ def check(engine: TorchEngine, given: Sentences, log_z: Any, counts: dict[str, A
 # ---------------------------------------------------------------------- values and first derivatives
 
 
+@pytest.mark.one_in(5)
 @by_page
 @pytest.mark.parametrize("shared", [None, False, True])
 def test_log_z_and_counts_are_those_of_all_derivations(page: Page, shared: bool | None, values: str) -> None:
@@ -115,6 +116,7 @@ def test_one_table_for_all_sentences_needs_no_batch(page: Page) -> None:
     np.testing.assert_allclose(found, [one.log_z for one in truth], atol=1e-12)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("make", CORNERS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("shared", [False, True])
 def test_corners_of_the_language(make: Callable[[Any], None], shared: bool, values: str) -> None:
@@ -130,7 +132,7 @@ def check_random(page: Page) -> None:
     check(made(page)[1], given, log_z, counts, atol=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(28)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_recursion(seed: int, values: str) -> None:
     for page in random_recursions([seed]):
@@ -147,7 +149,7 @@ def test_a_thousand_random_recursions(block: int, values: str) -> None:
 # ---------------------------------------------------------------------- derivatives and transforms
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(
     "page",
     [
@@ -202,6 +204,7 @@ def test_marginals_have_derivatives() -> None:
 # ---------------------------------------------------------------------- padding, nothing possible, not a number
 
 
+@pytest.mark.one_in(3)
 @by_page
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_padding_is_not_read(page: Page, number: float, values: str) -> None:
@@ -214,6 +217,7 @@ def test_padding_is_not_read(page: Page, number: float, values: str) -> None:
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
 
 
+@pytest.mark.one_in(2)
 @by_page
 def test_impossible_sentences(page: Page, values: str) -> None:
     given, truth = drawn(page, shared=False)
@@ -229,6 +233,7 @@ def test_impossible_sentences(page: Page, values: str) -> None:
         assert not gradient.isnan().any()
 
 
+@pytest.mark.one_in(2)
 @by_page
 def test_some_weights_are_impossible(page: Page, values: str) -> None:
     given, _ = drawn(page, shared=False)
@@ -276,7 +281,7 @@ def in_both(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tupl
         return usual, engine.marginals(weights, *rest)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("shift", [-30.0, -8.0, 0.0, 8.0])
 @pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
 def test_long_sentences_stay_in_range(make: Callable[[], Recursion], shift: float, trusted: list[bool]) -> None:

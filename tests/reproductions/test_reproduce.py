@@ -133,6 +133,8 @@ def check(folder, name, weights, language=0):
         torch.testing.assert_close(found[f"weights.{language}.{block}"], expected, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize("row", ["em", "em-map", "vb", "vb-em", "ln", "ln-families"])
 def test_rows_are_the_librarys(row, number, lognormal, languages):
@@ -172,6 +174,7 @@ def joint_vocabulary(languages):
     return wholes[0].vocab.from_list(pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("language, prefix", [(0, ""), (1, "2.")])
 @pytest.mark.parametrize("row, ties", [("tie-v", "V"), ("tie-n", "N"), ("tie-vn", "V&N"), ("tie-a", "A")])

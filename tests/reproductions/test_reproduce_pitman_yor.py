@@ -109,6 +109,7 @@ def test_rows(run):
     assert set(results(run)) == {(row, i) for row in ROWS for i in ((1,) if row in ONE else (1, 2))}
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("row", ROWS)
 def test_rows_are_those_of_the_library(run, banks, row, double):
     train, test = corpora(banks)
@@ -262,6 +263,7 @@ def test_pictures_of_exact_seats(run, banks):
     assert all_pictures(study_of(banks), {}) == {}
 
 
+@pytest.mark.slow
 def test_tags_found_with_the_trees(banks, tmp_path):
     """Of the row that must be asked for: the trees and tags of the parser of the row that it is compared with."""
     row = "pitman-yor-sampled-minimal-untagged"
@@ -297,6 +299,7 @@ def test_tags_found_with_the_trees(banks, tmp_path):
     assert f"{100 * float(found['right_tags']):.1f} % of them are right" in (out / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_resume(run, command, refused, call, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(run, out)

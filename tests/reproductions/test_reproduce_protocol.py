@@ -71,6 +71,7 @@ def paper(files, tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_it_is_the_same_as_the_files_joined_by_hand(paper, files, tmp_path):
     """One start of a file that has all sentences, with the paper's rule in options of ours."""
     ends = ["--patience", 1, "--tolerance", 0, "--steps", 12, "--max-length", 8]

@@ -59,6 +59,7 @@ def test_ctrl_c_and_resume(jobs, call, command, whole, tmp_path, monkeypatch):
     assert files(tmp_path / "cut") == files(whole)
 
 
+@pytest.mark.slow
 def test_kill_and_resume_with_other_jobs(call, command, whole, tmp_path):
     program = "import sys; from pyrogram.cli import main; sys.exit(main())"
     arguments = [str(a) for a in [*command, "--jobs", 2, "--out", tmp_path / "cut"]]

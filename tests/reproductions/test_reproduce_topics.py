@@ -90,6 +90,7 @@ def double():
     torch.set_default_dtype(before)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ["pos", "states-3", "states-5"])
 def test_rows_are_those_of_the_library(run, banks, row, double):
     train, test = corpora(banks)

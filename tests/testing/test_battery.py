@@ -22,13 +22,13 @@ CHAIN_DERIVATIONS = {f"chain {words}": case for words, case in CHAIN.derivations
 GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(312)
 @pytest.mark.parametrize(("case", "check"), instances.crossed(instances.DERIVATIONS | CHAIN_DERIVATIONS))
 def test_distribution(case, check):
     check(case)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(102)
 @pytest.mark.parametrize(
     "of", [pytest.param(of, marks=[pytest.mark.slow] if of in instances.SLOW else []) for of in GRAMMARS]
 )
@@ -37,6 +37,7 @@ def test_grammar(of, name):
     GRAMMAR_CHECKS[name](GRAMMARS[of])
 
 
+@pytest.mark.slow
 def test_all_at_once():
     check_distribution(instances.TREES["two words"])
     check_grammar(GrammarCase(toy.Chain(1, 2), torch.tensor([[0, 1], [1, -1]]), parts=None))

@@ -511,6 +511,7 @@ def _named(mutants):
     return [pytest.param(*mutant, id=f"{mutant[0]}-{i}") for i, mutant in enumerate(mutants)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "case"), _named(DISTRIBUTION_MUTANTS))
 def test_distribution_mutant_is_caught(name, case):
     with pytest.raises(RAISED.get(name, AssertionError)):
@@ -523,6 +524,7 @@ def test_padding_mutant_is_caught(name, case):
         PADDING_CHECKS[name](case)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "grammar"), _named(GRAMMAR_MUTANTS))
 def test_grammar_mutant_is_caught(name, grammar):
     case = GrammarCase(grammar, instances.WORDS, initialisers=instances.STARTS)

@@ -81,6 +81,7 @@ def printed(cell: Any) -> str:
     return "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
 
 
+@pytest.mark.one_in(34)
 @all_notebooks
 @pytest.mark.parametrize("form", ["small", pytest.param("whole", marks=pytest.mark.slow)])
 def test_runs(form: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
