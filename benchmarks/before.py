@@ -40,13 +40,14 @@ GRAMMARS = (
 LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
 
-def rows(lengths: Sequence[int], only: str = "", avx2: bool = False) -> Iterator[list[str]]:
+def rows(lengths: Sequence[int], only: str = "", avx2: bool = False, commit: str = BEFORE) -> Iterator[list[str]]:
     """Sentences/s of one thread, and medians over rounds of the ratio.
 
     :param only: a part of the names of the programs that are wanted.
     :param avx2: whether code is made for a processor without AVX-512.
+    :param commit: what is compared with.
     """
-    with _worker(earlier(), avx2) as before, _worker(ROOT, avx2) as now:
+    with _worker(earlier(commit), avx2) as before, _worker(ROOT, avx2) as now:
         for kind, dtype, tasks in (
             ("trees", "float64", TREES),
             ("trees", "float32", TREES[:3]),
@@ -60,6 +61,8 @@ def rows(lengths: Sequence[int], only: str = "", avx2: bool = False) -> Iterator
             ("HMM, 45 states", "float64", CHAINS),
             ("HMM, 45 states", "float32", CHAINS[:4]),
             *((f"PCFG, {grammar}", "float64", GRAMMARS) for grammar in ("5 + 5", "10 + 10", "1,000 rules")),
+            ("PCFG, 20 + 40", "float64", GRAMMARS[:2]),
+            ("PCFG, 20 + 40", "float32", GRAMMARS[:2]),
             ("PCFG, 30 + 30", "float64", GRAMMARS[:6]),
         ):
             if only not in kind:
@@ -277,9 +280,10 @@ if __name__ == "__main__":
     parser.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 40])
     parser.add_argument("--only", default="", help="a part of the names of the programs that are wanted")
     parser.add_argument("--avx2", action="store_true", help="code for a processor without AVX-512")
+    parser.add_argument("--before", default=BEFORE, help="a commit, in the place of %(default)s")
     options = parser.parse_args()
     if options.worker:
         _serve()
     else:
-        for row in itertools.chain([HEADER], rows(options.lengths, options.only, options.avx2)):
+        for row in itertools.chain([HEADER], rows(options.lengths, options.only, options.avx2, options.before)):
             print(" | ".join(row), flush=True)

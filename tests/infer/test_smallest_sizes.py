@@ -14,6 +14,8 @@ import pytest
 import torch
 from infer.matrix_cells import elbo_and_guide
 from infer.matrix_models import PRIORS
+from infer.sibling_posteriors import GRAMMAR as SEATED
+from infer.sibling_posteriors import ours as predictors
 from own_grammars import dmv as recursive_dmv
 from priors.small_grammars import Small, chains
 from pyro.infer import SVI, Trace_ELBO
@@ -22,8 +24,27 @@ from torch import Tensor
 
 from pyrogram import CFG, DMV, HMM, LatentAnnotations
 from pyrogram.distributions import Sentence, dirichlet_prior
-from pyrogram.grammars import DistanceDMV
-from pyrogram.infer import EM, CollapsedVB, ModelError, TopicGibbs, TopicTrees, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.grammars import (
+    BigramSegmentation,
+    DistanceDMV,
+    LexicalisedPCFG,
+    SegmentedUtterances,
+    SimplePCFG,
+    SparseDMV,
+    TensorPCFG,
+)
+from pyrogram.infer import (
+    EM,
+    CollapsedVB,
+    ModelError,
+    SegmentationHastings,
+    SiblingHastings,
+    TopicGibbs,
+    TopicTrees,
+    TreeGibbs,
+    TreeHastings,
+    VariationalEM,
+)
 from pyrogram.models.arc_scorer import arc_scorer
 
 CORPORA = {
@@ -61,8 +82,12 @@ GRAMMARS: dict[str, Callable[[int], Any]] = {
     "CFG": cfg,
     "LatentAnnotations": annotated,
     "own": lambda V: recursive_dmv(2, V),
+    "SparseDMV": lambda V: SparseDMV(V, torch.arange(2 * V * V)),
+    "TensorPCFG": lambda V: TensorPCFG(1, 1, 1, V),
+    "SimplePCFG": lambda V: SimplePCFG(1, 1, V),
+    "LexicalisedPCFG": lambda V: LexicalisedPCFG(1, V),
 }
-TO_COMPILE = ("LatentAnnotations",)  # which takes long
+TO_COMPILE = ("LatentAnnotations", "SparseDMV", "TensorPCFG", "SimplePCFG", "LexicalisedPCFG")  # which takes long
 SLOW = pytest.mark.slow
 LOOPS: dict[str, Any] = {
     "EM": EM,
@@ -164,3 +189,23 @@ def test_trees_given_scores(corpus: str) -> None:
         loss = svi.step(Linear(), (scores,), (words >= 0).sum(1), heads)
         found.append((sampler.topics().parse(words)[:, : len(CORPORA[corpus][0])].tolist(), loss))
     assert found[0][0] == found[1][0] and found[0][1] == pytest.approx(found[1][1])
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_samplers_without_a_sentence_site(corpus: str) -> None:
+    """Second-order trees of tags, words and cases; words of utterances."""
+    found = []
+    for columns in (0, 2):
+        words = of(corpus, columns, list)
+        trees = SiblingHastings(SEATED, predictors("minimal"), seed=0)
+        trees.run(words, words, words.clamp_max(0), num_steps=2, progress=False)
+        law = BigramSegmentation("ab", max_length=2)
+        segments = SegmentationHastings(utterances_alone, seed=0).run(words, law, num_steps=2, progress=False)
+        found.append((trees.log_probs.tolist(), segments.log_joint, segments.segments()))
+    assert found[0][0] == pytest.approx(found[1][0]) and found[0][1] == pytest.approx(found[1][1])
+    assert found[0][2] == found[1][2]
+
+
+def utterances_alone(words: Tensor, law: BigramSegmentation) -> None:
+    pyro.sample("words", SegmentedUtterances(law, [1.0, 0.8], [0.4, 0.5], stop=0.4, end=0.3), obs=words)
