@@ -371,7 +371,8 @@ def test_long_sentences_are_drawn_in_lanes(monkeypatch: pytest.MonkeyPatch) -> N
     assert abs(float((ranks == grammar.number("rank", (0, 3))).double().mean()) - 0.9) < 5 * math.sqrt(0.09 / 1320)
 
 
-@pytest.mark.parametrize("name", [pytest.param("tensor", marks=pytest.mark.slow), "simple"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tensor", "simple"])
 def test_battery(name: str) -> None:
     grammar = TensorPCFG(1, 2, 2, 2) if name == "tensor" else SimplePCFG(1, 2, 2)
     R = grammar.num_events
