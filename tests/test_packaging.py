@@ -221,7 +221,6 @@ SOURCES = list(modules("pyrogram", "models", "guides", "reproductions"))
 MODULES = [path for path in SOURCES if path != ROOT / "pyrogram/__init__.py"]
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_point_down(path: Path) -> None:
     name = name_of(path)
@@ -242,7 +241,6 @@ def rank(layer: str, folder: str) -> int:
     return found
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("own", ROWS)
 def test_imports_between_folders_of_a_layer_point_down(own: str) -> None:
     names = {name_of(path): path for path in SOURCES}
