@@ -200,7 +200,7 @@ BOUNDS: dict[str, Callable[[bool], Any]] = {
 }
 
 
-@pytest.mark.one_in(60)
+@pytest.mark.one_in(40)
 @of_grammars
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_compiled_bounds_are_the_eager_ones(of: str, bound: str) -> None:

@@ -143,7 +143,7 @@ def tree_indices(heads: Tensor, reference: Enumeration) -> Tensor:
 # Sums over all trees
 
 
-@pytest.mark.one_in(50)
+@pytest.mark.one_in(40)
 @roots
 @valences
 @stopping

@@ -107,7 +107,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot, dtype):
     check(engine, arcs, siblings, stops, torch.tensor([2, 3]), multiroot)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(40)
 @roots
 @stopping
 @both_dtypes
@@ -232,7 +232,7 @@ def test_best_trees_equal_enumeration(engine, k, multiroot):
     check_top_k(engine, *scores, multiroot, k)
 
 
-@pytest.mark.one_in(54)
+@pytest.mark.one_in(40)
 @impossible
 @both_dtypes
 @pytest.mark.parametrize("k", [1, 4])

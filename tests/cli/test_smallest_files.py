@@ -41,7 +41,7 @@ def file(request: Any, tmp_path: Path) -> Path:
         "zero-shot",
     ],
 )
-@pytest.mark.one_in(64)
+@pytest.mark.one_in(40)
 def test_learn_and_parse(call: Any, file: Path, tmp_path: Path, learn: str) -> None:
     command, *options = learn.split()
     run, parsed = tmp_path / "run", tmp_path / "parsed.conllu"

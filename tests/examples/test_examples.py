@@ -216,7 +216,7 @@ def test_examples_say_what_they_are(name: str) -> None:
     assert f"python examples/{name}.py" in text and re.search(r"^References?: .*\(\d{4}\)", text, re.MULTILINE)
 
 
-@pytest.mark.one_in(108)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize(
     "name, options",
     [pytest.param(*run, marks=() if run[1] == EXAMPLES[run[0]][0][0] else pytest.mark.slow) for run in RUNS],

@@ -144,7 +144,7 @@ def test_what_real_space_cannot_hold_is_done_in_logarithms(make):
         agree(field.counts[name], counts)
 
 
-@pytest.mark.one_in(160)
+@pytest.mark.one_in(40)
 @all_grammars
 @pytest.mark.parametrize("batch_size", [1, pytest.param(5, marks=pytest.mark.slow), 20])
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])

@@ -194,7 +194,7 @@ LAYOUTS: dict[str, tuple[list[int], list[Any]]] = {
 }
 
 
-@pytest.mark.one_in(51)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_optimum_is_scipys(layout: str, full: bool) -> None:

@@ -270,7 +270,7 @@ def test_bounds_of_logistic_normals(grammar: str, prior: str, inference: str) ->
     assert loop.history[-1] > evidence - 4 * error - 4.0 * len(small.words)
 
 
-@pytest.mark.one_in(93)
+@pytest.mark.one_in(20)
 @cells("CollapsedVB", keep=lambda word: "integrated out" in word)
 def test_collapsed_vb(grammar: str, prior: str, inference: str) -> None:
     """Sweeps over lists of derivations (Figure 3), with their objective and their weights."""
@@ -314,7 +314,7 @@ def test_collapsed_vb_without_priors(grammar: str, prior: str, inference: str) -
     torch.testing.assert_close(loops[0].weights(), loops[1].weights())
 
 
-@pytest.mark.one_in(88)
+@pytest.mark.one_in(20)
 @cells("TreeGibbs", "TreeHastings")
 def test_samplers(grammar: str, prior: str, inference: str) -> None:
     """Derivations are those of the sentences; the log joint, and the density that moves latent values, are theirs."""

@@ -111,7 +111,7 @@ def model(words: Tensor, grammar: Any) -> None:
         pyro.sample("words", Sentence(grammar, weights), obs=words)
 
 
-@pytest.mark.one_in(204)
+@pytest.mark.one_in(100)
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("loop", [*LOOPS, "VariableCVB"])
 @pytest.mark.parametrize("grammar", [pytest.param(g, marks=SLOW if g in TO_COMPILE else ()) for g in GRAMMARS])
@@ -137,7 +137,7 @@ class Wider(Small):
         return torch.nn.functional.pad(super().words, (0, 2), value=-1)
 
 
-@pytest.mark.one_in(300)
+@pytest.mark.one_in(100)
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("inference", [*LOOPS, "SVI"])
 @pytest.mark.parametrize("prior", PRIORS)

@@ -56,7 +56,7 @@ def tensors(given: Sentences) -> Given:
     return Given(weights, torch.from_numpy(given.lengths), words, given.sizes, given.lists)
 
 
-@pytest.mark.one_in(50)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize(("page", "dtype", "shared"), CASES, ids=str)
 def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, shared: bool) -> None:
     """More sentences than threads, none of them in order."""

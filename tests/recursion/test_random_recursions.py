@@ -184,7 +184,7 @@ def test_random_recursions_in_tiles() -> None:
     assert sum(check_descents_in_tiles(page) for page in random_recursions(range(5, 7))) > 0
 
 
-@pytest.mark.one_in(180)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
     check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS), 8)
