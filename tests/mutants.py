@@ -9,7 +9,8 @@
 ``run`` draws faults room by room, the same ones for a seed as long as the code stays as it is. Each is put into a copy
 of the working tree, where the tests that can see it are run until one fails: those that execute its line, or where none
 does (numba and other processes execute it) those that execute its file or one that imports it. It goes on where it
-stopped. ``table`` prints the faults that survive with their lines: a test is missing, or the fault changes nothing.
+stopped: begin anew, by ``make clean``, when code or tests have changed. ``table`` prints the faults that survive with
+their lines: a test is missing, or the fault changes nothing.
 
 It needs ``pip install coverage``.
 """

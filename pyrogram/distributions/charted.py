@@ -69,15 +69,15 @@ class ChartDistribution(TorchDistribution):
 
     def _traced_log_partition(self) -> Tensor:
         """log Z as an operator, in the parameters' own batch shape."""
-        return self._traced_number("log_partition")
+        return self._traced_scalar("log_partition")
 
-    def _traced_number(self, name: str, *values: Tensor) -> Tensor:
-        """The differentiable number of each distribution that a property, or a method of values, gives, as an operator.
+    def _traced_scalar(self, name: str, *values: Tensor) -> Tensor:
+        """What a property, or a method of values, gives: a differentiable number for each distribution; as an operator.
 
         :param values: with one dimension that is not the batch's.
         """
         recipe, tensors = self._recipe()
-        return log_sum(number_of(_number, *recipe, name, len(values)), [*tensors, *values])
+        return log_sum(number_of(_scalar, *recipe, name, len(values)), [*tensors, *values])
 
     def _traced_gradient(self) -> tuple[Tensor, dict[str, Tensor]]:
         """The same with its gradient by each floating tensor of the recipe, expanded to one batch, by name."""
@@ -85,7 +85,7 @@ class ChartDistribution(TorchDistribution):
         dims = recipe[2]
         batch = broadcast_shapes(*(x.shape[: x.dim() - d] for x, (_, d) in zip(tensors, dims, strict=True)))
         wide = [x.expand((*batch, *x.shape[x.dim() - d :])) for x, (_, d) in zip(tensors, dims, strict=True)]
-        log_z, *gradients = log_sum_and_gradient(number_of(_number, *recipe, "log_partition", 0), wide)
+        log_z, *gradients = log_sum_and_gradient(number_of(_scalar, *recipe, "log_partition", 0), wide)
         names = [name for (name, _), x in zip(dims, tensors, strict=True) if x.is_floating_point()]
         return log_z, dict(zip(names, gradients, strict=True))
 
@@ -195,7 +195,7 @@ def traceable(method: Method) -> Method:
     return cast(Method, either)
 
 
-def _number(
+def _scalar(
     make: Callable[..., Any],
     constants: tuple[Hashable, ...],
     dims: tuple[tuple[str, int], ...],
@@ -204,12 +204,12 @@ def _number(
 ) -> LogSum:
     of, size = make(*constants), len(dims)
 
-    def number(*tensors: Tensor) -> Tensor:
+    def scalar(*tensors: Tensor) -> Tensor:
         found = getattr(of(*tensors[:size]), name)
         result: Tensor = found(*tensors[size:]) if num_values else found
         return result
 
-    return LogSum(number, (*(d for _, d in dims), *(1,) * num_values))
+    return LogSum(scalar, (*(d for _, d in dims), *(1,) * num_values))
 
 
 def _values(

@@ -144,7 +144,7 @@ class SubtypeDerivation(ChartDistribution):
 
     def _score(self, value: Tensor) -> Tensor:
         if captured():
-            return self._traced_number("_score", value)
+            return self._traced_scalar("_score", value)
         events = self._events(value)
         if self.log_weights.dim() == 1:
             terms = self.log_weights[events]
@@ -193,7 +193,7 @@ class SubtypeDerivation(ChartDistribution):
     def _expected_score(self, of: Tensor) -> tuple[Tensor, Tensor]:
         """log Z, and the mean of the score under other log weights, as a function of these."""
         if captured():
-            return self._traced_log_partition(), self._traced_number("_mean_score", of)
+            return self._traced_log_partition(), self._traced_scalar("_mean_score", of)
         batch = broadcast_shapes(self._own_batch, of.shape[:-1])
         R, rules = of.shape[-1], self.grammar.rules
         each = self.log_weights.expand(*batch, R).reshape(-1, R)
