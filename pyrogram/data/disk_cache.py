@@ -3,8 +3,8 @@
 """Corpora that were read before, as files: columns as safetensors, beside a digest of all that they came from.
 
 A file is named by the paths and options that were asked for, and holds a digest of what is in those paths, so that it
-is made anew when one of them changes. What is damaged, or of
-another version, is read from its source once more; where nothing can be written, nothing is kept.
+is made anew when one of them changes. A file that is damaged, or of another version, is written anew from its source;
+where nothing can be written, nothing is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pyrogram.data.vocabulary import Vocabulary
 from pyrogram.recursion.machine.objects import folder
 
 #: A number that changes with what is written, or with what is read from the same files.
-VERSION = 2
+VERSION = 3
 _STRINGS = ("forms", "upos", "xpos", "sources", "tags")
 _ARRAYS = ("offsets", "heads", "annotated", "first_lines", "lines", "trimmed", "after_mark")
 
@@ -98,8 +98,9 @@ def _save(path: Path, digest: str, selection: Selection) -> None:
         column = getattr(columns, name)
         arrays |= _of_names(f"{name}.table", Names.of(column.table)) | {f"{name}.ids": column.ids}
     hints = [[i, rows] for i, rows in columns.hints.items()]
-    about = {"digest": digest, "arrays": _digest_of(arrays), "dropped": str(selection.dropped)}
-    about |= {"hints": json.dumps(hints), "tags": shared[0] if shared else "tags"}
+    about = {"digest": digest, "dropped": str(selection.dropped), "hints": json.dumps(hints)}
+    about["tags"] = shared[0] if shared else "tags"
+    about["contents"] = _digest_of(arrays, about)
     with contextlib.suppress(OSError, SafetensorError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
@@ -110,12 +111,13 @@ def _load(path: Path, digest: str) -> Selection | None:
     try:
         with safe_open(path, framework="numpy") as file:
             about = file.metadata() or {}
+            contents = about.pop("contents", None)
             if about.get("digest") != digest:
                 return None
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except (OSError, SafetensorError):
         return None
-    if about.get("arrays") != _digest_of(arrays):
+    if contents != _digest_of(arrays, about):
         return None
     strings = {}
     for name in _STRINGS:
@@ -129,8 +131,8 @@ def _load(path: Path, digest: str) -> Selection | None:
     return Selection(columns, vocab, int(about["dropped"]))
 
 
-def _digest_of(arrays: Mapping[str, Any]) -> str:
-    found = hashlib.sha256()
+def _digest_of(arrays: Mapping[str, Any], about: Mapping[str, str]) -> str:
+    found = hashlib.sha256(json.dumps(sorted(about.items())).encode())
     for name in sorted(arrays):
         found.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         found.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)
