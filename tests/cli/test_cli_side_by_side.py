@@ -206,21 +206,3 @@ def test_imports_leave_the_collector_as_it_was(enabled):
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
-
-
-FROZEN = """
-import gc, sys
-from pyrogram.cli import main
-from pyrogram.cli.runs.forks import import_all
-gc.disable()  # nothing is freed meanwhile, so that counts are exact
-before = len(gc.get_objects())
-import_all()
-frozen = gc.get_freeze_count()
-import_all()
-print(before < frozen == gc.get_freeze_count(), len(gc.get_objects()) < before, gc.isenabled())
-"""
-
-
-def test_what_is_imported_is_never_looked_through_for_cycles():
-    found = subprocess.run([sys.executable, "-c", FROZEN], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["True", "True", "False"]
