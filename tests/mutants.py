@@ -4,13 +4,15 @@
 
     python tests/mutants.py cover                 # which test executes which line; once for a version of the tests
     python tests/mutants.py run [--seed 0] [--each 10] [--only ROOM]
+    python tests/mutants.py run --tests COMMIT    # faults that survive, against the tests of an earlier commit
     python tests/mutants.py table                 # of all that was run
 
 ``run`` draws faults room by room, the same ones for a seed as long as the code stays as it is. Each is put into a copy
 of the working tree, where the tests that can see it are run until one fails: those that execute its line, or where none
 does (numba and other processes execute it) those that execute its file or one that imports it. It goes on where it
-stopped: begin anew, by ``make clean``, when code or tests have changed. ``table`` prints the faults that survive with
-their lines: a test is missing, or the fault changes nothing.
+stopped: begin anew, by ``make clean``, when code or tests have changed. With ``--tests``, every file of that commit's
+tests is run in which a test of today may see a fault. ``table`` prints the faults that survive with their lines: a test
+is missing, or the fault changes nothing.
 
 It needs ``pip install coverage``.
 """
@@ -36,7 +38,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "mutants"
-COVERED, FOUND = KEPT / "coverage", KEPT / "found.jsonl"
+COVERED = KEPT / "coverage"
 LIMIT = 400  # seconds for the tests of a fault; a fault that hangs is seen
 COPIED = "pyrogram", "models", "guides", "reproductions", "tests", "examples", "tutorials", "docs", "benchmarks"
 
@@ -241,9 +243,12 @@ def _imports(path: str, stem: str) -> bool:
 # ---------------------------------------------------------------------- runs
 
 
-def run(seed: int, each: int, only: str | None, workers: int) -> None:
+def run(seed: int, each: int, only: str | None, workers: int, commit: str | None) -> None:
     faults = [f for f in drawn(seed, each) if only in (None, f.room)]
-    done = {json.dumps(entry["fault"]) for entry in entries()}
+    if commit:
+        survive = [entry["fault"] for entry in entries() if not entry["seen"]]
+        faults = [f for f in faults if asdict(f) in survive]
+    done = {json.dumps(entry["fault"]) for entry in entries(commit)}
     todo: queue.SimpleQueue[Fault] = queue.SimpleQueue()
     for fault in faults:
         if json.dumps(asdict(fault)) not in done:
@@ -258,11 +263,18 @@ def run(seed: int, each: int, only: str | None, workers: int) -> None:
         for path in ROOT.glob("*.*"):
             if path.is_file():
                 shutil.copy(path, copy)
+        if commit:
+            shutil.rmtree(copy / "tests")
+            archive = subprocess.run(["git", "archive", commit, "tests"], cwd=ROOT, capture_output=True, check=True)
+            subprocess.run(["tar", "x"], cwd=copy, input=archive.stdout, check=True)
         while not todo.empty():
             fault = todo.get()
             tests = tests_of(fault)
+            if commit:
+                paths = dict.fromkeys(test.partition("::")[0] for test in tests)
+                tests = [path for path in paths if (copy / path).exists()]
             seen = tests and _is_seen(copy, fault, tests)
-            with lock, FOUND.open("a") as file:
+            with lock, _found(commit).open("a") as file:
                 file.write(json.dumps({"fault": asdict(fault), "tests": len(tests), "seen": seen or ""}) + "\n")
                 print(f"{fault.path}:{fault.line} {fault.kind}: {seen or 'SURVIVES'} ({len(tests)} tests)", flush=True)
 
@@ -307,12 +319,17 @@ def _is_seen(copy: Path, fault: Fault, tests: list[str]) -> str:
     return ""
 
 
-def entries() -> list[dict[str, object]]:
-    return [json.loads(line) for line in FOUND.read_text().splitlines()] if FOUND.exists() else []
+def _found(commit: str | None) -> Path:
+    return KEPT / f"found{'-' + commit if commit else ''}.jsonl"
 
 
-def table() -> None:
-    found: list[dict[str, dict[str, str]]] = entries()  # type: ignore[assignment]
+def entries(commit: str | None = None) -> list[dict[str, object]]:
+    path = _found(commit)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def table(commit: str | None) -> None:
+    found: list[dict[str, dict[str, str]]] = entries(commit)  # type: ignore[assignment]
     rooms, red = Counter(e["fault"]["room"] for e in found), Counter(e["fault"]["room"] for e in found if e["seen"])
     for room, number in rooms.items():
         print(f"{room:30} {red[room]:4} of {number:4} red")
@@ -332,13 +349,14 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=10, help="faults a room")
     parser.add_argument("--only", help="one room")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tests", metavar="COMMIT", help="whose tests are run, against faults that survive today's")
     given, rest = parser.parse_known_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     if given.what == "cover":
         cover(rest)
     elif given.what == "run":
-        run(given.seed, given.each, given.only, given.workers)
-    table()
+        run(given.seed, given.each, given.only, given.workers, given.tests)
+    table(given.tests)
 
 
 if __name__ == "__main__":
