@@ -17,6 +17,7 @@ from pyrogram.charts.trees import is_tree
 from pyrogram.data import Vocabulary
 
 N = 1000
+few_or_many = pytest.mark.parametrize("n", [200, pytest.param(N, marks=pytest.mark.slow)])
 
 
 def written(path, tags):
@@ -26,30 +27,32 @@ def written(path, tags):
 
 @pytest.fixture
 def alike(tmp_path):
-    """A sentence of one tag."""
-    return written(tmp_path / "alike.conllu", ["NN"] * N)
+    """A sentence of so many words of one tag."""
+    return lambda n: written(tmp_path / "alike.conllu", ["NN"] * n)
 
 
-def test_induce(call, alike, tmp_path):
+@few_or_many
+def test_induce(n, call, alike, tmp_path):
     """Under uniform weights a tree has probability 2^-(3n-1): it has 2n stops, and n-1 decisions to go on.
 
     There are binom(3n-2, n-1) / n projective trees with one root.
     """
     test, out = written(tmp_path / "test.conllu", ["NN", "NN"]), tmp_path / "run"
     options = ["--test", test, "--method", "em", "--init", "uniform", "--steps", 1, "--tags", "xpos"]
-    assert call("induce", alike, *options, "--max-length", N, "--out", out).status == 0
+    assert call("induce", alike(n), *options, "--max-length", n, "--out", out).status == 0
     (row,) = csv.DictReader((out / "curve.csv").read_text().splitlines())
-    expected = math.log(math.comb(3 * N - 2, N - 1) // N) - (3 * N - 1) * math.log(2)
+    expected = math.log(math.comb(3 * n - 2, n - 1) // n) - (3 * n - 1) * math.log(2)
     assert float(row["objective"]) == pytest.approx(expected, abs=1e-9)
     weights = load_file(out / "weights.safetensors")
     left, right = weights["stop"][0]
     assert torch.allclose(left, right, atol=1e-12)  # mirrored trees are as probable
     assert torch.allclose(weights["stop"].sum(-1), torch.ones(1, 2, 2, dtype=torch.float64))
     goes_on = left[:, 0]  # of each valence; all in all, (n-1) / (3n-1) of the decisions
-    assert goes_on.min() < (N - 1) / (3 * N - 1) < goes_on.max()
+    assert goes_on.min() < (n - 1) / (3 * n - 1) < goes_on.max()
 
 
 def test_too_long_for_max_length(refused, alike, run_folder, tmp_path):
+    alike = alike(N)
     told = f"no sentence of the training file has at most {{}} words (the shortest has {N}); raise --max-length"
     assert told.format(10) in refused("induce", alike, "--tags", "xpos")
     assert told.format(N - 1) in refused("induce", alike, "--tags", "xpos", "--max-length", N - 1)
@@ -59,7 +62,7 @@ def test_too_long_for_max_length(refused, alike, run_folder, tmp_path):
     assert "--zero-shot" in refused("parse", alike)
 
 
-@pytest.mark.parametrize("n", [300, pytest.param(N, marks=pytest.mark.slow)])
+@few_or_many
 def test_parse(n, call, run_folder, tmp_path):
     vocab = Vocabulary.from_list(json.loads((run_folder / "config.json").read_text())["vocabulary"])
     tags = random.Random(0).choices([tag for tag in vocab.symbols if tag.isalpha()], k=n)

@@ -12,6 +12,7 @@ from nltk import Tree
 from safetensors.torch import load_file
 
 from pyrogram import CFG
+from pyrogram.cli import main
 from pyrogram.data.treebank import read_trees
 from pyrogram.distributions import Sentence
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
@@ -55,6 +56,18 @@ def induce(call, files, tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory):
+    """The folder of a run of five steps, and the sentences; tests must not change it."""
+    folder = tmp_path_factory.mktemp("learnt")
+    grammar, train = folder / "g.cfg", folder / "train.txt"
+    grammar.write_text(GRAMMAR)
+    train.write_text("\n".join(SENTENCES) + "\n")
+    options = ["--model", "pcfg", "--grammar", grammar, "--steps", 5, "--out", folder / "run"]
+    assert main([str(a) for a in ["induce", train, *options]]) == 0
+    return folder / "run", train
+
+
 def tagged(cfg):
     return cfg.encode([[token.split("/")[1] for token in s.split()] for s in SENTENCES])
 
@@ -83,8 +96,8 @@ def test_weights_are_the_librarys(method, induce):
     assert pairs == pytest.approx(dict(zip(cfg.rules, found.tolist(), strict=True)))
 
 
-def test_scores_and_trees_are_those_of_the_weights(induce):
-    out = induce("--steps", 5)
+def test_scores_and_trees_are_those_of_the_weights(learnt):
+    out, _ = learnt
     cfg = CFG.from_string(GRAMMAR)
     words, w = tagged(cfg), load_file(out / "weights.safetensors")["rules"]
     block = cfg.blocks["rules"]
@@ -134,9 +147,8 @@ def test_resumed_runs_are_the_same(induce, monkeypatch):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_parse_and_sample(induce, call, files):
-    out = induce("--steps", 5)
-    _, train = files
+def test_parse_and_sample(learnt, call):
+    out, train = learnt
     parses = (out / "parses.mrg").read_text()
     assert call("parse", out, train, "--decoder", "viterbi").out == parses
     safest = [Tree.fromstring(line) for line in call("parse", out, train).out.splitlines()]
@@ -149,11 +161,10 @@ def test_parse_and_sample(induce, call, files):
         assert tree.label() == "S" and len(cfg.derivation_of(tree)) > 1
 
 
-def test_every_sentence_comes_out(induce, call, files):
+def test_every_sentence_comes_out(learnt, call, tmp_path):
     """Those of nothing but punctuation, too, in their places: () stands for no tree."""
-    out = induce("--steps", 3)
-    _, train = files
-    text = train.with_name("marks.txt")
+    out, _ = learnt
+    text = tmp_path / "marks.txt"
     text.write_text(f"./. ,/,\n{SENTENCES[1]}\n!/.\n{SENTENCES[0]}\n")
     lines = call("parse", out, text).out.splitlines()
     assert [line if line == "()" else " ".join(Tree.fromstring(line).leaves()) for line in lines] == [

@@ -3,6 +3,7 @@
 """Interrupted runs, killed runs, and folders that are not this run's."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from pyrogram.cli import main
 from pyrogram.cli.runs.starts import StartWork
 from pyrogram.infer import GrammarLoop
 
@@ -19,17 +21,22 @@ def files(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def command(treebanks):
     options = ["--dev", treebanks.dev, "--tags", "xpos", "--starts", 3, "--patience", 4, "--tolerance", 0]
     return ["induce", treebanks.train, *options]
 
 
+@pytest.fixture(scope="module")
+def whole(command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert main([str(a) for a in [*command, "--out", folder]]) == 0
+    return folder
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("start, iteration", [(1, 1), (2, 12), (3, 3)])
-def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatch):
-    assert call(*command, "--out", tmp_path / "whole").status == 0
-
+def test_ctrl_c_and_resume(start, iteration, call, command, whole, tmp_path, monkeypatch):
     def interrupt(self, number, say, loop):
         if (number, len(loop.history)) == (start, iteration):
             raise KeyboardInterrupt
@@ -42,7 +49,7 @@ def test_ctrl_c_and_resume(start, iteration, call, command, tmp_path, monkeypatc
     assert "the same command goes on" in done.err
     assert not (tmp_path / "cut" / "weights.safetensors").exists()
     assert call(*command, "--out", tmp_path / "cut").status == 0
-    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    assert files(tmp_path / "cut") == files(whole)
 
 
 @pytest.mark.slow
@@ -69,16 +76,15 @@ def test_kill_and_resume(method, call, treebanks, tmp_path):
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-def test_finished_starts_are_not_computed_again(call, command, tmp_path, monkeypatch):
-    assert call(*command, "--out", tmp_path / "run").status == 0
-    before = files(tmp_path / "run")
+def test_finished_starts_are_not_computed_again(call, command, whole, tmp_path, monkeypatch):
+    shutil.copytree(whole, tmp_path / "run")
 
     def step(self, *args):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(GrammarLoop, "_advance", step)
     assert call(*command, "--out", tmp_path / "run").status == 0
-    assert files(tmp_path / "run") == before
+    assert files(tmp_path / "run") == files(whole)
 
 
 def test_other_settings_are_refused_or_replace(call, refused, treebanks, tmp_path):
@@ -110,8 +116,8 @@ def test_a_folder_of_something_else_is_left_alone(refused, treebanks, tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "ten years of work"
 
 
-def test_a_damaged_checkpoint_is_refused(call, refused, command, tmp_path):
-    assert call(*command, "--out", tmp_path / "run").status == 0
+def test_a_damaged_checkpoint_is_refused(call, command, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
     (tmp_path / "run" / "starts" / "002.safetensors").write_bytes(b"no")
     done = call(*command, "--out", tmp_path / "run")
     assert done.status == 2

@@ -19,8 +19,12 @@ def shell(*arguments, **environment):
 def test_python_m():
     done = shell("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"pyrogram {__version__}\n", "")
-    done = shell("parse")
-    assert done.returncode == 2 and done.stderr.startswith("pyrogram: ") and "pyrogram parse --help" in done.stderr
+    done = shell("sample", "--no-such-option")  # nothing of torch is needed to see that
+    assert done.returncode == 2 and done.stderr.startswith("pyrogram: ") and "pyrogram sample --help" in done.stderr
+
+
+def test_what_is_left_out_is_said(refused):
+    assert "pyrogram parse --help" in refused("parse")
 
 
 @pytest.mark.parametrize(

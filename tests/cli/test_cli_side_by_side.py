@@ -16,7 +16,11 @@ from multiprocessing import active_children
 import pytest
 import torch
 
+from pyrogram.cli.io.errors import CommandError
+from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.forks import import_all
+from pyrogram.cli.runs.starts import StartWork
+from pyrogram.data import Corpus
 
 PROGRAM = [sys.executable, "-m", "pyrogram"]
 
@@ -131,11 +135,11 @@ def test_after_ctrl_c_the_run_goes_on(call, command, tmp_path):
     assert files(tmp_path / "cut") == files(tmp_path / "uncut")
 
 
-def test_quiet(call, treebanks, tmp_path):
-    train = tmp_path / "train.conllu"
-    train.write_text(treebanks.train.read_text())
-    strange = tmp_path / "strange.conllu"
-    strange.write_text(treebanks.test.read_text().replace("\tDT\t", "\tZZ\t"))
+def test_quiet(call, tmp_path):
+    train, strange = tmp_path / "train.conllu", tmp_path / "strange.conllu"
+    Corpus.builtin(15).to_conllu(train)
+    Corpus.builtin(5, 2).to_conllu(strange)
+    strange.write_text(strange.read_text().replace("\tDT\t", "\tZZ\t"))
     folder = tmp_path / "run"
     induce = ["induce", train, "--test", strange, "--tags", "xpos", "--steps", 2, "--out", folder]
     trained = ["train", train, "--test", strange, "--tags", "xpos", "--steps", 1, "--out", tmp_path / "trained"]
@@ -149,11 +153,22 @@ def test_quiet(call, treebanks, tmp_path):
     assert "unseen in training" in call("parse", folder, strange).err  # --quiet ends with its command
 
 
+HOLDER = """
+import sys
+from pathlib import Path
+from pyrogram.cli.io.lock import only_run
+with only_run(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_a_second_run_in_the_same_folder_is_refused(call, refused, command, tmp_path):
     folder = tmp_path / "run"
-    first = started([*command, "--steps", 100000, "--out", folder])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    first = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], **pipes)
     try:
-        wait_for(folder / "starts" / "001.safetensors", first)
+        assert first.stdout.readline() == "held\n"
         owner = json.loads((folder / ".lock").read_text())
         assert owner == {"pid": first.pid, "host": socket.gethostname()}
         for arguments in (command, ["train", command[1], "--tags", "xpos"], [*command, "--no-resume"]):
@@ -169,6 +184,19 @@ def test_a_second_run_in_the_same_folder_is_refused(call, refused, command, tmp_
     assert not (folder / ".lock").exists()
 
 
+def test_a_run_at_work_holds_its_folder(call, command, tmp_path, monkeypatch):
+    seen = []
+
+    def look(*_):
+        seen.append(json.loads((tmp_path / ".lock").read_text()))
+        with pytest.raises(CommandError, match="another run is at work"), only_run(tmp_path):
+            pass
+
+    monkeypatch.setattr(StartWork, "_iteration", look)
+    assert call(*command, "--steps", 2, "--out", tmp_path).status == 0
+    assert seen == 6 * [{"pid": os.getpid(), "host": socket.gethostname()}]
+
+
 def test_a_lock_of_another_machine(refused, command, tmp_path):
     (tmp_path / ".lock").write_text('{"pid": 12, "host": "elsewhere.example"}')
     error = refused(*command, "--out", tmp_path)
@@ -179,7 +207,7 @@ def test_without_locks_of_the_system_the_process_that_is_named_counts(refused, c
     from pyrogram.cli.io import lock
 
     monkeypatch.setattr(lock, "fcntl", None)
-    other = started(["induce", "--demo", "--steps", 100000])
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     (tmp_path / ".lock").write_text(json.dumps({"pid": other.pid, "host": socket.gethostname()}))
     try:
         assert f"process {other.pid}" in refused(*command, "--out", tmp_path)
