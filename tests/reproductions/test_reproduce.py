@@ -29,6 +29,7 @@ from reproductions.induction.corpora import mirrored, recoded
 from reproductions.induction.published import LOGNORMAL, PUBLISHED, SHARED
 from reproductions.induction.systems import MAP_GRID, TABLES, VB_GRID
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 STEPS = 3
 COMMON = ["--tags", "xpos", "--steps", STEPS, "--jobs", 1, "--patience", 2, "--tolerance", 0]
 
@@ -64,7 +65,7 @@ def run(*arguments):
 
 
 @pytest.fixture(scope="module")
-def lognormal(languages, tmp_path_factory):
+def lognormal(undrawn, languages, tmp_path_factory):
     out = tmp_path_factory.mktemp("lognormal") / "run"
     one = languages[0]
     run("lognormal", one.train, "--dev", one.dev, "--test", one.test, "--starts", 3, *COMMON, "--out", out)
@@ -72,7 +73,7 @@ def lognormal(languages, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shared(languages, tmp_path_factory):
+def shared(undrawn, languages, tmp_path_factory):
     out = tmp_path_factory.mktemp("shared") / "run"
     one, two = languages
     files = [one.train, two.train, "--dev", one.dev, "--test", one.test, "--dev2", two.dev, "--test2", two.test]

@@ -14,6 +14,7 @@ from pyrogram.cli import main
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.models.dirichlet import dirichlet
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 STEPS, SWEEPS = 5, 6
 OPTIONS = ["--tags", "xpos", "--steps", STEPS, "--sweeps", SWEEPS, "--jobs", 1, "--patience", 9, "--tolerance", 0]
 
@@ -28,7 +29,7 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def folder(files, tmp_path_factory):
+def folder(undrawn, files, tmp_path_factory):
     out = tmp_path_factory.mktemp("cvb") / "run"
     train, dev, test = files
     arguments = ["cvb", train, "--dev", dev, "--test", test, "--starts", 2, *OPTIONS, "--out", out]

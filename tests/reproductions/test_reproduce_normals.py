@@ -41,11 +41,17 @@ def plain(files, tmp_path_factory):
     return out
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """As without matplotlib; for single tests, for others are of pictures."""
+    monkeypatch.setattr("reproductions.induction.pictures.find_spec", lambda name: None)
+
+
 def start(out, row="ln"):
     return load_file(out / "starts" / f"{row}-001.safetensors")
 
 
-def test_diagonal_covariances(files, tmp_path):
+def test_diagonal_covariances(files, undrawn, tmp_path):
     run(
         "lognormal", *files, "--rows", "ln", "--starts", 1, "--covariance", "diagonal", *COMMON, "--out", tmp_path / "d"
     )
@@ -54,14 +60,14 @@ def test_diagonal_covariances(files, tmp_path):
     assert learnt["parameter.variance.root"].shape == learnt["parameter.loc.root"].shape
 
 
-def test_ties_go_on_from_diagonal_covariances(files, tmp_path):
+def test_ties_go_on_from_diagonal_covariances(files, undrawn, tmp_path):
     run(
         "shared", *files, "--rows", "tie-v", "--starts", 1, "--covariance", "diagonal", *COMMON, "--out", tmp_path / "d"
     )
     assert start(tmp_path / "d", "tie-v")["curve.objective"].shape == (STEPS,)
 
 
-def test_averaging_is_the_librarys(files, tmp_path):
+def test_averaging_is_the_librarys(files, undrawn, tmp_path):
     whole = Corpus.from_conllu(files[0], tags="xpos")
     dev = Corpus.from_conllu(files[2], tags="xpos", vocab=whole.vocab)
     grammar, words = DMV(len(whole.vocab)), whole.filter(10).words
@@ -78,7 +84,7 @@ def test_averaging_is_the_librarys(files, tmp_path):
     assert (weights[0] - weights[1]).abs().max() > 1e-3
 
 
-def test_exp_of_the_mean_is_not_normalised(files, tmp_path):
+def test_exp_of_the_mean_is_not_normalised(files, undrawn, tmp_path):
     for estimate in ("softmax", "exp"):
         out = tmp_path / estimate
         run("lognormal", *files, "--rows", "ln", "--starts", 1, "--point-estimate", estimate, *COMMON, "--out", out)

@@ -13,6 +13,8 @@ from pyrogram.data import tag_families
 from pyrogram.metrics import attach_right, errors_by_parent, sign_test
 from reproductions.shared.store import unpack_result
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(scope="module")
 def arguments(tmp_path_factory):

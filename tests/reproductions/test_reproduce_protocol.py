@@ -17,6 +17,7 @@ from pyrogram.grammars import LexicalTagger
 from reproductions.induction.corpora import recoded
 from reproductions.options import WhichProtocol, protocol_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 XPOS = ["--tags", "xpos", "--jobs", 1]
 ROWS = ["--rows", "em,vb-em,ln", *XPOS]
 
@@ -48,7 +49,7 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def paper(files, tmp_path_factory):
+def paper(undrawn, files, tmp_path_factory):
     out = tmp_path_factory.mktemp("paper") / "run"
     train, dev, test, _ = files
     bound = ["--max-length", 8, "--steps", 12]

@@ -17,6 +17,8 @@ from pyrogram.cli import main
 from pyrogram.cli.io.progress import Bar
 from reproductions.induction.study import Study
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def files(folder):
     """The bytes of all files."""
@@ -31,7 +33,7 @@ def command(treebanks):
 
 
 @pytest.fixture(scope="module")
-def whole(command, tmp_path_factory):
+def whole(undrawn, command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     assert main([str(a) for a in [*command, "--jobs", 1, "--out", folder]]) == 0
     return folder
