@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every notebook runs from top to bottom, and the checks of its exercises can tell.
 
-In its small form (CI=true), where some claims about corpora are not checked; in its whole form in the slow stage.
+In its small form (CI=true), where some claims about corpora are not checked, and in its whole form; in the fast stage
+the first notebook alone, in its small form.
 
 A notebook has five exercises: a code cell tagged ``exercise-k``, shipped unanswered, and one tagged
 ``check-k``. In one run of the notebook every check sees the cell as shipped, then a wrong answer (``wrong/``), which it
@@ -10,6 +11,7 @@ must refuse, then the solution (``tutorials/solutions/``), which it must accept.
 """
 
 import ast
+import io
 import json
 import re
 import warnings
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("*.ipynb"))
@@ -57,9 +60,11 @@ def test_there_are_nine() -> None:
     assert [path.name[:2] for path in TUTORIALS] == [f"0{number}" for number in range(1, 10)]
 
 
-def execute(path: Path, wrong: dict[int, str], right: dict[int, str]) -> tuple[Any, dict[int, tuple[Any, Any, Any]]]:
-    """Run a notebook, with every check three times: unanswered, answered wrong, answered right."""
-    from nbclient import NotebookClient
+Checks = dict[int, tuple[Any, Any, Any]]
+
+
+def with_answers(path: Path, wrong: dict[int, str], right: dict[int, str]) -> tuple[Any, Checks]:
+    """A notebook with every check three times: unanswered, answered wrong, answered right."""
     from nbformat import read
     from nbformat.v4 import new_code_cell
 
@@ -73,27 +78,61 @@ def execute(path: Path, wrong: dict[int, str], right: dict[int, str]) -> tuple[A
             cells += [new_code_cell(wrong[number]), refused, new_code_cell(right[number]), accepted]
             checks[number] = (cell, refused, accepted)
     notebook.cells = cells
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
     return notebook, checks
+
+
+def execute(notebook: Any, folder: Path) -> None:
+    from nbclient import NotebookClient
+
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
+
+
+def execute_here(notebook: Any) -> None:
+    """Without a process of its own, whose imports take seconds; pictures are drawn, and left out of the outputs."""
+    import matplotlib.pyplot as plt
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from nbformat.v4 import new_output
+
+    def show() -> None:
+        for number in plt.get_fignums():
+            plt.figure(number).savefig(io.BytesIO())
+        plt.close("all")
+
+    shell, threads = InteractiveShell(), torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch, plt.rc_context({"backend": "agg"}):
+        patch.setattr(plt, "show", show)
+        try:
+            for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+                with capture_output(display=True) as captured:
+                    result = shell.run_cell(cell.source)
+                error, cell.outputs = result.error_before_exec or result.error_in_exec, []
+                # A traceback is printed, too.
+                if error is not None:
+                    assert "raises-exception" in cell.metadata.get("tags", []), captured.stdout
+                    cell.outputs = [new_output("error", ename=type(error).__name__, evalue=str(error))]
+                    continue
+                for name in ("stdout", "stderr"):
+                    if text := getattr(captured, name):
+                        cell.outputs.append(new_output("stream", name=name, text=text))
+        finally:
+            torch.set_num_threads(threads)
+            plt.close("all")
 
 
 def printed(cell: Any) -> str:
     return "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
 
 
-@pytest.mark.one_in(34)
-@all_notebooks
-@pytest.mark.parametrize("form", ["small", pytest.param("whole", marks=pytest.mark.slow)])
-def test_runs(form: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = percent_cells(path.parent / "solutions" / f"{path.stem}.py")
+def answers_of(path: Path) -> tuple[dict[int, str], dict[int, str]]:
+    """Wrong ones and right ones."""
     wrong = percent_cells(Path(__file__).parent / "wrong" / f"{path.stem}.py")
-    assert sorted(right) == sorted(wrong) == EXERCISES
-    monkeypatch.delenv("CI", raising=False)
-    if form == "small":
-        monkeypatch.setenv("CI", "true")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the notebook machinery, not of the notebook, which runs elsewhere
-        notebook, checks = execute(path, wrong, right)
+    right = percent_cells(path.parent / "solutions" / f"{path.stem}.py")
+    assert sorted(wrong) == sorted(right) == EXERCISES
+    return wrong, right
+
+
+def check_outputs(notebook: Any, checks: Checks) -> None:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             assert output.get("name") != "stderr", output["text"]
@@ -104,6 +143,29 @@ def test_runs(form: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert errors[0]["ename"] == "AssertionError", errors[0]["evalue"]
         assert len(errors[0]["evalue"].split()) > 3, f"the check of exercise {number} does not say what is wrong"
         assert printed(accepted) == f"Exercise {number}: right.\n"
+
+
+@pytest.mark.slow
+@all_notebooks
+@pytest.mark.parametrize("form", ["small", "whole"])
+def test_runs(form: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    if form == "small":
+        monkeypatch.setenv("CI", "true")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the notebook machinery, not of the notebook, which runs elsewhere
+        notebook, checks = with_answers(path, *answers_of(path))
+        execute(notebook, path.parent)
+    check_outputs(notebook, checks)
+
+
+def test_the_first_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="IPython|traitlets|nbformat|matplotlib")
+        notebook, checks = with_answers(TUTORIALS[0], *answers_of(TUTORIALS[0]))
+        execute_here(notebook)
+    check_outputs(notebook, checks)
 
 
 @all_notebooks
