@@ -41,6 +41,8 @@ def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("empty")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        if not request.config.getoption("--slow"):  # pictures take long, too
+            patch.setattr("reproductions.induction.pictures.find_spec", lambda name: None)
         for line in LINES:
             # What takes long is made short: fewer iterations, and no other processes.
             shorter = re.sub(r"--jobs \d+", "--jobs 1", line)
