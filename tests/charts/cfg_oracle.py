@@ -5,9 +5,10 @@
 A tree is ``(event, symbol, i, k, children)``: a rule or a match (without children) at words i .. k - 1.
 """
 
+import functools
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,9 +25,17 @@ class Case:
     unary: list
     lengths: list
     matches: list
+    _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def trees(self, b: int) -> list[Tree]:
-        return self._below(b, 0, 0, self.lengths[b])
+        return [tree for tree, _ in self.derivations(b)]
+
+    def derivations(self, b: int) -> list[tuple[Tree, tuple[int, ...]]]:
+        """Trees and their events; listed once."""
+        key = b, tuple(self.matches)
+        if key not in self._kept:
+            self._kept[key] = [(tree, events(tree)) for tree in self._below(b, 0, 0, self.lengths[b])]
+        return self._kept[key]
 
     def _below(self, b: int, A: int, i: int, k: int) -> list[Tree]:
         found = [(e, A, i, k, ()) for c, x, y, s, e in self.matches if (c, x, y, s) == (b, i, k, A)]
@@ -55,8 +64,8 @@ def anchored(tree: Tree) -> list:
     return [(e, A, i, k, *(child[2:4] for child in below)) for e, A, i, k, below in nodes(tree) if e >= 0]
 
 
-def score(tree: Tree, log_weights: np.ndarray) -> float:
-    terms = [float(log_weights[e]) for e in events(tree)]
+def score(ids: tuple[int, ...], log_weights: list[float]) -> float:
+    terms = [log_weights[e] for e in ids]
     return -math.inf if -math.inf in terms else math.fsum(terms)
 
 
@@ -64,26 +73,38 @@ class Enumeration:
     """Everything about one sentence, tree by tree; ``trees`` are those of positive weight."""
 
     def __init__(self, case: Case, b: int, log_weights: np.ndarray) -> None:
-        scored = [(tree, score(tree, log_weights)) for tree in case.trees(b)]
-        scored = [(tree, s) for tree, s in scored if s > -math.inf]
-        self.trees, self.scores = [t for t, _ in scored], [s for _, s in scored]
-        self._numbers = {events(tree): number for number, tree in enumerate(self.trees)}
+        logs = [float(w) for w in log_weights]
+        scored = [(tree, ids, score(ids, logs)) for tree, ids in case.derivations(b)]
+        scored = [(tree, ids, s) for tree, ids, s in scored if s > -math.inf]
+        self.trees, self.scores = [t for t, _, _ in scored], [s for *_, s in scored]
+        self._numbers = {ids: number for number, (_, ids, _) in enumerate(scored)}
         best = max(self.scores, default=0.0)
         weights = [math.exp(s - best) for s in self.scores]
         total = math.fsum(weights)
         self.log_z = best + math.log(total) if total > 0 else -math.inf
         self.probs = [w / total for w in weights]
-        self.counts = np.zeros(len(log_weights))
-        n = case.lengths[b]
-        self.spans = np.zeros((n + 1, n + 1, case.num_symbols))
-        self.anchored: dict = {}
+        counts = [0.0] * len(log_weights)
+        for (_, ids, _), p in zip(scored, self.probs, strict=True):
+            for e in ids:
+                counts[e] += p
+        self.counts = np.array(counts)
+        self._shape = case.lengths[b] + 1, case.lengths[b] + 1, case.num_symbols
+
+    @functools.cached_property
+    def spans(self) -> np.ndarray:
+        found = np.zeros(self._shape)
         for tree, p in zip(self.trees, self.probs, strict=True):
-            for e in events(tree):
-                self.counts[e] += p
             for _, A, i, k, _ in nodes(tree):
-                self.spans[i, k, A] += p
+                found[i, k, A] += p
+        return found
+
+    @functools.cached_property
+    def anchored(self) -> dict:
+        found: dict = {}
+        for tree, p in zip(self.trees, self.probs, strict=True):
             for rule in anchored(tree):
-                self.anchored[rule] = self.anchored.get(rule, 0.0) + p
+                found[rule] = found.get(rule, 0.0) + p
+        return found
 
     def right_spans(self, tree: Tree) -> float:
         """Expected number of right labelled spans."""

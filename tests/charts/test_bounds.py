@@ -35,7 +35,7 @@ print("unnoticed")
 
 
 def run(code: str, tmp_path: Path, checks: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": checks, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": checks, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
 
 

@@ -123,4 +123,4 @@ def test_first_and_second_derivatives() -> None:
         return (cfg.log_partition(w, rules, possible) * torch.tensor([0.3, 1.0, 2.0])).sum()
 
     assert torch.autograd.gradcheck(total, weights)
-    assert torch.autograd.gradgradcheck(total, weights)
+    assert torch.autograd.gradgradcheck(total, weights, fast_mode=True)

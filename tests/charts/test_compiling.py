@@ -120,14 +120,14 @@ with warnings.catch_warnings(record=True) as found:
 def test_a_broken_file_is_compiled_anew(tmp_path: Path):
     run = "import own_kernels; print(own_kernels.one(1.0), sum(own_kernels.one.stats.cache_hits.values()))"
     assert python(run, tmp_path).split() == ["2.0", "0"]
-    assert python(run, tmp_path).split() == ["2.0", "1"]
-    for file in (tmp_path / "cache").rglob("*.nbc"):
+    files = list((tmp_path / "cache").rglob("*.nbc"))
+    assert files
+    for file in files:
         file.write_bytes(file.read_bytes()[:100])
     assert python(run, tmp_path).split() == ["2.0", "0"]
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("cached", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_an_interrupt_while_code_is_loaded_or_compiled_is_not_lost(tmp_path: Path, cached: bool):
     """LLVM calls back into Python for compiled code; what is raised there does not come out."""
     if cached:

@@ -66,7 +66,7 @@ def check(arcs, lengths, multiroot, engine, tolerance=None):
 # Sums over all trees
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(20)  # no compiled sums in float32 in the fast stage: they take seconds to compile
 @roots
 @both_dtypes
 @both_engines
@@ -75,7 +75,7 @@ def test_sums_equal_enumeration(lengths, engine, dtype, multiroot):
     check(*problem(lengths, 2.0, dtype), multiroot, engine)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @roots
 @both_dtypes
 @both_engines
@@ -106,6 +106,7 @@ def cycles(gap):
     return arcs
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_engines
 @pytest.mark.parametrize("gap", [30.0, 100.0, 300.0, 700.0, 3000.0])
@@ -158,7 +159,7 @@ def test_what_compiled_code_cannot_hold_is_known(multiroot):
 
 
 @roots
-@both_dtypes
+@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 def test_compiled_code_does_what_it_can(forbidden, dtype, multiroot):
     """Usual scores are not left to torch: padded, forbidden, without trees; nor are cycles that dominate by much."""
@@ -259,7 +260,7 @@ DRAWN = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @roots
 @pytest.mark.parametrize("of", DRAWN)
 @pytest.mark.parametrize("steps", [None, 3, 0])

@@ -143,7 +143,7 @@ def test_derivatives_are_right(of, multiroot):
 def test_second_derivatives_are_right(multiroot):
     *scores, lengths = problem([2, 1], scale=0.7)
     assert torch.autograd.gradgradcheck(
-        lambda *x: sibling.log_partition(*x, lengths, multiroot=multiroot), leaves(*scores)
+        lambda *x: sibling.log_partition(*x, lengths, multiroot=multiroot), leaves(*scores), fast_mode=True
     )
 
 
@@ -209,7 +209,7 @@ def test_strides_do_not_matter(engine, dtype):
 
 @pytest.mark.one_in(2)
 def test_threads_change_nothing(engine):
-    *scores, lengths = problem([40, 30, 20, 40] * 6)
+    *scores, lengths = problem([24, 18, 12, 24] * 6)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
