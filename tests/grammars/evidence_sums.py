@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentences with evidence, and sums over all their derivations that agree with it, one derivation after the other."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,20 +40,18 @@ class EvidenceCase:
         uniform = self.grammar.initial_weights(self.words, "uniform")
         law: Any = self.grammar.derivation(uniform, words)
         values = law.enumerate_support()
-        found = []
+        counts, found = law.counts(values), []
         for k, row in enumerate(values.tolist()):
             bonus = self.bonus(sentence, [x for x in row if x >= 0])
             if bonus > -math.inf:
-                found.append((row, {name: c[k] for name, c in law.counts(values).items()}, bonus))
+                found.append((row, {name: c[k] for name, c in counts.items()}, bonus))
         return found
 
     def sums(self, log_weights: Mapping[str, Tensor], sentence: int) -> tuple[float, dict[str, Tensor], list[float]]:
         """log Z, expected counts, and the probabilities of the derivations that agree."""
         found = self.derivations(sentence)
-        scores = [
-            bonus + sum(float((c[n] * log_weights[n].nan_to_num(neginf=0.0)).sum()) for n in log_weights)
-            for _, c, bonus in found
-        ]
+        logs = {n: w.nan_to_num(neginf=0.0) for n, w in log_weights.items()}
+        scores = [bonus + sum(float((c[n] * w).sum()) for n, w in logs.items()) for _, c, bonus in found]
         log_z = float(torch.tensor(scores).logsumexp(0)) if scores else -math.inf
         shares = [math.exp(score - log_z) for score in scores]
         expected = {n: torch.zeros_like(w) for n, w in log_weights.items()}
@@ -122,13 +121,16 @@ def _brackets(kinds: set[str]) -> EvidenceCase:
         torch.manual_seed(1)
         derivations[3:] = law.sample()[3:]
 
+    @functools.cache
+    def law_of(b: int) -> Any:
+        return grammar.derivation(grammar.initial_weights(words, "uniform"), words[b][words[b] >= 0])
+
     def bonus(b: int, row: list[int]) -> float:
         if "derivations" in kinds and bool((derivations[b] >= 0).any()):
             return 0.0 if [x for x in derivations[b].tolist() if x >= 0] == row else -math.inf
         if "brackets" not in kinds:
             return 0.0
-        own = words[b][words[b] >= 0]
-        law = grammar.derivation(grammar.initial_weights(words, "uniform"), own)
+        law = law_of(b)
         padded = torch.tensor(row + [-1] * (law.event_shape[0] - len(row)))
         spans = [(i, k) for i, k, _ in law.parts(padded).nonzero().tolist()]
         known = brackets[b].nonzero().tolist()

@@ -87,7 +87,7 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("subtypes", [1, 8, 9, 16, {"A": 8, "B": 3}, {"A": 5, "B": 8}, {"A": 4, "B": 3}])
 @pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("single", [False, pytest.param(True, marks=pytest.mark.slow)])  # compiled anew
 def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
     """Vectors that fill cells and that do not, in turns; concentrations that differ; own counts in single precision."""
     monkeypatch.setattr("pyrogram.grammars.annotations_collapsed.GREATEST_DOUBLE", 0 if single else 2**26)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -73,6 +74,7 @@ def events(heads: tuple[int, ...], words: list[int], widths: tuple[int, ...], by
     return found
 
 
+@functools.cache
 def trees(n: int) -> list[tuple[int, ...]]:
     return [heads for heads in itertools.product(range(n + 1), repeat=n) if projective(heads)]
 
@@ -84,16 +86,17 @@ def log_weights(grammar: DistanceDMV) -> dict[str, Tensor]:
 
 def enumerated(grammar: DistanceDMV, logs: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """log Z of each sentence, and the expected counts of all."""
-    log_z, counts = [], {name: torch.zeros(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
+    values = {name: table.detach().double().numpy() for name, table in logs.items()}
+    log_z, counts = [], {name: np.zeros(block.shape) for name, block in grammar.blocks.items()}
     for row in words.tolist():
         sentence = [w for w in row if w >= 0]
         rows = [events(h, sentence, grammar.widths, grammar.distance_attach) for h in trees(len(sentence))]
-        scores = torch.tensor([sum(float(logs[name][index]) for name, index in one) for one in rows]).double()
+        scores = torch.tensor([sum(values[name][index] for name, index in one) for one in rows], dtype=torch.float64)
         log_z.append(scores.logsumexp(0))
         for one, p in zip(rows, (scores - log_z[-1]).exp().tolist(), strict=True):
             for name, index in one:
                 counts[name][index] += p
-    return torch.stack(log_z), counts
+    return torch.stack(log_z), {name: torch.from_numpy(table) for name, table in counts.items()}
 
 
 @pytest.mark.one_in(6)

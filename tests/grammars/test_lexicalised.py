@@ -64,17 +64,18 @@ def log_weights(seed: int = 0, grammar: LexicalisedPCFG = GRAMMAR) -> dict[str, 
 
 def truth(logs: dict[str, Tensor], words: Tensor) -> tuple[Tensor, list[dict[str, Tensor]]]:
     """Log Z and expected counts of each sentence, tree by tree."""
+    values = {name: table.detach().numpy() for name, table in logs.items()}
     log_z, counts = [], []
     for sentence in words.tolist():
-        table = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in GRAMMAR.blocks.items()}
+        table = {n: np.zeros(b.shape) for n, b in GRAMMAR.blocks.items()}
         z = 0.0
         for row, _, _ in trees([w for w in sentence if w >= 0]):
-            p = math.exp(sum(float(logs[name].detach()[index]) for name, index in row))
+            p = math.exp(sum(values[name][index] for name, index in row))
             z += p
             for name, index in row if p else []:
                 table[name][index] += p
         log_z.append(math.log(z) if z else -math.inf)
-        counts.append({name: t / z if z else t for name, t in table.items()})
+        counts.append({name: torch.from_numpy(t / z if z else t) for name, t in table.items()})
     return torch.tensor(log_z, dtype=torch.float64), counts
 
 

@@ -90,14 +90,14 @@ def truth(
     log_z, counts = [], []
     for sentence in words.tolist():
         z = 0.0
-        table = {name: torch.zeros(block.shape, dtype=torch.float64) for name, block in grammar.blocks.items()}
+        table = {name: np.zeros(block.shape) for name, block in grammar.blocks.items()}
         for row in events(grammar, [w for w in sentence if w >= 0]):
             p = math.exp(sum(map(score, row))) if allowed(row) else 0.0
             z += p
             for name, index in row if p else []:
                 table[name][index] += p
         log_z.append(math.log(z) if z else -math.inf)
-        counts.append({name: t / z if z else t for name, t in table.items()})
+        counts.append({name: torch.from_numpy(t / z if z else t) for name, t in table.items()})
     return torch.tensor(log_z, dtype=torch.float64), counts
 
 

@@ -278,7 +278,7 @@ def test_compiled_sweeps_against_plain_ones(options: dict[str, Any]) -> None:
     assert type(grammar.collapsed_updates(NEW)) is CollapsedUpdates  # whose other words have parts of an event
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("options", KINDS[1:], ids=str)
 def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences of unequal lengths, in two chunks, against all trees of each."""
@@ -297,6 +297,7 @@ def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeyp
         assert chi_square(torch.tensor([drawn[(b, *tree)] for tree in padded.tolist()]), scores.softmax(0)) > 1e-3
 
 
+@pytest.mark.slow
 def test_gibbs_draws_from_the_collapsed_posterior() -> None:
     """Trees of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
     words = torch.tensor([[0, 1, 0]])

@@ -236,22 +236,31 @@ def test_states_of_a_hidden_markov_model() -> None:
 # ---------------------------------------------------------------------- biases
 
 
+def nats_of_roots() -> None:
+    """Twenty sentences of two tags, of which the second one is always the root."""
+    grammar, words, heads = DMV(2), torch.tensor([[0, 1]] * 20), torch.tensor([[2, 0]] * 20)
+    uniform = grammar.initial_weights(words, "uniform")
+    nats = pyro.sample("nats", pyro.distributions.Normal(torch.zeros(2), 1.0).to_event(1))
+    joint = Sentence(grammar.tilted({"root": nats}), uniform, known=heads).log_prob(words)
+    pyro.factor("q", (joint - Sentence(grammar.tilted({"root": nats}), uniform).log_prob(words)).sum())
+
+
+def test_the_gradient_of_a_bias() -> None:
+    """That of a logistic regression on the tag of the root, and of the Gaussian."""
+    for nats in torch.randn(3, 2):
+        given = pyro.condition(nats_of_roots, {"nats": nats.requires_grad_()})
+        (found,) = torch.autograd.grad(pyro.poutine.trace(given).get_trace().log_prob_sum(), nats)
+        torch.testing.assert_close(found, 20 * (torch.tensor([0.0, 1.0]) - nats.softmax(0)) - nats)
+
+
+@pytest.mark.slow
 def test_a_bias_is_learnt() -> None:
     """Two tags, one of which is always the root: its nats grow against a Gaussian that holds them."""
-    grammar, words = DMV(2), torch.tensor([[0, 1]] * 20)
-    uniform = grammar.initial_weights(words, "uniform")
-    heads = torch.tensor([[2, 0]] * 20)
-
-    def model() -> None:
-        nats = pyro.sample("nats", pyro.distributions.Normal(torch.zeros(2), 1.0).to_event(1))
-        joint = Sentence(grammar.tilted({"root": nats}), uniform, known=heads).log_prob(words)
-        pyro.factor("q", (joint - Sentence(grammar.tilted({"root": nats}), uniform).log_prob(words)).sum())
-
     pyro.clear_param_store()
     pyro.set_rng_seed(0)
-    guide = pyro.infer.autoguide.AutoDelta(model)
+    guide = pyro.infer.autoguide.AutoDelta(nats_of_roots)
     adam = pyro.optim.Adam({"lr": 0.1})  # type: ignore[attr-defined]
-    svi = pyro.infer.SVI(model, guide, adam, pyro.infer.Trace_ELBO())
+    svi = pyro.infer.SVI(nats_of_roots, guide, adam, pyro.infer.Trace_ELBO())
     for _ in range(300):
         svi.step()
     nats = guide.median()["nats"]
