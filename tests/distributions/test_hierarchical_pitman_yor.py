@@ -152,7 +152,27 @@ def test_is_an_ordinary_pyro_distribution() -> None:
     assert bool(torch.isfinite(traced.log_prob_sum()))
 
 
-@pytest.mark.parametrize("likelihood", ["joint", pytest.param("predictive", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("likelihood", ["joint", "predictive"])
+def test_gradients_are_right(likelihood: Any) -> None:
+    """All that NUTS needs beside the density."""
+    seen = Contexts([torch.zeros(12).long(), torch.arange(12) // 4])
+    values = torch.tensor([0, 0, 1, 0, 1, 1, 1, 2, 0, 0, 0, 0])
+
+    def log_joint(discount: Tensor, strength: Tensor) -> Tensor:
+        given = {"discount": discount, "strength": strength}
+        trace = pyro.poutine.trace(pyro.condition(model, given)).get_trace(values, seen, likelihood=likelihood)
+        return torch.as_tensor(trace.log_prob_sum())
+
+    for discount, strength in ((0.1, 0.4), (0.6, 3.0)):
+        at = (torch.tensor(discount, requires_grad=True), torch.tensor(strength, requires_grad=True))
+        assert torch.autograd.gradcheck(log_joint, at, check_undefined_grad=False)
+    chain = MCMC(NUTS(model, max_tree_depth=2), num_samples=2, warmup_steps=2, disable_progbar=True)
+    chain.run(values, seen, likelihood=likelihood)
+    assert all(x.shape == (2,) for x in chain.get_samples().values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["joint", "predictive"])
 def test_nuts_agrees_with_quadrature(likelihood: Any, one_thread: None) -> None:
     """Posterior means under the density that log_prob is, on a grid in both parameters."""
     seen = Contexts([torch.zeros(12).long(), torch.arange(12) // 4])

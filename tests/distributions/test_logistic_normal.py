@@ -309,6 +309,21 @@ def test_nuts_runs(model: Callable[[], None]) -> None:
     assert draws and all(name.endswith(".eta") and torch.isfinite(d).all() for name, d in draws.items())
 
 
+@MODELS
+def test_potentials_have_the_gradients_that_nuts_follows(model: Callable[[], None]) -> None:
+    """The log joint is differentiable in all latent numbers."""
+    sites = [n for n, x in poutine.trace(model).get_trace().nodes.items() if n.endswith(".eta")]
+    drawn = poutine.trace(model).get_trace().nodes
+
+    def log_joint(*values: Tensor) -> Tensor:
+        given = dict(zip(sites, values, strict=True))
+        return torch.as_tensor(poutine.trace(pyro.condition(model, given)).get_trace().log_prob_sum())
+
+    at = tuple(drawn[n]["value"].detach().requires_grad_() for n in sites)
+    assert sites and torch.autograd.gradcheck(log_joint, at, check_undefined_grad=False)
+
+
+@pytest.mark.slow
 def test_nuts_against_quadrature() -> None:
     """Two events: their log odds are N(mu1 - mu2, S11 + S22 - 2 S12), and the posterior is an integral over a line."""
     mcmc = MCMC(NUTS(one_for_all, max_tree_depth=4), num_samples=200, warmup_steps=60, disable_progbar=True)
