@@ -11,7 +11,7 @@ from typing import Any
 import nltk
 import pytest
 from column_oracle import check_first_errors, outcome, records
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import PIECES, as_file
 
@@ -71,8 +71,7 @@ def test_as_one_by_one(universal: bool, tmp_path: Path) -> None:
     assert 50 < refused < 225
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("tags", ["upos", "xpos", "form"])
+@pytest.mark.parametrize("tags", [*(pytest.param(x, marks=pytest.mark.slow) for x in ("upos", "xpos")), "form"])
 def test_first_errors_in_small_parts(tags: Any, in_small_parts: None, tmp_path: Path) -> None:
     """What is wrong with a later part of the file, or with its bytes, and what is asked of it."""
     path = tmp_path / "t.mrg"
@@ -90,6 +89,7 @@ trees = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(trees, min_size=1, max_size=4))
 def test_heads_of_any_tree(tmp_path_factory: pytest.TempPathFactory, made: list[nltk.Tree]) -> None:
     path = tmp_path_factory.mktemp("t") / "t.mrg"

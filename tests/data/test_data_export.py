@@ -9,7 +9,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyrogram.data import Corpus
@@ -105,6 +105,7 @@ def rows(draw: st.DrawFn) -> tuple[list[str], list[str], list[str], list[int]]:
     return draw(st.lists(tokens, min_size=n, max_size=n)), draw(tags), draw(tags), heads
 
 
+@settings(max_examples=50)
 @given(st.lists(rows(), min_size=1, max_size=4), st.booleans())
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory, sentences: list[tuple[list[str], ...]], named: bool

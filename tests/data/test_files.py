@@ -179,11 +179,11 @@ LONG_AND_SHORT = {
 @needs_pipes
 @pytest.mark.parametrize("kind", LONG_AND_SHORT)
 def test_a_pipe_is_never_in_memory(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 4 MB of sentences, all but the last are too long."""
+    """Of 3 MB of sentences, all but the last are too long."""
     monkeypatch.setattr(streams, "_BLOCK", 1 << 14)
     monkeypatch.setattr(files, "_PART", 1 << 14)
     long, short = LONG_AND_SHORT[kind]
-    data = (long * ((4 << 20) // len(long)) + short).encode()
+    data = (long * ((3 << 20) // len(long)) + short).encode()
     read = {"conllu": Corpus.from_conllu, "brackets": Corpus.from_brackets, "tags": Corpus.from_tags}[kind]
     with piped(data) as path:
         assert format_of_file(path) == kind
