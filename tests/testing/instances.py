@@ -196,10 +196,15 @@ SLOW = {
 }
 
 
+def slow(name: str, of: str) -> bool:
+    """Also compiling, which takes a second a case, of all but two."""
+    return of in SLOW or (name == "compile" and of not in ("segments", "CFG in normal form"))
+
+
 def crossed(cases: dict[str, DistributionCase]) -> list[Any]:
     """One parameter for each pair of a case and a check that applies to it."""
     return [
-        pytest.param(case, check, id=f"{name}-{of}", marks=[pytest.mark.slow] if of in SLOW else [])
+        pytest.param(case, check, id=f"{name}-{of}", marks=[pytest.mark.slow] if slow(name, of) else [])
         for of, case in cases.items()
         for name, check in checks_for(case).items()
     ]
