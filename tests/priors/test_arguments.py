@@ -103,7 +103,7 @@ def test_log_linear_parameters(given: Callable[[Block], Tensor]) -> None:
         with pyro.plate("sentences", len(small.words)):
             pyro.sample("words", Sentence(small.grammar, weights), obs=small.words)
 
-    loop = EM(model, m_steps=20).run(num_steps=200, tolerance=0, progress=False)
+    loop = EM(model, m_steps=20).run(num_steps=80, tolerance=0, progress=False)
     theta = pyro.param("theta").detach().clone().requires_grad_()
     if given is features:
         logits = given(block) @ theta

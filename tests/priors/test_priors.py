@@ -62,6 +62,7 @@ def test_potential(grammar: str, case: str) -> None:
     assert float(potential(start)) == pytest.approx(jacobian - expected, rel=1e-9)
 
 
+@pytest.mark.one_in(2)
 @grammars
 @pytest.mark.parametrize("case", [*RANDOM, "bayesian network"])
 @pytest.mark.parametrize("batch", [(3, 1), (2, 3, 1)], ids=str)
@@ -112,7 +113,7 @@ def test_gibbs(grammar: str) -> None:
     assert set(loop.hyperparameters()) == {f"base.{name}" for name in small.grammar.blocks}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @grammars
 @cases
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
