@@ -20,6 +20,7 @@ from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes import engine
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.running import program as running
 from pyrogram.recursion.running.program import Program
 
 
@@ -151,11 +152,16 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(mine, theirs, rtol=1e-11)
 
 
-def test_very_long_sentences_have_no_bound_of_log_z_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "n"), [(20, 30), pytest.param(None, 330, marks=pytest.mark.slow)])
+def test_very_long_sentences_have_no_bound_of_log_z_alone(
+    most: int | None, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would take as long as their adjoints, and fail; draws need those, too."""
     monkeypatch.setattr(Program, "least", None)
+    if most is not None:  # a sentence that is longer than so many words
+        monkeypatch.setattr(running, "MOST_WORDS", most)
     made = TREES["dmv of words"]()
-    program, given = Program(made), sentences(made, [330], "float64", 1.0)
+    program, given = Program(made), sentences(made, [n], "float64", 1.0)
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)
     log_z, rows = program.draw(given, 1, 0, {"root": (0, 1)}, 1)
     np.testing.assert_allclose(log_z, in_logs(made, given)[0], rtol=1e-11)

@@ -452,7 +452,7 @@ def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
             compare((*found, None), *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", [p for p in PAGES if p in WITH_SYMBOLS or p.name == "projective"], ids=str)
 def test_counts_by_sentence(page: Page, dtype: str) -> None:

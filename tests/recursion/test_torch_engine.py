@@ -166,7 +166,7 @@ def test_second_derivatives(page: Page, values: str) -> None:
         return made(page)[1].log_partition(dict(zip(weights, tables, strict=True)), *rest)
 
     assert torch.autograd.gradcheck(log_z, tuple(weights.values()))
-    assert torch.autograd.gradgradcheck(log_z, tuple(weights.values()))
+    assert torch.autograd.gradgradcheck(log_z, tuple(weights.values()), fast_mode=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, on first use
@@ -204,7 +204,7 @@ def test_marginals_have_derivatives() -> None:
 # ---------------------------------------------------------------------- padding, nothing possible, not a number
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @by_page
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_padding_is_not_read(page: Page, number: float, values: str) -> None:
@@ -244,6 +244,7 @@ def test_some_weights_are_impossible(page: Page, values: str) -> None:
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
 
 
+@pytest.mark.one_in(2)
 @by_page
 def test_nan_stays_in_its_sentence(page: Page, values: str) -> None:
     given, truth = drawn(page, shared=False)
