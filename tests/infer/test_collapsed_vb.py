@@ -251,7 +251,7 @@ def test_learnt_concentrations_raise_the_objective():
 def test_resumed_run_is_the_same_to_the_last_bit(tmp_path, options):
     V, corpus = CORPORA["two tags"]
     runs = []
-    for stops in ([25], [3, 18, 25]):
+    for stops in ([5], [1, 4, 5]):
         path = tmp_path / f"{len(stops)}.safetensors"
         for stop in stops:
             loop = CollapsedVB(
@@ -332,19 +332,20 @@ def one_concentration(words):
 
 
 def test_a_latent_concentration_is_at_its_mode(doubles):
-    """Given the expected counts, the mode of log α on a grid."""
+    """Given the expected counts, the mode of log α on a rough grid, and on a fine one near it."""
     _, corpus = CORPORA["two tags"]
     loop = CollapsedVB(one_concentration, initial_weights=tensors(random_tables(2, False, 1)))
-    loop.run(padded(corpus), num_steps=200, tolerance=0, progress=False)
+    loop.run(padded(corpus), num_steps=80, tolerance=0, progress=False)
     counts = {n: f.numpy() for n, f in loop._state.counts.items()}
-    grid = np.linspace(-2, 2, 4001)
-    density = [
-        log_joint(counts, {n: np.full(f.shape, np.exp(x)) for n, f in counts.items()})
-        + float(dist.Gamma(3.0, 2.0).log_prob(torch.tensor(np.exp(x))))
-        + x
-        for x in grid
-    ]
-    assert float(loop.latents()["alpha"].log()) == pytest.approx(grid[int(np.argmax(density))], abs=2e-3)
+
+    def density(x):
+        joint = log_joint(counts, {n: np.full(f.shape, np.exp(x)) for n, f in counts.items()})
+        return joint + float(dist.Gamma(3.0, 2.0).log_prob(torch.tensor(np.exp(x)))) + x
+
+    found = float(loop.latents()["alpha"].log())
+    rough, fine = np.linspace(-2, 2, 81), found + np.linspace(-0.06, 0.06, 121)
+    assert found == pytest.approx(max(rough, key=density), abs=0.03)
+    assert found == pytest.approx(max(fine, key=density), abs=2e-3)
     assert loop.plan(padded(corpus)) == {"words": dict.fromkeys(counts, "integrated out")}
 
 
@@ -389,7 +390,7 @@ def test_computed_weights_beside_dirichlets(doubles):
         assert loop.step(padded(corpus)) == pytest.approx(expected, rel=1e-9)
         field.figure3(range(len(corpus)))
     assert loop.plan(padded(corpus))["words"]["attach"] == "gradient"
-    loop.run(padded(corpus), num_steps=300, tolerance=0, progress=False)
+    loop.run(padded(corpus), num_steps=100, tolerance=0, progress=False)
     w, counts = loop.weights()["attach"], loop._state.counts["words.attach"]
     slope = counts - counts.sum(-1, keepdim=True) * w - loop.latents()["eta"]
     assert float(slope.abs().max()) < 1e-3

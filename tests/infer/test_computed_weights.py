@@ -68,7 +68,7 @@ def test_optimum(name: str) -> None:
     """At the end the log joint is flat in everything, in the coordinates in which it is free."""
     model = MODELS[name]()
     loop = EM(model, m_steps=20, initial_weights="uniform")
-    loop.run(num_steps=300, tolerance=0, progress=False)
+    loop.run(num_steps=100, tolerance=0, progress=False)
     latents = loop.latents()
     nodes: dict[str, Any] = dict(poutine.trace(model).get_trace().nodes)
     supports = {name: nodes[name]["fn"].support for name in latents}

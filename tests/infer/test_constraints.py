@@ -328,13 +328,13 @@ def test_a_search_that_ends_too_early_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 def test_rounding_errors_are_not_told() -> None:
     """In float32 the search ends where values do not tell points apart any more, near enough; warnings are errors."""
-    words = torch.tensor(np.random.default_rng(0).integers(0, V, size=(300, 8)))
+    words = torch.tensor(np.random.default_rng(0).integers(0, V, size=(150, 8)))
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
         for constraints in ([LEFT[0]], [ROOT[0], LEFT[0]]):
             em = EM(dirichlet, initial_weights="uniform", constraints=constraints)
-            for _ in range(8):
+            for _ in range(3):
                 em.step(words, DMV(V), concentration=1.5)
             assert em.weights()["root"].dtype == torch.float32
     finally:

@@ -147,10 +147,10 @@ HALVES = torch.full((V, 2, 2, 2), 0.5, dtype=torch.float64)
 def test_bounds_are_below_the_evidence(model: Callable[[], None]) -> None:
     """The loop's own bound is below the marginal one, and this below the evidence, and not by much."""
     pyro.set_rng_seed(1)
-    loop = VariationalEM(model, guide_steps=10, guide_draws=8).run(num_steps=25, tolerance=0, progress=False)
-    marginal, error = loop.marginal_bound(100)
+    loop = VariationalEM(model, guide_steps=8, guide_draws=4).run(num_steps=20, tolerance=0, progress=False)
+    marginal, error = loop.marginal_bound(60)
     with torch.no_grad():
-        draws = [poutine.trace(loop.guide).get_trace() for _ in range(200)]
+        draws = [poutine.trace(loop.guide).get_trace() for _ in range(100)]
         joints = [poutine.trace(poutine.replay(model, d)).get_trace().log_prob_sum() - d.log_prob_sum() for d in draws]
     evidence = float(torch.stack(joints).logsumexp(0)) - math.log(len(joints))
     assert error < 0.3
@@ -226,8 +226,8 @@ def test_guide_of_ones_own() -> None:
         with pyro.plate("sentences", len(words)):
             pyro.sample("z", dist.Normal(bags.mean(1) @ table, 0.5).to_event(1))
 
-    loop = VariationalEM(model, guide=guide, guide_steps=10)
-    loop.run(WORDS, 1.0, num_steps=20, tolerance=0, progress=False)
+    loop = VariationalEM(model, guide=guide, guide_steps=5)
+    loop.run(WORDS, 1.0, num_steps=10, tolerance=0, progress=False)
     assert set(loop.posterior()) == {"stop"}
     assert float(pyro.param("table").detach().abs().max()) > 0.05
     assert loop.history[-1] > loop.history[0]
@@ -319,7 +319,7 @@ def test_another_corpus_goes_on() -> None:
         eta = pyro.sample("eta", dist.Normal(torch.zeros(V, 2, V), 1.5).to_event(3))
         observe({**dirichlets("root", "stop"), "attach": eta.softmax(-1)}, words)
 
-    loop = VariationalEM(model).run(WORDS, num_steps=30, tolerance=0, progress=False)
+    loop = VariationalEM(model).run(WORDS, num_steps=8, tolerance=0, progress=False)
     before = loop.weights()["attach"]
     loop._read((WORDS[:2],), {})
     assert float((loop.weights()["attach"] - before).abs().max()) < 0.3
@@ -355,8 +355,8 @@ def test_plates_within_plates(plate: str) -> None:
 
 def test_other_guides() -> None:
     made = functools.partial(AutoLowRankMultivariateNormal, rank=2)
-    loop = VariationalEM(softmax_of_normals, guide=made).run(num_steps=30, tolerance=0, progress=False)
-    assert loop.marginal_bound(100)[0] > -23
+    loop = VariationalEM(softmax_of_normals, guide=made).run(num_steps=12, tolerance=0, progress=False)
+    assert loop.marginal_bound(40)[0] > -23
 
 
 def test_guide_for_predictive() -> None:
@@ -370,9 +370,9 @@ def test_guide_for_predictive() -> None:
 
 def test_two_loops_share_nothing() -> None:
     """Guides of one class have parameters of their own, and Pyro's store has none of them."""
-    first = VariationalEM(softmax_of_normals).run(num_steps=5, tolerance=0, progress=False)
+    first = VariationalEM(softmax_of_normals, guide_steps=3).run(num_steps=2, tolerance=0, progress=False)
     before = first.weights()
-    VariationalEM(softmax_of_normals).run(num_steps=20, tolerance=0, progress=False)
+    VariationalEM(softmax_of_normals, guide_steps=3).run(num_steps=4, tolerance=0, progress=False)
     torch.testing.assert_close(first.weights(), before, rtol=0, atol=0)
     assert not list(pyro.get_param_store())
 
@@ -401,7 +401,7 @@ def test_random_numbers_are_left_alone() -> None:
 def test_initial_weights_are_fitted() -> None:
     """The guide starts where computed weights are near those that are given."""
     given = {"root": torch.ones(V), "stop": HALVES, "attach": (3 * FEATURES.sum(-1)).exp()}
-    started = VariationalEM(softmax_of_normals, initial_weights=given, guide_steps=200)
+    started = VariationalEM(softmax_of_normals, initial_weights=given, guide_steps=60)
     started._read((), {})
     started._present()
     plain = VariationalEM(softmax_of_normals)
@@ -433,10 +433,10 @@ def test_options(options: dict[str, int]) -> None:
 def test_marginal_bound_of_closed_forms() -> None:
     """Where all of q has closed forms it is that of Pyro's own ELBO."""
     model = MODELESS["sparse"]
-    loop = VariationalEM(model).run(num_steps=20, tolerance=0, progress=False)
-    mean, error = loop.marginal_bound(200)
+    loop = VariationalEM(model).run(num_steps=10, tolerance=0, progress=False)
+    mean, error = loop.marginal_bound(100)
     with torch.no_grad():
-        expected = -Trace_ELBO(num_particles=200).loss(model, loop.guide)
+        expected = -Trace_ELBO(num_particles=100).loss(model, loop.guide)
     assert mean == pytest.approx(expected, abs=6 * error) and mean > loop.history[-1]
     with pytest.raises(ValueError, match="num_samples must be at least 2, not 1"):
         loop.marginal_bound(1)

@@ -29,8 +29,7 @@ def fitted(diagonal: bool, seed: int = 1, size: int = 2, **options: Any) -> Vari
     return loop
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("diagonal", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_the_evidence_is_that_of_quadrature(diagonal: bool) -> None:
     """Of two events, only the variance of their difference matters: a + b - 2 c with a covariance."""
     locs, covariances, variances = random_start(DMV(2), 1)
@@ -50,8 +49,7 @@ def test_the_evidence_is_that_of_quadrature(diagonal: bool) -> None:
     assert not torch.equal(same, other)
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("diagonal", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_bound_marginal_bound_and_evidence_rise(diagonal: bool) -> None:
     loop = fitted(diagonal, seed=3, size=3)
     found = loop.importance_weighted_bound(300)

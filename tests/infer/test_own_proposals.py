@@ -154,7 +154,7 @@ def test_a_chain_with_a_proposal_of_ones_own() -> None:
 
     def run(kind: type[TreeHastings], **options: Any) -> TreeHastings:
         chain = kind(dirichlet, seed=0, batch_size=2)
-        return chain.run(words, grammar, concentration=ALPHA, num_steps=20, progress=False, **options)
+        return chain.run(words, grammar, concentration=ALPHA, num_steps=8, progress=False, **options)
 
     chain = run(Flat)
     assert 0 < chain.acceptance < 1 and chain.history != run(TreeHastings).history

@@ -328,8 +328,8 @@ def test_the_exact_loss_is_minus_the_bound(per_sentence: bool) -> None:
 def test_svi_reaches_the_bound(one_thread: None) -> None:
     model = model_of(diagonal=True, per_sentence=True, learn=False)
     best = VariationalEM(model, e_step=EStep(1e-13, 500)).step(WORDS)
-    svi = SVI(model, MeanFieldGaussian(model), ClippedAdam({"lr": 0.05, "lrd": 0.99}), TraceGrammar_ELBO())
-    for _ in range(300):
+    svi = SVI(model, MeanFieldGaussian(model), ClippedAdam({"lr": 0.1, "lrd": 0.96}), TraceGrammar_ELBO())
+    for _ in range(100):
         svi.step(WORDS)
     assert -svi.evaluate_loss(WORDS) == pytest.approx(best, abs=1e-3)
 

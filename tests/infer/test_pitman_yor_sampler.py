@@ -57,7 +57,7 @@ def test_posterior_under_a_path_assumption(options: Any) -> None:
     epsilon = torch.tensor([0.3, 0.6])
     law = HierarchicalPitmanYor(SEEN, x[:, None] - epsilon, epsilon, 2, **options)
     density = dist.Gamma(1.5, 0.5).log_prob(x) + law.log_prob(VALUES)
-    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=450, progress=False, **options)
+    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=200, progress=False, **options)
     assert_mean(sampler.trace()["strength"], x, density)
 
 
@@ -70,7 +70,7 @@ def test_posterior_with_exact_seats() -> None:
         seatings = Process([s - 0.3, s - 0.6], [0.3, 0.6], [0.5, 0.5]).seatings(observations)
         log_p.append(sum(seatings.values()))
     density = dist.Gamma(1.5, 0.5).log_prob(x) + torch.tensor(log_p).log()
-    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=450, progress=False, paths="exact")
+    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=250, progress=False, paths="exact")
     assert_mean(sampler.trace()["strength"], x, density)
 
 
@@ -102,19 +102,19 @@ def test_what_it_knows_after_a_run(paths: Any) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("paths", ["minimal", "exact"])
 def test_resumed_and_interrupted_chains(paths: Any, tmp_path: Path) -> None:
-    whole = PitmanYorSampler(two_sites, seed=3).run(VALUES, MORE, paths, num_steps=12, progress=False)
+    whole = PitmanYorSampler(two_sites, seed=3).run(VALUES, MORE, paths, num_steps=4, progress=False)
     path = tmp_path / "chain" / "state"
 
     def stop(sampler: Any) -> None:
-        if len(sampler.history) == 5:
+        if len(sampler.history) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         PitmanYorSampler(two_sites, seed=3).run(
-            VALUES, MORE, paths, num_steps=12, progress=False, callback=stop, checkpoint=path
+            VALUES, MORE, paths, num_steps=4, progress=False, callback=stop, checkpoint=path
         )
     again = PitmanYorSampler(two_sites, seed=8)
-    again.run(VALUES, MORE, paths, num_steps=12, progress=False, checkpoint=path)
+    again.run(VALUES, MORE, paths, num_steps=4, progress=False, checkpoint=path)
     assert again.history == whole.history
     for name, trace in whole.trace().items():
         assert torch.equal(again.trace()[name], trace)
@@ -267,16 +267,16 @@ def wide_concentration(values: Tensor, mean: float) -> None:
 def test_a_prior_beyond_what_a_process_allows() -> None:
     """Points where no process can be have density zero; draws from the prior, many of which are, do not matter."""
     x = (torch.arange(200) + 0.5) / 200
-    for seed in range(5):
+    for seed in range(2):
         pyro.set_rng_seed(seed)
         PitmanYorSampler(wide_discount, seed=seed).run(VALUES, 1.6, num_steps=1, progress=False)
         PitmanYorSampler(wide_concentration, seed=seed).run(VALUES, 0.0, num_steps=1, progress=False)
     law = HierarchicalPitmanYor(SEEN, torch.ones(2), x[:, None].expand(-1, 2), 2)
-    sampler = PitmanYorSampler(wide_discount).run(VALUES, 1.6, num_steps=450, progress=False)
+    sampler = PitmanYorSampler(wide_discount).run(VALUES, 1.6, num_steps=200, progress=False)
     assert_mean(sampler.trace()["epsilon"], x, law.log_prob(VALUES))
     x = (torch.arange(1000) + 0.5) / 100 - 0.2
     law = HierarchicalPitmanYor(SEEN, x[:, None].expand(-1, 2), torch.full((2,), 0.2), 2)
-    sampler = PitmanYorSampler(wide_concentration).run(VALUES, 0.0, num_steps=450, progress=False)
+    sampler = PitmanYorSampler(wide_concentration).run(VALUES, 0.0, num_steps=200, progress=False)
     assert_mean(sampler.trace()["alpha"], x, law.log_prob(VALUES) + dist.Normal(0.0, 2.0).log_prob(x))
 
 

@@ -238,7 +238,7 @@ def test_kernels_leave_a_density_invariant(kernel: LatentKernel) -> None:
     generator = torch.Generator().manual_seed(0)
     tuning = {"log_step": torch.tensor(-1.0), "adapted": torch.tensor(9)}
     found = []
-    for _ in range(600):
+    for _ in range(400):
         x = torch.randn(1, generator=generator)
         y = x**2 + torch.randn(1, generator=generator) / math.sqrt(2)
         moved, kept = kernel.step(bent, {"x": x, "y": y}, tuning, generator, adapt=False)

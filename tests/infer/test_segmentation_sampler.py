@@ -98,7 +98,7 @@ def test_words_and_hyperparameters_are_from_their_posterior(grammar: UnigramSegm
 
 
 def test_a_resumed_chain_is_the_same(tmp_path: Path) -> None:
-    corpus = generated_utterances(40, num_roots=3)
+    corpus = generated_utterances(15, num_roots=3)
     grammar = BigramSegmentation("".join(corpus.forms))
     utterances, path = grammar.encode(corpus.forms), tmp_path / "chain.safetensors"
     options: dict[str, Any] = {"temperatures": [3.0, 2.0, 1.5, 1.2], "seed": 5}
@@ -129,7 +129,7 @@ def test_a_resumed_chain_is_the_same(tmp_path: Path) -> None:
 def test_a_seed_is_a_chain_and_torchs_own_numbers_stay() -> None:
     before = torch.get_rng_state()
     runs = [
-        SegmentationHastings(word_segmentation, seed=seed).run(UTTERANCES, BIGRAM, num_steps=5, progress=False)
+        SegmentationHastings(word_segmentation, seed=seed).run(UTTERANCES, BIGRAM, num_steps=2, progress=False)
         for seed in (1, 1, 2)
     ]
     assert runs[0].history == runs[1].history != runs[2].history

@@ -56,9 +56,11 @@ def test_probabilities_of_all_trees(paths: str) -> None:
     torch.testing.assert_close(log_q.softmax(0), proposal(naive(paths), SENTENCE, trees), rtol=1e-10, atol=0)
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("paths", ["minimal", "maximal"])
-def test_steps_from_every_tree(paths: str) -> None:
+@pytest.mark.parametrize(
+    ("paths", "number"),
+    [("minimal", 200), *(pytest.param(paths, 800, marks=pytest.mark.slow) for paths in ("minimal", "maximal"))],
+)
+def test_steps_from_every_tree(paths: str, number: int) -> None:
     """The transition matrix and its powers, row by row; it leaves the posterior as it is, and rejects a good deal."""
     trees = projective_trees(3)
     pi, q = posterior(naive(paths), SENTENCE, trees), proposal(naive(paths), SENTENCE, trees)
@@ -67,7 +69,6 @@ def test_steps_from_every_tree(paths: str) -> None:
     T = T + torch.diag(1 - T.sum(1))
     torch.testing.assert_close(pi @ T, pi, rtol=1e-12, atol=0)
     assert float((pi / pi.sum()) @ (T.diagonal() - q)) > 0.3  # rejected
-    number = 800
     heads = trees.repeat_interleave(number, 0)
     sampler = SiblingHastings(GRAMMAR, ours(paths), seed=3)
     sampler.run(*copies(SENTENCE, heads), heads=heads, num_steps=0, progress=False)

@@ -134,7 +134,7 @@ def test_sentences_that_are_judged_together() -> None:
         if len(chain.history) % 2 == 0:
             found[both.index(tuple(chain.tags[:, 0].tolist()))] += 1
 
-    sampler.run(torch.zeros_like(words), words, cases, num_steps=240, progress=False, callback=count)
+    sampler.run(torch.zeros_like(words), words, cases, num_steps=160, progress=False, callback=count)
     assert p_value(found.long(), torch.tensor(exact) / sum(exact)) > 1e-4
     assert sampler.retagged > 0.05
     before = {site: f.restaurants.num_observations for site, f in with_one_table_each()[0].items()}

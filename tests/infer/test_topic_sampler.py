@@ -44,7 +44,7 @@ def test_log_joint_is_that_of_the_urns():
 def test_one_sweep_leaves_the_posterior_as_it_is():
     """States drawn from all 64, one sweep, and their frequencies again."""
     everything, p, _ = posterior(WORDS, HEADS, BASE, B)
-    draws = 6000
+    draws = 3000
     sampler = TopicGibbs(2, V, seed=1, **FIXED)
     index = {states: i for i, states in enumerate(everything)}
     counts, moved = torch.zeros(len(p)), 0

@@ -314,7 +314,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
     """After every iteration; for vectors, which are ill conditioned, after some more steps for the same q."""
     grammar, words = DMV(2), padded(LONGER)
     vb = VariationalEM(with_prior(concentrations), initial_weights="harmonic")
-    for _ in range(12):
+    for _ in range(3 if concentrations is vectors else 12):
         vb.step(words, grammar)
         if concentrations is vectors:
             for _ in range(40):
@@ -341,7 +341,7 @@ def test_learnt_concentrations_are_stationary(concentrations: Prior) -> None:
 @pytest.mark.parametrize("concentrations", [per_block, shared_by_all, exponential, vectors, only_attach])
 def test_a_learnt_prior_never_lowers_the_bound(concentrations: Prior) -> None:
     grammar = DMV(2, valence_attach=True)
-    for seed in range(3):
+    for seed in range(2):
         pyro.clear_param_store()
         vb = VariationalEM(with_prior(concentrations), initial_weights=tensors(random_tables(2, True, seed)))
         vb.run(padded(LONGER), grammar, num_steps=25, tolerance=0, progress=False)
@@ -404,7 +404,7 @@ def test_a_learnt_prior_is_used_in_the_next_iteration() -> None:
 def test_learning_beats_where_it_started() -> None:
     words, grammar = padded(LONGER), DMV(2)
     fixed = VariationalEM(dirichlet).run(words, grammar, concentration=3.0, progress=False)
-    learnt = VariationalEM(dirichlet).run(words, grammar, concentration=3.0, learn=True, progress=False)
+    learnt = VariationalEM(dirichlet).run(words, grammar, concentration=3.0, learn=True, num_steps=20, progress=False)
     assert learnt.history[-1] > fixed.history[-1]
     assert float(pyro.param("concentration.attach").detach()) != 3.0
 
@@ -414,7 +414,7 @@ def test_concentrations_that_run_away_do_no_harm() -> None:
     for words in (torch.zeros(20, 1).long(), torch.tensor([[0], [1]] * 10)):
         pyro.clear_param_store()
         vb = VariationalEM(dirichlet)
-        vb.run(words, DMV(2), learn=True, num_steps=80, tolerance=0, progress=False)
+        vb.run(words, DMV(2), learn=True, num_steps=40, tolerance=0, progress=False)
         history = np.array(vb.history)
         assert np.isfinite(history).all()
         assert (np.diff(history) >= -1e-9 * np.abs(history[1:])).all()
