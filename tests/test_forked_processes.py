@@ -62,7 +62,7 @@ def charts(folder):
 def loops(folder):
     pyro.clear_param_store()
     pyro.set_rng_seed(0)
-    corpus, found = Corpus.builtin(200, max_length=8), []
+    corpus, found = Corpus.builtin(60, max_length=8), []
     made = EM(maximum_likelihood), VariationalEM(dirichlet), CollapsedVB(dirichlet), TreeHastings(dirichlet, seed=0)
     for loop in made:
         loop.run(corpus.words, DMV(len(corpus.vocab)), num_steps=2, progress=False)
@@ -94,7 +94,7 @@ METHODS = "forkserver", "spawn"  # beside fork
 def folder(tmp_path: Path) -> Path:
     """Files of all formats."""
     rows = "".join(f"{i}\tw{i}\t_\t{t}\tX\t_\t{i - 1}\t_\t_\t_\n" for i, t in enumerate(("NOUN", "VERB", "PUNCT"), 1))
-    text = "".join(f"# sent_id = {i}\n{rows}\n" for i in range(60))
+    text = "".join(f"# sent_id = {i}\n{rows}\n" for i in range(20))
     (tmp_path / "a-ud-train.conllu").write_text(text)
     (tmp_path / "b.conllu").write_text(text.replace("# sent_id = 7", "\u00a0\n\n# sent_id = 7"))  # is not read at once
     (tmp_path / "c.conllu.gz").write_bytes(gzip.compress(text.encode()))

@@ -27,6 +27,7 @@ from reproductions.annotations.notes import figure_7
 from reproductions.annotations.treebank import Files
 from reproductions.shared.store import Key, Result
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 METHODS = {"em": EM, "vb": VariationalEM, "cvb": CollapsedVB, "variable-cvb": VariableCVB}
 ROWS = ["base", *(f"{method}-{k}" for k in (2, 3) for method in METHODS)]
 STEPS, SEED, ALPHA = 6, 3, 0.3
@@ -181,7 +182,7 @@ def test_when_a_run_ends():
     assert ends(rising, [*rising[:40], *[rising[40]] * 20], tolerance=0.0)[0] == 42
 
 
-def test_a_long_run_goes_back_to_its_best_state(bank, call, double, tmp_path):
+def test_a_long_run_goes_back_to_its_best_state(undrawn_here, bank, call, double, tmp_path):
     out = tmp_path / "run"
     dev = tmp_path / "dev.mrg"
     dev.write_text(bank.test.read_text() * 2)  # no other sentences, but not the same file
@@ -225,7 +226,7 @@ def test_resume(run, command, call, tmp_path):
     assert without_times(again) == without_times(run)
 
 
-def test_more_subtypes_add_to_a_folder(run, command, call, refused, tmp_path):
+def test_more_subtypes_add_to_a_folder(undrawn_here, run, command, call, refused, tmp_path):
     again = tmp_path / "run"
     shutil.copytree(run, again)
     done = call(*command, "--subtypes", "4", "--rows", "base,em-4", "--out", again)

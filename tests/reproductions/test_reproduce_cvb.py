@@ -14,7 +14,7 @@ from pyrogram.cli import main
 from pyrogram.infer import CollapsedVB, TreeHastings, VariationalEM
 from pyrogram.models.dirichlet import dirichlet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "one_thread")
 STEPS, SWEEPS = 5, 6
 OPTIONS = ["--tags", "xpos", "--steps", STEPS, "--sweeps", SWEEPS, "--jobs", 1, "--patience", 9, "--tolerance", 0]
 

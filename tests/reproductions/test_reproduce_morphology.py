@@ -26,6 +26,7 @@ from reproductions.shared import tables as trial_tables
 from reproductions.shared.experiment import Measure
 from reproductions.shared.store import Key, Result
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 ROWS = ("em", "vb", "cvb", "hastings")
 STEPS, SWEEPS, SEED = 4, 24, 3
 COMMON = ["--steps", STEPS, "--sweeps", SWEEPS, "--seed", SEED, "--jobs", 1]
@@ -212,7 +213,7 @@ def test_resume(run, table, call, tmp_path):
     assert without_times(again) == without_times(run)
 
 
-def test_rows_and_other_settings(run, table, call, refused, tmp_path):
+def test_rows_and_other_settings(undrawn_here, run, table, call, refused, tmp_path):
     few = call("reproduce", "cvb", table, "--rows", "cvb", "--starts", 1, *COMMON, "--out", tmp_path / "few")
     assert few.status == 0 and "Hastings" not in few.out.splitlines()[4]
     assert results(tmp_path / "few")["cvb", 1]["perplexity"] == results(run)["cvb", 1]["perplexity"]

@@ -13,7 +13,7 @@ from pyrogram.data import tag_families
 from pyrogram.metrics import attach_right, errors_by_parent, sign_test
 from reproductions.shared.store import unpack_result
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from reproductions.shared.experiment import TrialStudy
 from reproductions.shared.settings import TrialSettings
 from reproductions.shared.store import Key, unpack_learnt
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 STEPS, SEED = 2, 4
 ROWS = ("dirichlet-fixed-minimal", "dirichlet-sampled-minimal", "pitman-yor-fixed-minimal")
 ROWS += ("pitman-yor-sampled-minimal", "dirichlet-fixed-exact")
@@ -316,7 +317,7 @@ def test_resume(run, command, refused, call, tmp_path):
     assert json.loads((out / "config.json").read_text())["settings"]["table"] == "pitman-yor"
 
 
-def test_the_builtin_corpus(call):
+def test_the_builtin_corpus(undrawn_here, call):
     options = ["--starts", 1, "--steps", 1, "--jobs", 1, "--unseen", "test", "--rows", "dirichlet-sampled-maximal"]
     done = call("reproduce", "pitman-yor", *options)
     assert done.status == 0 and "Dirichlet, sampled α, maximal" in done.out and "as in the paper" in done.out

@@ -17,7 +17,7 @@ from pyrogram.grammars import LexicalTagger
 from reproductions.induction.corpora import recoded
 from reproductions.options import WhichProtocol, protocol_of
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "one_thread")
 XPOS = ["--tags", "xpos", "--jobs", 1]
 ROWS = ["--rows", "em,vb-em,ln", *XPOS]
 

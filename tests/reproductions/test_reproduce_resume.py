@@ -17,7 +17,7 @@ from pyrogram.cli import main
 from pyrogram.cli.io.progress import Bar
 from reproductions.induction.study import Study
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "one_thread")
 
 
 def files(folder):
