@@ -9,6 +9,9 @@ TORCH_INSTALL ?= torch==2.13.0
 JOBS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist worksteal
 
+# Tests start many processes, each of which would compile all sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.ready
 SITE_READY := .venv/.site-ready
