@@ -179,7 +179,7 @@ def test_words_beyond_the_longest_sentence(engine, multiroot):
     check(engine, arcs, stops, torch.tensor([2, 3]), multiroot)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("sizes", [[23, 7, 16, 1, 2], [60, 3, 40, 9]])
@@ -282,6 +282,7 @@ def test_log_partition_counts_trees(engine, n, dtype, multiroot):
     assert log_z.tolist() == pytest.approx(expected, rel=tolerance, abs=tolerance)
 
 
+@pytest.mark.one_in(2)
 @roots
 @both_dtypes
 def test_marginals_add_up(engine, multiroot, dtype):
@@ -302,6 +303,7 @@ def test_marginals_add_up(engine, multiroot, dtype):
     assert (root >= 1 - 1e-5).all() and (multiroot or (root <= 1 + 1e-5).all())
 
 
+@pytest.mark.one_in(2)
 @roots
 @stopping
 def test_reversal(engine, with_stops, multiroot):
@@ -645,6 +647,7 @@ def test_gradient_of_the_marginals():
     assert only_stops.grad.abs().max() > 0
 
 
+@pytest.mark.one_in(2)
 @impossible
 @roots
 def test_second_derivatives_without_nan(case, multiroot):

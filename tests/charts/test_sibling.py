@@ -181,7 +181,7 @@ def test_zero_sibling_scores_give_first_order_trees(engine, n, dtype, multiroot)
     torch.testing.assert_close(by_arcs.double(), expected[1][..., 0], **EXACT[dtype])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @roots
 @both_dtypes
 @pytest.mark.parametrize("n", [1, 5, 17])

@@ -160,6 +160,7 @@ def test_gradient_of_some_inputs():
     assert arcs.grad.abs().max() > 0 and siblings.grad.abs().max() > 0
 
 
+@pytest.mark.one_in(2)
 @roots
 @impossible
 def test_second_derivatives_without_nan(case, multiroot):
