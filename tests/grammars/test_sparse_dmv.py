@@ -70,7 +70,7 @@ def logs(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: w.log() for name, w in weights.items()}
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(14)
 @kinds
 @pytest.mark.parametrize("words", [WORDS, NEW], ids=["seen", "new"])
 def test_sums_over_trees_are_those_of_the_dmv(options: dict[str, Any], words: Tensor) -> None:
@@ -278,8 +278,9 @@ def test_compiled_sweeps_against_plain_ones(options: dict[str, Any]) -> None:
     assert type(grammar.collapsed_updates(NEW)) is CollapsedUpdates  # whose other words have parts of an event
 
 
-@pytest.mark.one_in(9)
-@pytest.mark.parametrize("options", KINDS[1:], ids=str)
+@pytest.mark.parametrize(
+    "options", [KINDS[1], *(pytest.param(options, marks=pytest.mark.slow) for options in KINDS[2:])], ids=str
+)
 def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences of unequal lengths, in two chunks, against all trees of each."""
     monkeypatch.setattr(sparse_dmv_arcs, "CELLS", 80)
