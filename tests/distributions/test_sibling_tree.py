@@ -57,6 +57,7 @@ def test_what_cannot_be_done_says_so():
         kl_divergence(plain, ProjectiveDependencyTree(zeros(3)[0]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("multiroot", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_siblings_and_last_children_of_all_trees(n, multiroot):
