@@ -133,7 +133,7 @@ def records(path: str, heads: Heads) -> Iterator[Any]:
     return read_records(path, "conllu", heads=heads)
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.filterwarnings("ignore:.*is no hint")  # of mutations of hints' keys
 @pytest.mark.parametrize("heads", ["optional", "required", "partial", "ignore"])
 def test_as_one_by_one(heads: Heads, tmp_path: Path) -> None:

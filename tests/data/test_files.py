@@ -119,6 +119,7 @@ READ: dict[str, Callable[[Path], object]] = {
 TEXTS = {"brackets": TREE, "trees": TREE, "tags": "a/X b/Y\n", "morphs": "ab\ta b\n", "utterances": "a b\n"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("reader", READ)
 def test_files_put_together(reader: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
