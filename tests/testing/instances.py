@@ -197,8 +197,8 @@ SLOW = {
 
 
 def slow(name: str, of: str) -> bool:
-    """Also compiling, which takes a second a case, of all but two."""
-    return of in SLOW or (name == "compile" and of not in ("segments", "CFG in normal form"))
+    """Also compiling, which takes a second a case, of all but one."""
+    return of in SLOW or (name == "compile" and of != "segments")
 
 
 def crossed(cases: dict[str, DistributionCase]) -> list[Any]:

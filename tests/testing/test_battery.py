@@ -22,7 +22,7 @@ CHAIN_DERIVATIONS = {f"chain {words}": case for words, case in CHAIN.derivations
 GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
 
 
-@pytest.mark.one_in(50)
+@pytest.mark.one_in(100)
 @pytest.mark.parametrize(("case", "check"), instances.crossed(instances.DERIVATIONS | CHAIN_DERIVATIONS))
 def test_distribution(case, check):
     check(case)

@@ -6,7 +6,7 @@ import instances
 import pytest
 
 
-@pytest.mark.one_in(20)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize(("case", "check"), instances.crossed(instances.TREES))
 def test_distribution(case, check):
     check(case)
