@@ -132,6 +132,7 @@ def test_svi(grammar: str, case: str, dtype: torch.dtype) -> None:
         assert w.dtype == dtype
 
 
+@pytest.mark.one_in(2)
 @cases
 def test_nuts_and_draws_from_the_prior(case: str) -> None:
     small = SMALL["CFG"]
