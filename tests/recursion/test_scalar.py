@@ -67,6 +67,7 @@ def test_log_z_and_counts_are_those_of_all_derivations(compiled: Compiled, share
     check_log_counts(compiled.engine, given, truth)
 
 
+@pytest.mark.one_in(2)
 def test_each_sentence_has_its_scale(compiled: Compiled) -> None:
     given, truth = compiled.random()
     check_log_counts(compiled.engine, given, truth, scale=np.array([0.5, 2.0, 0.0, 1.0, 3.0]))
@@ -79,6 +80,7 @@ def test_without_counts_log_z_is_the_same(compiled: Compiled) -> None:
     assert counts == {}
 
 
+@pytest.mark.one_in(2)
 def test_weights_of_any_strides(compiled: Compiled) -> None:
     """A transposed table and one that a stride of zero repeats are read as they are."""
     given, truth = compiled.random()
@@ -107,6 +109,7 @@ def test_impossible_events(compiled: Compiled, forbidden: float) -> None:
     assert (draws[:, log_z == -np.inf] == -1).all()
 
 
+@pytest.mark.one_in(2)
 def test_large_weights(compiled: Compiled) -> None:
     """Weights of exp(700) and exp(-700): the products of a few of them are no float64."""
     given, _ = compiled.random()

@@ -80,6 +80,7 @@ def test_log_z_and_counts_are_those_of_all_derivations(page: Page, shared: bool 
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
 
 
+@pytest.mark.one_in(2)
 @by_page
 def test_the_greatest_log_weight(page: Page) -> None:
     given, truth = drawn(page)
@@ -97,6 +98,7 @@ def test_the_greatest_log_weight(page: Page) -> None:
         np.testing.assert_allclose(gradient, table, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @by_page
 def test_in_float32(page: Page) -> None:
     given, truth = drawn(page, dtype="float32")
@@ -116,7 +118,7 @@ def test_one_table_for_all_sentences_needs_no_batch(page: Page) -> None:
     np.testing.assert_allclose(found, [one.log_z for one in truth], atol=1e-12)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("make", CORNERS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("shared", [False, True])
 def test_corners_of_the_language(make: Callable[[Any], None], shared: bool, values: str) -> None:
@@ -132,7 +134,7 @@ def check_random(page: Page) -> None:
     check(made(page)[1], given, log_z, counts, atol=1e-9)
 
 
-@pytest.mark.one_in(28)
+@pytest.mark.one_in(56)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_recursion(seed: int, values: str) -> None:
     for page in random_recursions([seed]):
@@ -169,6 +171,7 @@ def test_second_derivatives(page: Page, values: str) -> None:
     assert torch.autograd.gradgradcheck(log_z, tuple(weights.values()), fast_mode=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, on first use
 @by_page
 def test_transforms_of_torch(page: Page) -> None:
