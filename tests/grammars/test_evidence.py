@@ -7,6 +7,7 @@ import itertools
 import math
 import pickle
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
