@@ -30,7 +30,8 @@ def results(page: Page, dtype: str) -> list[Any]:
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", ["pcfg_rules", *(pytest.param(x, marks=pytest.mark.slow) for x in ("dmv", "hmm", "semi_markov"))]
+    "name",
+    ["projective", "pcfg_rules", *(pytest.param(x, marks=pytest.mark.slow) for x in ("dmv", "hmm", "semi_markov"))],
 )
 def test_optimization_changes_no_bit(name: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYROGRAM_CACHE_DIR", str(tmp_path))
