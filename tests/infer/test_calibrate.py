@@ -42,7 +42,7 @@ def p_values(inference: Callable[..., Any], number: int) -> dict[str, float]:
     return calibrate(chain, inference, WORDS, num_simulations=number, progress=False).p_values()
 
 
-@pytest.mark.parametrize("number", [50, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [40, pytest.param(150, marks=pytest.mark.slow)])
 def test_the_exact_posterior_passes_though_long_sentences_are_thrown_away(number: int) -> None:
     found = p_values(exact, number)
     assert set(found) == {"rules", "words.depth", "words.rules", "log joint"}

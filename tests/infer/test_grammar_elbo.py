@@ -108,8 +108,7 @@ def test_the_gradient_vanishes_where_vb_stands_still() -> None:
     assert max(float(g.abs().max()) for g in gradients(loss, other).values()) > 1e-3
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("local", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_svi_reaches_what_vb_reaches(local: bool) -> None:
     with pyro.settings.context(module_local_params=local):
         vb = converged()
@@ -220,8 +219,7 @@ def test_a_learnt_prior_gets_a_gradient() -> None:
     assert float(pyro.param("concentration.attach").detach()) != 0.25
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("elbo", [Trace_ELBO, TraceGrammar_ELBO])
+@pytest.mark.parametrize("elbo", [Trace_ELBO, pytest.param(TraceGrammar_ELBO, marks=pytest.mark.slow)])
 def test_maximum_likelihood_by_svi_is_em(elbo: type[Any]) -> None:
     em = EM(maximum_likelihood, initial_weights="harmonic")
     em.run(WORDS, GRAMMAR, num_steps=400, tolerance=1e-12, progress=False)

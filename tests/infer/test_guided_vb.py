@@ -355,7 +355,7 @@ def test_plates_within_plates(plate: str) -> None:
 
 def test_other_guides() -> None:
     made = functools.partial(AutoLowRankMultivariateNormal, rank=2)
-    loop = VariationalEM(softmax_of_normals, guide=made).run(num_steps=12, tolerance=0, progress=False)
+    loop = VariationalEM(softmax_of_normals, guide=made).run(num_steps=8, tolerance=0, progress=False)
     assert loop.marginal_bound(40)[0] > -23
 
 

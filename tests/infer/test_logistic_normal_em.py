@@ -314,7 +314,7 @@ def test_priors_computed_from_parameters() -> None:
             pyro.sample("words", Sentence(grammar, weights), obs=words)
 
     loop = VariationalEM(model)
-    for _ in range(12):
+    for _ in range(8):
         loop.step(words)
     assert float(torch.tensor(loop.history).diff().min()) >= -1e-7
     assert loop.history[-1] > loop.history[0] + 0.5

@@ -116,8 +116,8 @@ def test_a_step_leaves_the_posterior_invariant(
                 accept = min(1.0, float(torch.tensor(ratio, dtype=torch.float64).exp()))
                 step[old, new] += float(log_q[k].exp()) * accept
                 step[old, old] += float(log_q[k].exp()) * (1 - accept)
-                if new == old or int(torch.randint(4, (), generator=generator)):
-                    continue  # the code is asked for a quarter of all pairs
+                if new == old or int(torch.randint(8, (), generator=generator)):
+                    continue  # the code is asked for an eighth of all pairs
 
                 def scripted(g: Grammar, w: Tensor, log_weights: Any, draw: Tensor = trees[new]) -> Scripted:
                     here = draw if len(w) == 2 else draw[[words.tolist().index(w[0].tolist())]]

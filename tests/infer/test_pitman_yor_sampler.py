@@ -50,7 +50,7 @@ def assert_mean(chain: Tensor, x: Tensor, log_density: Tensor) -> None:
     assert size > 100 and abs(float(chain.mean() - mean)) < 4 * float(deviation) / size**0.5
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow  # a chain of the same density is in test_a_prior_beyond_what_a_process_allows
 @pytest.mark.parametrize("options", [{}, {"paths": "maximal"}, {"likelihood": "joint"}], ids=str)
 def test_posterior_under_a_path_assumption(options: Any) -> None:
     x = (torch.arange(600) + 0.5) / 20

@@ -362,10 +362,10 @@ def test_hmc_refuses_points_without_a_density() -> None:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_resumes_to_the_same_numbers(sampler: type[TreeGibbs] | type[TreeHastings], tmp_path: Any) -> None:
-    whole = sampler(softmax_of_normals, seed=2).run(num_steps=12, burn_in=8, progress=False)
+    whole = sampler(softmax_of_normals, seed=2).run(num_steps=7, burn_in=4, progress=False)
     path = tmp_path / "chain.pt"
-    sampler(softmax_of_normals, seed=2).run(num_steps=5, burn_in=8, progress=False, checkpoint=path)
-    again = sampler(softmax_of_normals, seed=2).run(num_steps=12, burn_in=8, progress=False, checkpoint=path)
+    sampler(softmax_of_normals, seed=2).run(num_steps=3, burn_in=4, progress=False, checkpoint=path)
+    again = sampler(softmax_of_normals, seed=2).run(num_steps=7, burn_in=4, progress=False, checkpoint=path)
     assert again.history == whole.history
     torch.testing.assert_close(again.weights(), whole.weights(), rtol=0, atol=0)
 

@@ -103,17 +103,17 @@ def test_a_resumed_chain_is_the_same(tmp_path: Path) -> None:
     utterances, path = grammar.encode(corpus.forms), tmp_path / "chain.safetensors"
     options: dict[str, Any] = {"temperatures": [3.0, 2.0, 1.5, 1.2], "seed": 5}
     whole = SegmentationHastings(word_segmentation, **options)
-    whole.run(utterances, grammar, num_steps=12, burn_in=3, progress=False)
+    whole.run(utterances, grammar, num_steps=8, burn_in=3, progress=False)
     part = SegmentationHastings(word_segmentation, **options)
-    part.run(utterances, grammar, num_steps=7, burn_in=3, progress=False, checkpoint=path, checkpoint_every=2)
+    part.run(utterances, grammar, num_steps=5, burn_in=3, progress=False, checkpoint=path, checkpoint_every=2)
     again = SegmentationHastings(word_segmentation, **{**options, "seed": 99})
-    again.run(utterances.clone(), grammar, num_steps=12, burn_in=3, progress=False, checkpoint=path)
+    again.run(utterances.clone(), grammar, num_steps=8, burn_in=3, progress=False, checkpoint=path)
     for one, other in zip(whole.state_dict().items(), again.state_dict().items(), strict=True):
         if not one[0].startswith("seats."):  # words that nobody uses any more are dropped at other times
             assert one[0] == other[0] and torch.equal(one[1], other[1]), one[0]
-    assert len(whole.history) == 12 == len(set(whole.history)) and whole.log_joint == whole.history[-1]
+    assert len(whole.history) == 8 == len(set(whole.history)) and whole.log_joint == whole.history[-1]
     assert torch.equal(whole.marginals(), again.marginals()) and whole.acceptance == again.acceptance
-    assert whole.trace()["discount"].shape == (12, 2)
+    assert whole.trace()["discount"].shape == (8, 2)
     with pytest.raises(ValueError, match="another run"):
         SegmentationHastings(word_segmentation, seed=5).run(utterances, grammar, checkpoint=path, progress=False)
     state = part.state_dict()

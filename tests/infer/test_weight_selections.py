@@ -172,7 +172,7 @@ IDIOMS = {
     "constants": CONSTANTS,
 }
 CONSTANT_ROOT = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-SWEEPS = 400
+SWEEPS = 300
 idioms = pytest.mark.parametrize("idiom", list(IDIOMS.values()), ids=list(IDIOMS))
 
 
