@@ -66,7 +66,7 @@ def test_two_processes_write_the_same_bytes(call, command, whole, tmp_path):
     assert files(tmp_path / "run") == files(whole)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_number_of_threads_changes_nothing(threads, call, command, whole, tmp_path):
     """Sums over many numbers are split among threads, so that the last bits would depend on their number."""
     before = torch.get_num_threads()

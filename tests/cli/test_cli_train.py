@@ -96,8 +96,14 @@ def test_a_finished_run_goes_on_to_the_same(call: Call, run: Path, files: tuple[
     assert "other settings (seed 0, not 1)" in call(*arguments, "--seed", 1).err
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("options", [("--paths", "exact"), ("--paths", "maximal"), ("--prior", "dirichlet-fixed")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--paths", "exact"),
+        pytest.param(("--paths", "maximal"), marks=pytest.mark.slow),
+        pytest.param(("--prior", "dirichlet-fixed"), marks=pytest.mark.slow),
+    ],
+)
 def test_other_models(call: Call, files: tuple[Path, Path], tmp_path: Path, options: tuple[str, str]) -> None:
     out = tmp_path / "run"
     done = call("train", files[0], "--tags", "xpos", "--steps", 1, *options, "--out", out)
