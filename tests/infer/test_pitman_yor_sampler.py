@@ -57,7 +57,7 @@ def test_posterior_under_a_path_assumption(options: Any) -> None:
     epsilon = torch.tensor([0.3, 0.6])
     law = HierarchicalPitmanYor(SEEN, x[:, None] - epsilon, epsilon, 2, **options)
     density = dist.Gamma(1.5, 0.5).log_prob(x) + law.log_prob(VALUES)
-    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=200, progress=False, **options)
+    sampler = PitmanYorSampler(one_strength).run(VALUES, num_steps=450, progress=False, **options)
     assert_mean(sampler.trace()["strength"], x, density)
 
 
