@@ -22,7 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Processes side by side share the processors, but every one has two threads, for some tests are of threads.
 
     A program that was started in the background ignores interrupts, and so do those that it starts; some tests send
-    them. Most of the fast stage would be compiling: there, code of recursions is not optimized, which changes no number.
+    them. Most of the fast stage would be compiling: there, code of recursions is not optimized, and gives the same
+    numbers.
     """
     if not config.getoption("--slow"):
         os.environ.setdefault("PYROGRAM_OPTIMIZE", "0")
