@@ -3,13 +3,17 @@
 """Real processes, joined by gloo on this machine, that all call one function after the other."""
 
 import multiprocessing
+import os
 import pickle
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pyro
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -28,7 +32,10 @@ def run_group(checks: Mapping[str, Callable[..., Any]], sizes: Sizes, folder: Pa
     :param checks: picklable, by name.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["infer.process_checks"])  # imports once for all
+    context.set_forkserver_preload(["infer.process_checks", "infer.split_checks"])  # imports once for all
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Python 3.11 preloads nothing from this process's path
+        forkserver.ensure_running()
     count = max(size for own in sizes.values() for size in own)
     made = [
         context.Process(target=_serve, args=(rank, count, dict(checks), dict(sizes), folder), daemon=True)

@@ -44,8 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def groups(folder: Path) -> Groups:
-    return run_group(CHECKS, SIZES, folder)
+def groups(folder: Path, request: pytest.FixtureRequest) -> Groups:
+    """All checks in the slow stage; in the fast one those of tests that it runs."""
+    if request.config.getoption("--slow"):
+        return run_group(CHECKS, SIZES, folder)
+    names = CHECKS.keys() - SAME.keys() - {"interrupted", "half_experts", "resumed_experts"} | {*ERRORS, "cvb"}
+    return run_group({x: CHECKS[x] for x in CHECKS if x in names}, dict.fromkeys(names, (3,)), folder)
 
 
 def assert_same(found: Found, expected: Found, tolerance: float = 1e-12) -> None:
@@ -89,6 +93,7 @@ def whole_run() -> Found:
     return ran(VariationalEM(LEARNT), WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_one_process_goes_on_where_several_were_stopped(
     groups: Groups, folder: Path, size: int, whole_run: Found
@@ -99,7 +104,7 @@ def test_one_process_goes_on_where_several_were_stopped(
     assert_same(ran(VariationalEM(LEARNT), WORDS, checkpoint=path), whole_run)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_several_processes_go_on_where_one_was_stopped(groups: Groups, size: int, whole_run: Found) -> None:
     for found in groups["resumed", size]:
         assert_same(found, whole_run)
@@ -112,6 +117,7 @@ def whole_run_of_experts() -> Found:
     return ran(VariationalEM(experts, e_step=RESTARTS), WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_experts_of_sentences_go_to_other_processes(
     groups: Groups, folder: Path, size: int, whole_run_of_experts: Found
