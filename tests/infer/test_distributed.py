@@ -24,15 +24,19 @@ CHECKS = process_checks.CHECKS | split_checks.CHECKS
 SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(
     ("VB", "interrupted", "resumed", "half_experts", "resumed_experts"), (2, 3)
 )
+#: Of the fast stage.
+ALIKE = ("other_words", "other_error")
 #: What rounding grows into: a curvature from differences of gradients, and float32.
 TOLERANCES = {"constrained": 1e-9, "single": 1e-5}
 Groups = dict[tuple[str, int], list[Found]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """With what one process has left, for others to go on from."""
     made = tmp_path_factory.mktemp("processes")
+    if not request.config.getoption("--slow"):
+        return made
     torch.set_default_dtype(torch.float64)
     pyro.clear_param_store()
     interrupted(None, made / "left")
@@ -45,11 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def groups(folder: Path, request: pytest.FixtureRequest) -> Groups:
-    """All checks in the slow stage; in the fast one those of tests that it runs."""
-    if request.config.getoption("--slow"):
-        return run_group(CHECKS, SIZES, folder)
-    names = CHECKS.keys() - SAME.keys() - {"interrupted", "half_experts", "resumed_experts"} | {*ERRORS, "cvb"}
-    return run_group({x: CHECKS[x] for x in CHECKS if x in names}, dict.fromkeys(names, (3,)), folder)
+    """All checks in the slow stage; in the fast one, where threads stand for processes elsewhere, two checks."""
+    names = CHECKS if request.config.getoption("--slow") else ALIKE
+    return run_group({name: CHECKS[name] for name in names}, {name: SIZES[name] for name in names}, folder)
 
 
 def assert_same(found: Found, expected: Found, tolerance: float = 1e-12) -> None:
@@ -74,6 +76,7 @@ def test_numbers_are_those_of_one_process(groups: Groups, folder: Path, name: st
         assert_same(other, found[0], tolerance=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_of_all(groups: Groups, name: str) -> None:
     assert all(len(found["error"]) > 20 for found in groups[name, 3])
@@ -104,7 +107,8 @@ def test_one_process_goes_on_where_several_were_stopped(
     assert_same(ran(VariationalEM(LEARNT), WORDS, checkpoint=path), whole_run)
 
 
-@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
 def test_several_processes_go_on_where_one_was_stopped(groups: Groups, size: int, whole_run: Found) -> None:
     for found in groups["resumed", size]:
         assert_same(found, whole_run)
@@ -128,6 +132,7 @@ def test_experts_of_sentences_go_to_other_processes(
     assert_same(ran(VariationalEM(experts, e_step=RESTARTS), WORDS, checkpoint=path, num_steps=4), whole_run_of_experts)
 
 
+@pytest.mark.slow
 def test_what_processes_cannot_do_is_refused(groups: Groups) -> None:
     for found in groups["split_bound", 3]:
         assert "importance_weighted_bound needs the experts of all sentences" in found["error"]
@@ -137,6 +142,7 @@ def test_what_processes_cannot_do_is_refused(groups: Groups) -> None:
         assert found["error"].startswith("ModelError: processes have different weights")
 
 
+@pytest.mark.slow
 def test_approximate_collapsed_vb_has_the_fixed_point_of_the_exact_one(groups: Groups, folder: Path) -> None:
     exact = cvb(None, folder / "cvb")
     for found in groups["cvb", 3]:
@@ -146,6 +152,7 @@ def test_approximate_collapsed_vb_has_the_fixed_point_of_the_exact_one(groups: G
         assert "is the checkpoint of another run" in found["error"]
 
 
+@pytest.mark.slow
 def test_chains_are_the_same_in_all_processes(groups: Groups) -> None:
     first, *others = groups["chains", 3]
     for other in others:
