@@ -1,5 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
+import gc
 import os
 import signal
 import zlib
@@ -56,6 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT] = len(left)
     if hasattr(config, "workeroutput"):
         config.workeroutput["left"] = len(left)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A quarter of the time of numba's compiler is garbage collection: of all that was imported, again and again."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
