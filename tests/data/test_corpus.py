@@ -111,6 +111,17 @@ def test_max_length_counts_words_without_punctuation(path: Path) -> None:
         Corpus.from_sentences([["N"] * 4, ["N"] * 5], max_length=3)
 
 
+def test_concatenated_corpora() -> None:
+    first = Corpus.from_sentences([["N", "V"], ["D", "N"]])
+    second = Corpus.from_sentences([["V", "N", "D"]], vocab=first.vocab)
+    both = Corpus.concatenate([first, second, first[:1]])
+    assert both.tags == [["N", "V"], ["D", "N"], ["V", "N", "D"], ["N", "V"]] and both.vocab is first.vocab
+    with pytest.raises(ValueError, match="expected at least one corpus, actual none"):
+        Corpus.concatenate([])
+    with pytest.raises(ValueError, match="expected corpora with one vocabulary, actual several"):
+        Corpus.concatenate([first, Corpus.from_sentences([["X"]])])
+
+
 class TestSharedVocabulary:
     train = Corpus.from_sentences([["N", "V"], ["N", "V", "N"], ["D", "N"]])  # N 4, V 2, D 1
 

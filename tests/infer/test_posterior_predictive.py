@@ -57,6 +57,30 @@ def test_of_a_loop(loop: Callable[..., Any]) -> None:
     assert bool(is_tree(new["words.tree"]).all())
 
 
+def test_best_trees_of_a_mixture_are_of_the_best_component() -> None:
+    V = GRAMMAR.num_words
+
+    def model(words: Tensor) -> None:
+        share = pyro.sample("share", dist.Beta(2.0, 2.0))
+        attach = pyro.sample("attach", dist.Dirichlet(1.5 * torch.ones(2, V, 2, V)).to_event(3))
+        rest = {name: block.uniform(share) for name, block in GRAMMAR.blocks.items()}
+        with pyro.plate("sentences", len(words)):
+            z = pyro.sample("z", dist.Bernoulli(share))
+            pyro.sample("words", Sentence(GRAMMAR, rest | {"attach": attach[z.long()]}), obs=words)
+
+    fitted = EM(model, initial_weights="random").run(WORDS, num_steps=2, progress=False)
+    w = fitted.weights()
+    own = [{n: w.get(f"{n}[{k}]", w.get(n, GRAMMAR.blocks[n].uniform(w["z"]))) for n in GRAMMAR.blocks} for k in (0, 1)]
+    laws = [GRAMMAR.derivation(weights, WORDS) for weights in own]
+    logits = torch.stack([law.log_partition for law in laws], -1) + w["z"].log()
+    trees = torch.stack([law.argmax() for law in laws])
+    expected = trees[logits.argmax(-1), torch.arange(len(WORDS))]
+    assert (trees[0] != trees[1]).any()
+    for _ in range(4):  # no draw is made
+        found = posterior_predictive(model, fitted, WORDS, temperature=0)["words.tree"]
+        assert torch.equal(found[0], expected)
+
+
 def test_weights_of_a_loop_are_those_that_it_found() -> None:
     fitted = EM(softmax).run(WORDS, num_steps=3, progress=False)
     w = fitted.weights()

@@ -116,6 +116,19 @@ def test_the_annealed_objective_is_the_greatest_of_expected_score_and_entropy(be
     assert objective > listed(SENTENCES, tables, 1.0)[0]
 
 
+def test_a_run_goes_through_the_lengths_of_a_curriculum() -> None:
+    start: Any = tensors(random_tables(V, True, seed=2))
+    found = EM(dirichlet, initial_weights=start, schedule=Curriculum([1, 2, 3], every=2))
+    found.run(WORDS, DMV(V, valence_attach=True), num_steps=7, tolerance=0, progress=False, concentration=1.5)
+    for i, length in enumerate((1, 1, 2, 2, 3, 3, 9)):
+        short = WORDS[(WORDS >= 0).sum(1) <= length]
+        pyro.clear_param_store()
+        plain = EM(dirichlet, initial_weights=start)
+        objective = plain.step(short, DMV(V, valence_attach=True), concentration=1.5)
+        assert objective == pytest.approx(found.history[i], rel=1e-12)
+        start = plain.weights()
+
+
 @pytest.mark.parametrize("schedule", [Annealed(1.0, until=5), Curriculum([4], every=3)])
 def test_a_schedule_that_changes_nothing_changes_no_bit(schedule: Schedule) -> None:
     for kind, model, options in ((EM, maximum_likelihood, {}), (VariationalEM, dirichlet, {"concentration": 0.5})):

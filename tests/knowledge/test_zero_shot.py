@@ -10,7 +10,7 @@ import torch
 
 from pyrogram import Corpus
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.knowledge import ArcScorer, Examples, Sources, examples_of, grammar_of, self_train, zero_shot
+from pyrogram.knowledge import ArcScorer, Examples, Sources, ZeroShot, examples_of, grammar_of, self_train, zero_shot
 from pyrogram.knowledge.scorer.arc_scorer import LEARNT
 from pyrogram.knowledge.scorer.examples import short_text
 
@@ -42,6 +42,15 @@ def treebanks() -> dict[str, Corpus]:
 @functools.cache
 def fitted() -> ArcScorer:
     return ArcScorer.fit(treebanks(), num_bits=12, progress=False)
+
+
+def test_sentences_are_parsed_in_parts(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    longer = Corpus.from_sentences([*SENTENCES, ["NOUN"], ["DET", "NOUN"]], tags="upos", vocab=corpus.vocab)
+    parser = ZeroShot(grammar_of(corpus, Sources.count(treebanks())), fitted(), {}, ())
+    expected = parser.parse(longer)
+    assert ((expected == -1) == (longer.words == -1)).all()
+    monkeypatch.setattr("pyrogram.knowledge.transfer.CHUNK", 2)
+    assert parser.parse(longer).equal(expected)
 
 
 def test_self_training_is_an_epoch_on_own_trees(corpus: Corpus) -> None:

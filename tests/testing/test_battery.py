@@ -11,7 +11,7 @@ import torch
 import toy
 
 from pyrogram import DMV, Grammar
-from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar
+from pyrogram.testing import DISTRIBUTION_CHECKS, GRAMMAR_CHECKS, GrammarCase, check_distribution, check_grammar
 
 CHAIN = GrammarCase(
     toy.Chain(2, 2),
@@ -26,6 +26,11 @@ GRAMMARS = instances.GRAMMARS | {"a third party's chain": CHAIN}
 @pytest.mark.parametrize(("case", "check"), instances.crossed(instances.DERIVATIONS | CHAIN_DERIVATIONS))
 def test_distribution(case, check):
     check(case)
+
+
+@pytest.mark.parametrize("name", [name for name in DISTRIBUTION_CHECKS if name not in ("compile", "draws")])
+def test_each_check_of_distributions(name):
+    DISTRIBUTION_CHECKS[name](instances.TREES["two words"])
 
 
 @pytest.mark.one_in(20)
