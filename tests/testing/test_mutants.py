@@ -518,6 +518,14 @@ def test_distribution_mutant_is_caught(name, case):
         DISTRIBUTION_CHECKS[name](case)
 
 
+def test_numbers_of_float32_are_compared():
+    def entropy(self):
+        return (1.01 if self.arc_scores.dtype == torch.float32 else 1.0) * Tree.entropy(self)
+
+    with pytest.raises(AssertionError, match="entropy of torch.float32"):
+        DISTRIBUTION_CHECKS["dtype"](method(entropy=entropy))
+
+
 @pytest.mark.parametrize(("name", "case"), _named(PADDING_MUTANTS))
 def test_padding_mutant_is_caught(name, case):
     with pytest.raises(AssertionError):
