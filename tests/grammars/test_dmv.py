@@ -141,6 +141,7 @@ def test_sampled_trees_follow_the_joint(grammar):
     w = random_weights(grammar)
     words, heads = grammar.sample_trees(w, (4000,), max_length=6)
     assert ((words >= 0) == (heads >= 0)).all()
+    assert words.dtype == heads.dtype == torch.int64
     d = grammar.derivation(w, words)
     assert d.support.check(heads).all()
     # Given the words, heads are as the posterior says: the mean of the counts agrees within Monte Carlo error.
