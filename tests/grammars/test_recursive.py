@@ -124,6 +124,19 @@ def test_pcfg(make: Callable[[], RecursiveGrammar]) -> None:
     torch.testing.assert_close(best, theirs, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["PCFG", "HMM"])
+def test_the_divergence_of_derivations(name: str) -> None:
+    make, words = GRAMMARS[name]
+    grammar, sentence = make(), words[:1]
+    p, q = (grammar.derivation(None, sentence, log_weights=log_weights(grammar, seed=seed)) for seed in (0, 1))
+    support = p.enumerate_support()
+    own, other = p.log_prob(support), q.log_prob(support)
+    torch.testing.assert_close(torch.distributions.kl_divergence(p, q), (own.exp() * (own - other)).sum(0))
+    shorter = grammar.derivation(None, sentence[:, :2], log_weights=log_weights(grammar))
+    with pytest.raises(NotImplementedError, match="different sentences"):
+        torch.distributions.kl_divergence(p, shorter)
+
+
 def test_three_valences_are_two_where_the_third_stops_like_the_second() -> None:
     two, three = dmv(2, 3), dmv(3, 3)
     logs = log_weights(two)
