@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pyrogram import DMV
+from pyrogram import DMV, HMM
 from pyrogram.infer import EM, GrammarLoop, VariationalEM
 from pyrogram.infer.loops import e_step
 from pyrogram.models import maximum_likelihood
@@ -513,3 +513,15 @@ def test_what_is_at_the_path_is_always_whole(tmp_path: Path, monkeypatch: pytest
                 em.run(WORDS, GRAMMAR, num_steps=2, checkpoint=path, resume=False, progress=False)
         assert path.read_bytes() == good
         assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_another_grammar_is_begun_anew() -> None:
+    """Weights of other shapes, or of other names, are of no use to it."""
+    loop = EM(dirichlet, initial_weights="uniform")
+    loop.step(torch.tensor([[0, 1, 0], [1, 0, -1]]), DMV(2), concentration=1.5)
+    for words, grammar in ((torch.tensor([[0, 1, 2]]), DMV(3)), (torch.tensor([[0, 1, 1]]), HMM(2, 2))):
+        objective = loop.step(words, grammar, concentration=1.5)
+        assert objective == EM(dirichlet, initial_weights="uniform").step(words, grammar, concentration=1.5)
+        assert {name: w.shape for name, w in loop.weights().items()} == {
+            name: block.shape for name, block in grammar.blocks.items()
+        }
