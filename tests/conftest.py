@@ -38,21 +38,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves tests to the slow stage: those that are marked slow, and of those marked ``one_in`` the other cases."""
     if config.getoption("--slow"):
         return
-    many: dict[str, list[pytest.Item]] = {}  # the cases of each function of which some are run
+    by_function: dict[str, list[pytest.Item]] = {}  # cases of which some are run
     left = []
     for item in items:
         if item.get_closest_marker("slow"):
             left.append(item)
         elif item.get_closest_marker("one_in"):
-            many.setdefault(item.nodeid.split("[")[0], []).append(item)
-    for cases in many.values():
-        # The first one, which others begin with, too, so that its page is compiled once; then those whose names have a
-        # hash for it, the same ones on every machine.
+            by_function.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for cases in by_function.values():
+        # The first one, which others begin with, too, so that its page is compiled once, is run; and so are those whose
+        # names have a hash for it, the same ones on every machine.
         k = cases[0].get_closest_marker("one_in").args[0]  # type: ignore[union-attr]
-        chosen = [item for i, item in enumerate(cases) if i == 0 or zlib.crc32(item.nodeid.encode()) % k == 0]
-        left += [item for item in cases if item not in chosen]
-    away = {*left}
-    items[:] = [item for item in items if item not in away]
+        left += [item for item in cases[1:] if zlib.crc32(item.nodeid.encode()) % k]
+    leaving = {*left}
+    items[:] = [item for item in items if item not in leaving]
     config.hook.pytest_deselected(items=left)
     config.stash[_LEFT] = len(left)
     if hasattr(config, "workeroutput"):
@@ -60,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A quarter of the time of numba's compiler is garbage collection: of all that was imported, again and again."""
+    """A fifth of the time of numba's compiler is garbage collection: of all that was imported, again and again."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
@@ -128,6 +127,12 @@ def fresh_state() -> Iterator[None]:
     yield
     pyro.clear_param_store()
     torch.set_default_dtype(dtype)
+
+
+@pytest.fixture
+def fast_mode(request: pytest.FixtureRequest) -> bool:
+    """Of torch's checks of gradients: in a random direction in the fast stage, entry by entry in the slow one."""
+    return not request.config.getoption("--slow")
 
 
 @pytest.fixture

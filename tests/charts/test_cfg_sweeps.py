@@ -83,7 +83,6 @@ CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense, "un
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(40)
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 20])
 @pytest.mark.parametrize("case", CASES)
 def test_collapsed_vb_is_that_of_plain_torch(case, batch_size):
@@ -223,7 +222,6 @@ def joint(grammar, counts, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("batch_size", "temperature"), [pytest.param(1, 1.0, marks=pytest.mark.slow), (3, 1.0), (2, 2.5)]
 )

@@ -260,7 +260,6 @@ def test_collapsed_sweeps_against_all_trees() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [TreeHastings, TreeGibbs])
 def test_samplers_draw_from_the_collapsed_posterior(kind: Any) -> None:
     """Trees of one sentence, as often as prod B(f + alpha) / B(alpha) says."""

@@ -145,7 +145,7 @@ def test_no_room_for_a_word_does_not_crash():
     """The draw wrote before the beginning of an array, when it did not refuse it."""
     g = DMV(2)
     w = g.initial_weights(torch.tensor([[0, 1]]), "uniform")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="max_length must be at least 1, not 0"):
         Sentence(g, w, max_length=0).sample((50,))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="max_length must be at least 1, not 0"):
         g.sample_trees(w, torch.Size([50]), 0)

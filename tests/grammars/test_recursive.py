@@ -47,7 +47,6 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
 @pytest.mark.parametrize(
     "name",

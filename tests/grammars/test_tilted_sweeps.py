@@ -94,7 +94,6 @@ def _nats(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("base", [DMV(2), HMM(2, 2)], ids=["DMV", "HMM"])
 def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:

@@ -66,7 +66,6 @@ def assert_same(found: Found, expected: Found, tolerance: float = 1e-12) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "size"), [(name, size) for name in SAME for size in SIZES[name]])
 def test_numbers_are_those_of_one_process(groups: Groups, folder: Path, name: str, size: int) -> None:
     torch.set_num_threads(1)

@@ -245,7 +245,6 @@ def test_tilted_and_mixed_grammars(model: Any, launcher: Launcher | None) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("loop", [CollapsedVB, TreeHastings])
 def test_runs_go_on_where_the_words_are(loop: Any, tmp_path: Path) -> None:
     """From a file, of which all tensors are on the CPU; new sentences are drawn with what was learnt."""

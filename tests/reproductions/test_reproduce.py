@@ -137,7 +137,6 @@ def check(folder, name, weights, language=0):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(22)
 @pytest.mark.parametrize("number", [1, STARTS])
 @pytest.mark.parametrize("row", ["em", "em-map", "vb", "vb-em", "ln", "ln-families"])
 def test_rows_are_the_librarys(row, number, lognormal, languages):
@@ -178,7 +177,6 @@ def joint_vocabulary(languages):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("language, prefix", [(0, ""), (1, "2.")])
 @pytest.mark.parametrize("row, ties", [("tie-v", "V"), ("tie-n", "N"), ("tie-vn", "V&N"), ("tie-a", "A")])
 def test_tied_rows_go_on_from_the_untied_one(row, ties, language, prefix, shared, languages):

@@ -68,6 +68,6 @@ def compiled_kernels(
         data = objects.object_of(text) if architecture == CPU else ptx.ptx_of(text, architecture)
         return data, {k.function.name: [p.name for p in k.parameters] for k in made}
 
-    names = [*objects.code_for()] if architecture == CPU else [architecture]
+    names = [*objects.target()] if architecture == CPU else [architecture]
     source = "\0".join([recursion.key(), f"kernels: {kind}", *types, *names, _compiler()])
     return objects.kept(source, ".o" if architecture == CPU else ".ptx", module)

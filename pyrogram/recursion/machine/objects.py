@@ -7,8 +7,8 @@ of LLVM and of llvmlite. It is written whole under another name and then renamed
 one, and it begins with a hash of the rest, so that a damaged file is made anew. Where no file can be written, code is
 compiled in every process, which costs a second.
 
-With ``PYROGRAM_OPTIMIZE=0`` LLVM translates instruction by instruction: in a tenth of the time, for code that gives the
-same numbers several times more slowly. So programs do that compile much and compute little, such as tests.
+With ``PYROGRAM_OPTIMIZE=0`` LLVM translates instruction by instruction: that takes a tenth of the time, and its code
+gives the same numbers, more slowly. This is for programs that compile much and compute little, such as tests.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]], vect
         text, parameters = make()
         return object_of(text, vectors), parameters
 
-    data, parameters = kept("\0".join((source, *code_for())), ".o", made)
+    data, parameters = kept("\0".join((source, *target())), ".o", made)
     with _lock:
         return Compiled(link(data, list(parameters)), parameters)
 
@@ -164,8 +164,8 @@ def optimizing() -> bool:
     return os.environ.get("PYROGRAM_OPTIMIZE") != "0"
 
 
-def code_for() -> tuple[str, ...]:
-    """All that decides, besides a module's text, what its machine code is."""
+def target() -> tuple[str, ...]:
+    """What machine code is made for: the processor, its features, and whether it is to run fast."""
     return (*processor(), *(() if optimizing() else ("not optimized",)))
 
 
