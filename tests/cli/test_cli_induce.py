@@ -5,6 +5,7 @@
 import csv
 import json
 import math
+import re
 import statistics
 from functools import partial
 from pathlib import Path
@@ -264,6 +265,12 @@ def test_demo(call, tmp_path):
     for expected in ("attach-right", "supervised DMV", "vb, start", "mean of 2 starts", "How it parses", "╰─"):
         assert expected in done.out
     assert (tmp_path / "run" / "sentence.svg").read_text().startswith("<svg")
+    sentence = re.search(r'How it parses "(.*)":', done.out)[1].split()
+    corpus = Corpus.builtin(250, seed=1, vocab=Corpus.builtin(1000).vocab)
+    i = next(i for i in range(len(corpus.lengths)) if list(corpus.sentences[i].forms) == sentence)
+    gold, ours = corpus.heads[i, : len(sentence)].tolist(), heads_in(tmp_path / "run" / "parses.conllu")[i]
+    wrong = [g for g, h in zip(gold, ours, strict=True) if g != h]
+    assert wrong and [int(k) for k in re.findall(r"gold head: \S+ \((\d+)\)", done.out)] == wrong
 
 
 @pytest.mark.parametrize("suffix", ["conllu", "mrg"])

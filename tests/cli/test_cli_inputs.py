@@ -175,11 +175,12 @@ def broken(run_folder, tmp_path):
     [
         (lambda c: c["settings"].update(smoothing=10**400), "a number is too large"),
         (lambda c: c["settings"].update(smoothing="0.5"), "an entry is of another kind"),
+        (lambda c: c["settings"].update(smoothing=1.0), "config.json is not as pyrogram wrote it"),
         (lambda c: c["vocabulary"].__setitem__(0, ["a\ud800", 3]), "half of a surrogate pair"),
         (lambda c: c["vocabulary"].clear(), "config.json is not as pyrogram wrote it"),
         (lambda c: c.update(settings=[]), "an entry is of another kind"),
     ],
-    ids=["beyond float", "a number as text", "surrogate", "no symbols", "a list"],
+    ids=["beyond float", "a number as text", "all smoothing", "surrogate", "no symbols", "a list"],
 )
 def test_settings_that_cannot_be(change, expected, refused, broken):
     config = json.loads((broken / "config.json").read_text())

@@ -424,6 +424,25 @@ def test_initial_weights_set_q_and_the_means() -> None:
         torch.testing.assert_close(weights, start[name], rtol=1e-2, atol=1e-3)
 
 
+def test_initial_weights_of_shared_experts() -> None:
+    """One to three experts a multinomial; own experts take up the weights that are given, whatever the others are."""
+    grammar, words = DMV(3), padded(THREE)
+    structure = tie(grammar, ["verb", "verb", "noun"], "V")
+    assert len(structure.sizes("attach").unique()) > 1
+    generator = torch.Generator().manual_seed(1)
+    means = {f: torch.randn(experts.shape, generator=generator) for f, experts in structure.experts.items()}
+    start = {f: Gaussian(mean, torch.eye(mean.shape[-1]).expand(*mean.shape, -1)) for f, mean in means.items()}
+    given = grammar.initial_weights(words, "random", seed=3)
+
+    def model(words: Tensor) -> None:
+        shared_model(words, grammar, structure, start=start)
+
+    loop = VariationalEM(model, initial_weights=given)
+    loop._read((words,), {})
+    for name, weights in loop.weights().items():
+        torch.testing.assert_close(weights, given[name], rtol=1e-2, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("diagonal", "num_steps"),
     [(False, 100), *(pytest.param(x, 400, marks=pytest.mark.slow) for x in (False, True))],

@@ -127,6 +127,26 @@ def test_tags_are_sampled_with_trees() -> None:
     assert p_value(after.bincount(minlength=len(states)), pi / pi.sum()) > 1e-4
 
 
+def test_tags_moved_one_by_one() -> None:
+    """Of two sentences of a word, whose taggers' proposals differ: one move from every tag, against its matrix."""
+    number, proposals = 2000, torch.tensor([[0.8, 0.2], [0.35, 0.65]])
+    words, cases, tags = (
+        torch.tensor(x).repeat_interleave(number)[:, None] for x in ([0, 0, 1, 1], [1] * 4, [0, 1] * 2)
+    )
+    sampler = SiblingHastings(GRAMMAR, ours("minimal"), seed=2)
+    sampler.run(tags, words, cases, heads=torch.zeros_like(tags), num_steps=0, progress=False)
+    state, share = sampler._need_state().now, proposals.repeat_interleave(2 * number, 0)
+    after = sampler.moves.retag(state, 0, share[:, None], torch.Generator().manual_seed(4)).tags.reshape(2, S, number)
+    for k, q in enumerate(proposals):
+        one = [copy.deepcopy(naive("minimal")).sequence(sentence_events([t], [k], [1], [0])) for t in range(S)]
+        weight = torch.tensor(one) / q
+        T = q * (weight / weight[:, None]).clamp_max(1)  # [from, to]
+        T = T + torch.diag(1 - T.sum(1))
+        assert float(T.diagonal().min()) > 0.3
+        for tag in range(S):
+            assert p_value(after[k, tag].bincount(minlength=S), T[tag]) > 1e-4
+
+
 def state_of(predictors: Mapping[str, PitmanYorPredictor]) -> list[Any]:
     """Counts at all levels, and the joint, which depends on the sizes of all tables."""
     found: list[Any] = []
