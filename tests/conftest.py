@@ -24,10 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A program that was started in the background ignores interrupts, and so do those that it starts; some tests send
     them. Most of the fast stage would be compiling: there, code of recursions is not optimized, and gives the same
-    numbers.
+    numbers, and numba optimizes little, and keeps its code apart.
     """
     if not config.getoption("--slow"):
         os.environ.setdefault("PYROGRAM_OPTIMIZE", "0")
+        os.environ.setdefault("NUMBA_OPT", "1")
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(config.rootpath / "build" / "numba"))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:

@@ -117,8 +117,7 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
             between = (s == h) | ((torch.minimum(h, d) < s) & (s < torch.maximum(h, d)))
             possible = possible & between & within[:, :, :, None]
             weights["sibling"] = torch.where(possible, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
-        position = torch.arange(1, N, device=arcs.device).expand(len(arcs), -1)
-        return Given(weights, lengths, {"at": position}, {"G": N})
+        return Given(weights, lengths, {}, {"G": N})
 
     def _log_partition(self) -> Tensor:
         return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)

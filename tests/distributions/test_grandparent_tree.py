@@ -12,7 +12,6 @@ from torch.distributions import kl_divergence
 from pyrogram.distributions import GrandparentDependencyTree, ProjectiveDependencyTree, SiblingDependencyTree
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("multiroot", [False, True])
 def test_without_grandparents_they_are_trees_of_lower_order(multiroot: bool) -> None:
     """Sentences that are too long to list: zeros leave plain trees, and scores of siblings alone second-order ones."""

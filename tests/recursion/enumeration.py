@@ -77,21 +77,22 @@ def random_sentences(
     :param shared: one table for all sentences, or one for each; by default one for all if it is not over positions.
     """
     B, n = len(lengths), max(lengths)
+    sizes_of = {name: max(size, n + 1) if name == "G" else size for name, size in page.sizes.items()}
     weights = {}
     for name, (positions, sizes) in tables(recursion).items():
         one = not positions if shared is None else shared
-        axes = (n + 1,) * positions + tuple(s if isinstance(s, int) else page.sizes[s] for s in sizes)
+        axes = (n + 1,) * positions + tuple(s if isinstance(s, int) else sizes_of[s] for s in sizes)
         weights[name] = (spread * rng.normal(size=(1 if one else B, *axes))).astype(dtype)
     refs = (f for rule in recursion.rules for f in (rule.head, *rule.factors))
     names = {x.words for f in refs for x in f.symbols if isinstance(x, Word)}
     words = {name: rng.integers(0, page.vocabulary, (B, n)) for name in sorted(names)}
     lists = {name: np.array(column) for name, column in page.lists.items()}
-    return Sentences(np.array(lengths), weights, words, page.sizes, lists)
+    return Sentences(np.array(lengths), weights, words, sizes_of, lists)
 
 
 def grounded(page: Page, recursion: Recursion, given: Sentences, b: int) -> Grounded:
     words = {name: table[b] for name, table in given.words.items()}
-    return Grounded(recursion, int(given.lengths[b]), sizes=page.sizes, lists=page.lists, words=words)
+    return Grounded(recursion, int(given.lengths[b]), sizes=given.sizes, lists=page.lists, words=words)
 
 
 def weights_of(given: Sentences, b: int) -> dict[str, Array]:

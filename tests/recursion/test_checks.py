@@ -134,6 +134,15 @@ def test_integers_are_integers_and_nothing_is_missing() -> None:
             program.log_counts(dataclasses.replace(given, **changes))
 
 
+def test_an_axis_with_too_few_symbols_for_positions() -> None:
+    page = next(page for page in PAGES if page.name == "grandparents")
+    given = random_sentences(page, page.make(), [4, 5], np.random.default_rng(0))
+    few = dataclasses.replace(given, weights={**given.weights, "arc": given.weights["arc"][..., :5]}, sizes={"G": 5})
+    for engine in (Program(page.make()), ScalarEngine(page.make())):
+        with pytest.raises(InvalidRecursion, match=r"size G is 5, and positions, the symbols of .*, go to 5$"):
+            engine.log_counts(few)
+
+
 SHORT = [
     Page("binary trees of spans", functools.partial(span_trees, binary=True)),
     Page("trees of spans", functools.partial(span_trees, binary=False)),

@@ -99,6 +99,7 @@ MISTAKES = {
     "minus a position": ("X[i, -i] += 1", "i: rules know +, * and comparisons"),
     "position compared with a symbol": ("X[i, i] += 1 * (i < x)", "x is not a position"),
     "position as symbol": ("F[i] += 1", "F[i]: i stands where the table has a symbol"),
+    "position as symbol of a weight": ("F[i, x] += c[i]", "c[i]: i stands where the table has a symbol"),
     "no symbol": ("F[()] += 1", "F[()] has fewer indices than F has symbols, 1"),
     "symbol of another size": ("F[i, u] += 1", "F[i, u]: u runs over U symbols, and the table has 3 there"),
     "constant out of range": ("F[i, 3] += 1", "F[i, 3]: symbol 3 is not in 0 .. 2"),

@@ -54,7 +54,7 @@ def compare(found: tuple[Any, dict[str, Any], Any], log_z: Any, counts: dict[str
 
 def test_the_pages_with_symbols_fit() -> None:
     names = {page.name for page in WITH_SYMBOLS}
-    assert names == {"hmm", "semi_markov", "pcfg", "pcfg_rules"}
+    assert names == {"hmm", "semi_markov", "pcfg", "pcfg_rules", "grandparents"}
 
 
 @pytest.mark.one_in(38)

@@ -26,7 +26,8 @@ class Checks:
     """What there is to check of a recursion: found once, for sentences may be few and short.
 
     :param symbols: constants and entries of columns, with the sizes of their axes and the places where they stand.
-    :param words: names of words, the sizes of the axes that they are indices of, and a place for each.
+    :param words: names of words, empty for positions, the sizes of the axes that they are indices of, and a place for
+        each.
     :param orders: the symbols of heads that a list names, and those of the items that they read at their own cell.
     """
 
@@ -77,7 +78,13 @@ class Checks:
         :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
         """
         for name, size, place in self.words:
-            _check_sentences(name, given.words, given.lengths, _number(size, given.sizes), place)
+            number = _number(size, given.sizes)
+            if name:
+                _check_sentences(name, given.words, given.lengths, number, place)
+            elif number < given.pitch:
+                raise InvalidRecursion(
+                    f"size {size} is {number}, and positions, the symbols of {place}, go to {given.pitch - 1}"
+                )
 
     def check_lists(self, sizes: Mapping[str, int], lists: Mapping[str, Sequence[int]]) -> None:
         """

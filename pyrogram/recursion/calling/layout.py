@@ -26,7 +26,7 @@ from ..machine.expressions import Array, Element, Expression, Name, equal, value
 from ..machine.statements import Code
 from ..rules.cells import Cells
 from ..rules.domains import last_read
-from ..rules.language import Constant, Entry, Position, Ref, Size, Variable, Word
+from ..rules.language import Constant, Entry, Place, Position, Ref, Size, Variable, Word
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Layout:
 
     @cached_property
     def words(self) -> list[str]:
-        return sorted({x.words for x in self._symbols() if isinstance(x, Word)})
+        return sorted({x.words for x in self._symbols() if isinstance(x, Word)} - {""})
 
     @cached_property
     def lists(self) -> list[str]:
@@ -141,6 +141,8 @@ class Layout:
             return Name(f"sym.{x.name}", "int")
         if isinstance(x, Entry):
             return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int")]
+        if isinstance(x, Place):
+            return self.position(x.position)
         assert isinstance(x, Word)
         width = Name(f"words.{x.words}.b", "int")
         place = within(self.position(x.position) - 1, 0, width)

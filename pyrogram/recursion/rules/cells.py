@@ -170,7 +170,7 @@ def renamed(ref: Ref, names: Mapping[str, Position]) -> Ref:
     def at(x: Position) -> Position:
         return names[x.name] + x.offset if x.name in names else x
 
-    symbols = tuple(Word(x.words, at(x.position)) if isinstance(x, Word) else x for x in ref.symbols)
+    symbols = tuple(replace(x, position=at(x.position)) if isinstance(x, Word) else x for x in ref.symbols)
     return replace(ref, positions=tuple(map(at, ref.positions)), symbols=symbols)
 
 

@@ -211,7 +211,7 @@ class Grounded:
             for x in (x for ref in (rule.head, *rule.factors) for x in ref.symbols):
                 if isinstance(x, Entry) and len(self.lists.get(x.column, ())) < self._size(x.row):
                     raise InvalidRecursion(f"lists[{x.column!r}] needs length {self._size(x.row)}, for {rule}")
-                if isinstance(x, Word) and len(self.words.get(x.words, ())) < self.n:
+                if isinstance(x, Word) and x.words and len(self.words.get(x.words, ())) < self.n:
                     raise InvalidRecursion(f"words[{x.words!r}] needs length {self.n}, for {rule}")
         columns = {f"column {name}": column for name, column in self.lists.items()}
         read = {f"words {name}": sentence[: self.n] for name, sentence in self.words.items()}
@@ -245,7 +245,7 @@ class Grounded:
                 symbols.append(int(self.lists[x.column][rows[x.row]]))
             else:
                 assert isinstance(x, Word)
-                symbols.append(int(self.words[x.words][at[x.position.name] + x.position.offset - 1]))
+                symbols.append(x.number(self.words, at[x.position.name] + x.position.offset))
         return ref.table, (*(at[x.name] + x.offset for x in ref.positions), *symbols)
 
 

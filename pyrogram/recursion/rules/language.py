@@ -15,7 +15,7 @@ Nothing is computed here. A mistake that can be seen without numbers is an :clas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +198,21 @@ class Word:
 
     def __str__(self) -> str:
         return f"{self.words}[{self.position}]"
+
+    def number(self, words: Mapping[str, Sequence[int]], place: int) -> int:
+        """Which symbol it is, of a sentence with these words, where its position is ``place``."""
+        return int(words[self.words][place - 1])
+
+
+@dataclass(frozen=True)
+class Place(Word):
+    """A symbol that is a position, whatever words a sentence has: ``words`` is empty."""
+
+    def __str__(self) -> str:
+        return str(self.position)
+
+    def number(self, words: Mapping[str, Sequence[int]], place: int) -> int:
+        return place
 
 
 Symbol = Variable | Constant | Entry | Word

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .bounds import Bounds
 from .domains import Domain, constraints, derive, specialized
-from .language import Bound, Entry, Position, Ref, Rule, Word
+from .language import Bound, Entry, Place, Position, Ref, Rule, Word
 from .recursions import Recursion
 
 
@@ -60,6 +60,8 @@ def _ref(ref: Ref) -> str:
 def _symbol(x: object) -> str:
     if isinstance(x, Entry):
         return f"{_name(x.column)}_{{{_name(x.row.name)}}}"
+    if isinstance(x, Place):
+        return _position(x.position)
     if isinstance(x, Word):
         return f"{_name(x.words)}_{{{_position(x.position)}}}"
     return _name(str(x))

@@ -17,6 +17,7 @@ from .language import (
     Entry,
     InvalidRecursion,
     Pending,
+    Place,
     Position,
     Product,
     Ref,
@@ -170,7 +171,7 @@ class Recursion:
         symbols = [x for f in refs for x in f.symbols]
         kinds = {**dict.fromkeys(rule.positions, "position"), **{v.name: "symbol" for v in rule.variables}}
         kinds |= {x.column: "column" for x in symbols if isinstance(x, Entry)}
-        kinds |= {x.words: "words" for x in symbols if isinstance(x, Word)}
+        kinds |= {x.words: "words" for x in symbols if isinstance(x, Word) and x.words}
         for name, kind in kinds.items():
             if self._names.get(name) != kind:
                 raise InvalidRecursion(f"{rule}: {name} is not declared as {kind} of {self.name}")
@@ -192,6 +193,8 @@ class Recursion:
                 if x.name == "n" and x.offset > 0:
                     raise InvalidRecursion(f"{rule}: position {x} of {ref} is after the last one, n")
             for word in ref.symbols:
+                if isinstance(word, Place) and (ref is rule.head or not ref.is_item):
+                    raise InvalidRecursion(f"{ref}: {word} stands where the table has a symbol")
                 if ref is rule.head and isinstance(word, Word):
                     if word.position.name not in {"", "n", *(x.name for x in ref.positions)}:
                         raise InvalidRecursion(f"{rule}: the position of {word} is none of the positions of {ref}")
@@ -241,6 +244,8 @@ def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, 
 
 
 def _symbol(x: Any, size: Size, written: str) -> Any:
+    if isinstance(x, Position):
+        return Place("", x)
     if isinstance(x, bool) or not isinstance(x, (int, Variable, Entry, Word, Bracket)):
         raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
     if isinstance(x, int):

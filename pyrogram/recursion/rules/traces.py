@@ -246,7 +246,7 @@ class Traces:
             return symbols[x]
         if isinstance(x, Entry):
             return int(self.lists[x.column][symbols[x.row]])
-        return int(self.words[x.words][_at(x.position, places) - 1])
+        return int(x.number(self.words, _at(x.position, places)))
 
     def _size(self, size: Size) -> int:
         return size if isinstance(size, int) else self.sizes[size]

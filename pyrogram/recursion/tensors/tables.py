@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..calling.layout import Layout
 from ..rules.cells import Cells
-from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Position, Ref, Size, Variable, Word
+from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
 from .shifts import shifted
 from .tracing import keeps_tensors
 
@@ -141,6 +141,9 @@ class Tables:
 
     def word(self, x: Word, env: Env) -> Tensor:
         """The word at a position, shape ``(*grid, B)``."""
+        if isinstance(x, Place):
+            place = at(x.position, env)
+            return torch.full([1] * _dims(env), place, device=self.device) if isinstance(place, int) else place
         if x.words not in self.words:
             raise InvalidRecursion(f"words {x.words} are missing")
         words = self.words[x.words]

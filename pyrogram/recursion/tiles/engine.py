@@ -146,7 +146,7 @@ def fits_tiles(recursion: Recursion) -> bool:
 def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
     if term.inner is not None and not term.inner.factors:
         return False
-    if any(isinstance(x, Word) for f in (head, *term.rule.items) for x in f.symbols):
+    if any(isinstance(x, Word) and x.words for f in (head, *term.rule.items) for x in f.symbols):
         return False
     if cell.kind == "goal":
         return all(f.positions for f in term.rule.items)

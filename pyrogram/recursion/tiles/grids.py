@@ -31,7 +31,7 @@ from ..lanes.tables import MEMORY
 from ..machine.expressions import Array, Expression, Name, fill, greatest, least, select, value
 from ..machine.statements import Code
 from ..rules.cells import Loop
-from ..rules.language import Bound, Constant, Entry, Position, Symbol, Variable
+from ..rules.language import Bound, Constant, Entry, Place, Position, Symbol, Variable
 
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 TILE = 4  # numbers of symbols are multiples of it, and the greatest number of rows and columns of sums
@@ -81,11 +81,18 @@ Steps = dict[str, int]  # from the symbols at hand, by name
 Known = dict[tuple[int, tuple[int, ...]], Name]  # values of grids that have been loaded, by steps
 
 
+def place(x: Position) -> Expression:
+    """A position as a number."""
+    return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
+
+
 def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
     if isinstance(x, Variable):
         return Name(f"sym.{x.name}", "int") + steps.get(x.name, 0)
     if isinstance(x, Entry):
         return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int") + steps.get(x.row.name, 0)]
+    if isinstance(x, Place):
+        return place(x.position)
     assert isinstance(x, Constant)
     return value(x.value)
 
@@ -124,7 +131,7 @@ class Sums:
 
     def at(self, x: Position) -> Expression:
         """A position as a number."""
-        return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
+        return place(x)
 
     def padded(self, size: int | str) -> Expression:
         """A number of symbols, in whole tiles."""

@@ -120,8 +120,12 @@ class Pass:
         return node
 
     def is_kept(self, cell: CellClass, head: Head, term: Term) -> bool:
-        """Whether the inside pass leaves the inner sum of a term to the outside pass: one for each point."""
-        return cell.kind == "point" and self.is_direct(head, term) and bool(term.factors)
+        """Whether the inside pass leaves the inner sum of a term to the outside pass: one for each point.
+
+        Not beside spans, whose columns are scaled after sums of them have been formed.
+        """
+        alone = cell.kind == "point" and self.rest is None
+        return alone and self.is_direct(head, term) and bool(term.factors)
 
 
 class Inside(Pass):
