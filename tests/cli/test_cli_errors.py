@@ -31,6 +31,7 @@ OPTIONS = [
     (["--alpha", "2"], "--alpha"),
     (["--method", "em-map", "--alpha", "0.5"], "at least 1"),
     (["--method", "vb", "--alpha", "-1"], "positive"),
+    (["--method", "vb", "--alpha", "0"], "positive"),
     (["--method", "vb", "--alpha", "nan"], "finite"),
     (["--method", "vb-em", "--alpha", "1e308"], "between 1e-08 and 1e+08"),
     (["--method", "vb-em", "--alpha", "1e-308"], "between 1e-08 and 1e+08"),

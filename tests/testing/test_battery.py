@@ -54,6 +54,10 @@ class Mute(toy.Chain):
     sample = Grammar.sample
 
 
+def test_short_sentences_among_long_ones() -> None:
+    GRAMMAR_CHECKS["draws_of_any_length"](CHAIN)
+
+
 MUTE = GrammarCase(Mute(2, 2), CHAIN.words, parts=CHAIN.parts)
 OF_DRAWS = {"draws", "draws_of_any_length", "draws_follow_the_seed"}
 

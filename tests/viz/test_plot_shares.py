@@ -50,6 +50,11 @@ def test_the_sources_of_the_greatest_shares():
     bars.figure.canvas.draw()
 
 
+def test_one_source_and_the_others():
+    _, heat = plot_shares(SHARES, ROWS, SOURCES, greatest=1)
+    assert columns(heat) == ["de_pud", "3 others"]
+
+
 def test_numbers_can_be_read_on_their_colours():
     """A contrast of 4.5 to 1 at least (WCAG 2.1), which does not depend on hue."""
     even = torch.linspace(0.1, 0.9, 33)
