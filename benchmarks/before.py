@@ -51,6 +51,9 @@ def rows(lengths: Sequence[int], only: str = "", avx2: bool = False, commit: str
         for kind, dtype, tasks in (
             ("trees", "float64", TREES),
             ("trees", "float32", TREES[:3]),
+            ("trees, scores over 70 nats", "float64", TREES[:2]),
+            ("trees, scores over 340 nats", "float64", TREES[:2]),
+            ("trees with grandparents", "float64", TREES[:2]),
             ("trees with valence", "float64", TREES[:3]),
             ("second-order trees", "float64", TREES[:4]),
             ("second-order trees", "float32", TREES[:3]),
@@ -78,6 +81,8 @@ def rows(lengths: Sequence[int], only: str = "", avx2: bool = False, commit: str
 
 def _batch(kind: str, task: str) -> int:
     """Few sentences, where each took the earlier code seconds."""
+    if "grandparents" in kind or "nats" in kind:
+        return 32
     return BATCH if "PCFG" not in kind else 8 if task in GRAMMARS[6:] else 32 if "30 + 30" in kind else BATCH
 
 
@@ -156,8 +161,13 @@ def _work(kind: str, dtype_name: str, task: str, length: str) -> Callable[[], ob
     if "HMM" in kind:
         return _of_chains(task, int(kind.split()[1]), torch.randint(0, 1000, (BATCH, n), generator=generator), dtype)
 
+    batch = _batch(kind, task)
+    nats = float(kind.split()[3]) if "nats" in kind else 0.0
+
     def scores(*shape: int) -> torch.Tensor:
-        return torch.randn(BATCH, *shape, generator=generator, dtype=dtype)
+        if nats:
+            return -nats * torch.rand(batch, *shape, generator=generator, dtype=dtype)
+        return torch.randn(batch, *shape, generator=generator, dtype=dtype)
 
     return _of_trees(kind, task, n, scores)
 
@@ -233,13 +243,15 @@ def _of_chains(task: str, K: int, words: torch.Tensor, dtype: torch.dtype) -> Ca
 
 
 def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor]) -> Callable[[], object]:
-    from pyrogram.distributions import ProjectiveDependencyTree, SiblingDependencyTree
+    from pyrogram.distributions import GrandparentDependencyTree, ProjectiveDependencyTree, SiblingDependencyTree
 
     N = n + 1
     make: Any
     if kind == "second-order trees":
         given, make = (scores(N, N), scores(N, N, N)), SiblingDependencyTree
-    elif kind == "trees":
+    elif kind == "trees with grandparents":
+        given, make = (scores(N, N), scores(N, N, N)), GrandparentDependencyTree
+    elif kind == "trees" or "nats" in kind:
         given, make = (scores(N, N),), ProjectiveDependencyTree
     else:
         given, make = (scores(N, N, 2), scores(N, 2, 2)), ProjectiveDependencyTree

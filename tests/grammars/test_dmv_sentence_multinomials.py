@@ -102,17 +102,10 @@ def assert_same(found, expected, **tolerance):
         torch.testing.assert_close(found[1][name], value, **tolerance)
 
 
-def failures(rows, log_weights):
-    """How many sentences are left to log space."""
-    in_logs, left = ScalarEngine.log_counts, []
-
-    def counting(engine, given, **options):
-        left.append(len(given.lengths))
-        return in_logs(engine, given, **options)
-
-    with patch.object(ScalarEngine, "log_counts", counting):
-        rows.expected_counts(log_weights)
-    return sum(left)
+def without_logarithms(rows, log_weights):
+    """log Z and counts, and no sentence is left to the engine of logarithms."""
+    with patch.object(ScalarEngine, "log_counts", side_effect=AssertionError("a chart in logarithms")):
+        return rows.expected_counts(log_weights)
 
 
 @both
@@ -147,13 +140,12 @@ def test_enumeration(grammar, kind):
 @pytest.mark.one_in(6)
 @both
 def test_extreme_weights_by_enumeration(grammar):
-    """Within a sentence weights differ by hundreds of nats: real space underflows, which must not go unnoticed."""
+    """Within a sentence weights differ by hundreds of nats: no product underflows."""
     words = sentences(3, [2] * 60 + [3] * 60 + [4] * 10)
     rows = grammar.sentence_multinomials(words)
     dense = {name: -150 * torch.randn(w.shape).abs() for name, w in dense_weights(grammar, len(words)).items()}
     log_weights = pick(rows, dense)
-    assert 0 < failures(rows, log_weights) < len(words)
-    log_z, counts = rows.expected_counts(log_weights)
+    log_z, counts = without_logarithms(rows, log_weights)
     full = put(rows, grammar, counts)
     for b, row in enumerate(words.tolist()):
         expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, [w for w in row if w >= 0])
@@ -175,14 +167,13 @@ def test_dense_weights_give_the_same(grammar, kind):
 
 @pytest.mark.one_in(6)
 @both
-def test_long_sentences_in_log_space(grammar):
+def test_long_sentences_of_sharp_weights(grammar):
     words = sentences(3, [60, 60, 33, 60, 3])
     dense = {name: 60 * w for name, w in dense_weights(grammar, len(words)).items()}
     dense["stop"][0] *= 10
     rows = grammar.sentence_multinomials(words)
     log_weights = pick(rows, dense)
-    assert failures(rows, log_weights) > 0
-    log_z, counts = rows.expected_counts(log_weights)
+    log_z, counts = without_logarithms(rows, log_weights)
     assert log_z.isfinite().all()
     assert_same((log_z, put(rows, grammar, counts)), batched(grammar, dense, words), rtol=1e-8, atol=1e-8)
     for b, length in enumerate((words >= 0).sum(1).tolist()):  # every word is chosen once and stops twice
@@ -203,9 +194,8 @@ def test_small_weights_scale_out(grammar):
     events_of = {"root": 1 + 0 * lengths, "attach": lengths - 1, "stop": 3 * lengths - 1}
     for name, number in events_of.items():
         shifted = {**log_weights, name: log_weights[name] - 800}
-        assert failures(rows, shifted) >= 3  # a sentence of one word has no arc but ROOT's
         expected = log_z - 800 * number, counts
-        assert_same(rows.expected_counts(shifted), expected, rtol=1e-9, atol=1e-9)
+        assert_same(without_logarithms(rows, shifted), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.one_in(2)

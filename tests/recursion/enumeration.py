@@ -181,6 +181,41 @@ def summed(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, d
     return np.array(log_z), counts, numbers
 
 
+class LogCounts(Semiring[Any]):
+    """Pairs of log Z and, by weight, of how often it is expected to be in a derivation; weights are logarithms."""
+
+    zero: Any = (-math.inf, {})
+    one: Any = (0.0, {})
+
+    def plus(self, a: Any, b: Any) -> Any:
+        total = float(np.logaddexp(a[0], b[0]))
+        shares = [(math.exp(z - total), counts) for z, counts in (a, b) if z > -math.inf]
+        found: dict[Key, float] = {}
+        for share, counts in shares:
+            for key, count in counts.items():
+                found[key] = found.get(key, 0.0) + share * count
+        return total, found
+
+    def times(self, a: Any, b: Any) -> Any:
+        if -math.inf in (a[0], b[0]):
+            return self.zero
+        return a[0] + b[0], {key: a[1].get(key, 0.0) + b[1].get(key, 0.0) for key in {**a[1], **b[1]}}
+
+    def weight(self, key: Key, value: float) -> Any:
+        return self.zero if value == -math.inf else (value, {key: 1.0})
+
+
+def in_logarithms(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, dict[str, Array]]:
+    """Log Z and expected counts of weights of any size."""
+    log_z, counts = [], {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    for b in range(len(given.lengths)):
+        z, found = grounded(page, recursion, given, b).goal(LogCounts(), weights_of(given, b))
+        log_z.append(z)
+        for (name, indices), count in found.items():
+            counts[name][(b if len(counts[name]) > 1 else 0, *indices)] += count
+    return np.array(log_z), counts
+
+
 def instances_of(sentence: Grounded, item: Key | None = None) -> list[list[tuple[Key, int]]]:
     """All derivations of an item, by default the goal: each as its instances, by head and number among those of it."""
     item = item or (sentence.recursion.goal, ())

@@ -170,9 +170,6 @@ def test_what_is_flushed_to_zero_and_grows_later(
     given = Sentences(np.array([n]), weights, {"w": np.array([words])}, {"W": 2}, {})
     exact, counts = ScalarEngine(made).log_counts(given)
     program = Program(made)
-    least = program.least("float64", n, given.sizes, {})
-    found = LanesEngine(made).log_counts(given, np.arange(1), counts=False, least=least)
-    assert found[2].all() and abs(found[0][0] - exact[0]) > 1.0
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], exact, rtol=1e-12)
     compare(program.log_counts(given), exact, counts, "chain")
 

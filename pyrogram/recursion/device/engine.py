@@ -210,6 +210,8 @@ class DeviceEngine:
         values |= {"size": cells, "size.agenda": agenda, "size.terms": terms}
         fresh = torch.empty if self._in_lanes else torch.zeros
         values["memory"] = fresh(number * cells, dtype=self._torch_dtype, device=device)
+        for name in ("mantissas", "exponents") if self._in_lanes else ():
+            values[name] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
         values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
         self.launcher.launch(kernel, number, values)
@@ -229,7 +231,8 @@ class DeviceEngine:
         cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
         agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
         terms = len(self.recursion.rules) * (pitch + 1) if descends and self._in_lanes else 0
-        return cells, agenda, terms, cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
+        arrays = 3 if self._in_lanes else 1
+        return cells, agenda, terms, arrays * cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
 
     def _chains(self, batch: Batch) -> Tensor:
         """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""

@@ -29,7 +29,7 @@ from ..rules.recursions import Recursion
 
 # One column at a time: two take twice the registers. Columns are scaled in groups of 160 / n.
 OPTIONS = Options(pair=False, columns=160)
-_OWN = {"memory": "size", "agenda": "size.agenda", "terms": "size.terms"}
+_OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda", "terms": "size.terms"}
 
 
 class ByThread(Elements):
@@ -88,8 +88,7 @@ class Threads(Blocks):
 
 
 class _Counts(Threads, LogCounts):
-    def restore(self) -> None:
-        """Nothing: weights are cleared for every sentence."""
+    pass
 
 
 class _Draws(Threads, TreeDraws):
@@ -121,7 +120,7 @@ def kernel(f: Function) -> Kernel:
     """A function of threads, with the sizes of all that each has for itself."""
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     own = {name: size for name, size in _OWN.items() if name in arrays}
-    sizes = [Name(size, "int") for size in own.values()]
+    sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]
     return Kernel(Function(f.name, [*f.parameters, *sizes], f.body), own)
 
 

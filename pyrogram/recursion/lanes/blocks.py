@@ -42,7 +42,6 @@ class Block:
     numbers: Arithmetic
     values: dict[str, Name] = field(default_factory=dict)
     pending: dict[Key, tuple[Ref, Name]] = field(default_factory=dict)
-    met: list[Expression] = field(default_factory=list)
 
     def value(self, ref: Ref) -> Name:
         """The value of a cell or of a weight."""
@@ -97,16 +96,6 @@ class Block:
         """Write all adjoints back."""
         for key in list(self.pending):
             self._write(key)
-
-    def close(self) -> None:
-        """Add what was met to the bound: as a tree, for a chain would wait for each addition."""
-        terms = self.met
-        while len(terms) > 1:
-            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[len(terms) // 2 * 2 :]
-        if terms:
-            self.code.set("bound.sum", Name("bound.sum", "lanes") + terms[0])
-        self.met = []
 
     def _key(self, ref: Ref, side: Side) -> Key:
         table = ref.table if ref.is_item else weight_cells(ref).name

@@ -49,7 +49,7 @@ class CollapsedSweep(Sweeps):
                 with self.elements.each_lane() as x:
                     code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
                 self.outside()
-                code.set("spoilt", 0)
+                self.note_marks()
                 self.drain_tables()
                 with self.elements.each_lane() as x:
                     fits = self.judge(x)
@@ -62,7 +62,8 @@ class CollapsedSweep(Sweeps):
             with code.loop("member", low, high) as x:
                 self._replace(code.let(Array("order", "int")[x]))
         own: list[Array | Name] = [OWN, OUT, ENTROPIES]
-        return Function("collapsed_vb", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
+        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
+        return Function("collapsed_vb", parameters, code.body)
 
     def drain_tables(self) -> None:
         """Posteriors to the counts of sentences."""

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from ..calling.agenda import WAY_DOWN, Agenda, in_class
 from ..calling.rows import make_chains
 from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, greatest, select, value
+from ..machine.expressions import Array, Expression, Name, greatest, lane, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.cells import Term, renamed
@@ -29,11 +29,13 @@ from ..rules.recursions import Recursion
 from .arithmetic import LOGS
 from .driver import INF, Blocks
 from .elements import NUMBERS
+from .numbers import EXPONENTS
+from .passes import Pass
 from .schedule import K
-from .tables import MEMORY
+from .tables import GAUGE, MEMORY
 
 TERMS = Array("terms", "real")
-_OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN, MEMORY]
+_OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]
 
 
 def draw(recursion: Recursion, logs: bool, lanes: int, dtype: str) -> Function:
@@ -73,7 +75,7 @@ class Descents(Blocks):
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
         layout = self.elements.layout
-        return [*layout.parameters(), *self.through, *_OWN, *trace_parameters(layout)]
+        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *trace_parameters(layout)]
 
 
 class TreeDescents(Descents):
@@ -88,12 +90,13 @@ class TreeDescents(Descents):
                 for term in head.terms:
                     outer = self._product(term.factors, None)
                     outer = None if outer is None else code.let(outer)
-                    if self.columns is not None and id(term) in self.columns.bringing:
-                        factor = self._number(Name("factors", "int") + Name("at.j", "int"))
-                        outer = factor if outer is None else code.let(outer * factor)
                     with self._places(term):
                         found = self._product(self._inner(term), outer)
-                        self.offer(value(self.numbers.one) if found is None else found)
+                        v = code.set("amount", value(self.numbers.one) if found is None else found)
+                        if not self.numbers.in_logs:
+                            with code.when(Name("spoilt", "int") > 0):
+                                code.set("amount", self._with_exponents(head.ref, [*term.factors, *self._inner(term)]))
+                        self.offer(v)
         self.choose()
         chosen = Name("chosen", "int")
         for cell, head in heads:
@@ -121,7 +124,7 @@ class TreeDescents(Descents):
     def _push(self, term: Term) -> None:
         factors = [*term.factors, *self._inner(term)]
         for f in factors:
-            for weight in () if f.is_item else self.elements.products.of(f):
+            for weight in () if f.is_item or f.table == GAUGE else self.elements.products.of(f):
                 self.write(weight)
         self.agenda.push([f for f in factors if f.is_item])
 
@@ -147,6 +150,14 @@ class TreeDescents(Descents):
         low, high = self._range(term)
         with self.code.loop("at.k", low, high + 1):
             yield
+
+    def _with_exponents(self, head: Ref, factors: list[Ref]) -> Expression:
+        """The value of a term in units of the head's exponent."""
+        value = Pass(self.elements.tables, self.code, self.range, self.options, self.numbers)
+        pairs = value.pairs()
+        found = pairs.product([*map(value.pair_of(pairs), factors)])
+        unit = EXPONENTS[value.tables.cell(head)] if head.positions else MEMORY[Name("z.exponent", "int")]
+        return lane(found.m * pairs.power(found.e - unit), Name("lane", "int"))
 
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
@@ -197,6 +208,7 @@ class IndependentDraws(Descents):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
+            self.note_marks()
             with self.elements.each_lane() as x:
                 log_z, trusted = self.log_z(x)
                 z = code.set("log_z.of", log_z)
@@ -207,6 +219,7 @@ class IndependentDraws(Descents):
                     row = code.set("row", rank * Name("batch", "int") + b)
                     seed_stream(code, Name("seed", "int"), row)
                     self.descend(row)
+            self.restore()
         own: list[Array | Name] = [
             Name("draws", "int"),
             Name("seed", "int"),

@@ -11,7 +11,21 @@ from contextlib import contextmanager, nullcontext
 
 from ..calling.layout import Layout
 from ..calling.sentence_layout import SentenceLayout
-from ..machine.expressions import Array, Expression, Name, Number, equal, fill, greatest, lane, least, log, select, take
+from ..machine.expressions import (
+    Array,
+    Expression,
+    Name,
+    Number,
+    equal,
+    fill,
+    greatest,
+    lane,
+    least,
+    log,
+    select,
+    take,
+    value,
+)
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_products
@@ -19,10 +33,12 @@ from ..rules.recursions import Recursion
 from .arithmetic import REALS, Arithmetic
 from .elements import NUMBERS, STARTS, Elements
 from .exponentials import Exponentials
+from .gauge import Growth, with_gauge
 from .inside import Inside
+from .numbers import BITS, EXPONENTS, MANTISSAS, MARKED, Range
 from .outside import Outside
 from .passes import Options
-from .scaling import Columns, columns
+from .powers import Powers
 from .tables import MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
@@ -40,7 +56,7 @@ BLOCKS: list[Array | Name] = [
 def size(recursion: Recursion, layout: Layout | None = None) -> Function:
     """``size``: the number of cells that the functions of lanes need."""
     code = Code()
-    code.give(Tables(lower(_products(recursion, layout).recursion, widen=True)).place(code))
+    code.give(Tables(with_gauge(lower(_products(recursion, layout).recursion, widen=True))).place(code))
     return Function("size", (layout or Layout(lower(recursion))).parameters(), code.body, "int")
 
 
@@ -76,6 +92,7 @@ class Blocks:
 
     numbers: Arithmetic = REALS
     options = Options()
+    memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
     through: Sequence[Array | Name] = BLOCKS
     elements_type: type[Elements] = Elements
 
@@ -84,23 +101,32 @@ class Blocks:
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        return self.elements_type(_products(recursion, layout), lanes, layout or Layout(lower(recursion)))
+        products, gauged = _products(recursion, layout), not self.numbers.in_logs
+        return self.elements_type(products, lanes, layout or Layout(lower(recursion)), gauged)
 
     @functools.cached_property
-    def columns(self) -> Columns | None:
-        """How columns are scaled: none where numbers are logarithms."""
-        return None if self.numbers.in_logs else columns(self.elements.cells)
+    def range(self) -> Range:
+        """Within which numbers are plain."""
+        cells = [s for s in self.elements.tables.scheduled if s.cell.kind != "goal"]
+        products = [factors for s in cells for x in s.sums for factors in (x.core, *x.ends)]
+        return Range(BITS[self.dtype], max([2, *map(len, products)]))
+
+    @functools.cached_property
+    def _limits(self) -> tuple[float, float]:
+        """The range of plain weights."""
+        heads = [h for s in self.elements.tables.scheduled for h in s.heads]
+        return self.range.of_weights(max(len(h.common) + len(t.factors) for h in heads for t in h.terms))
 
     def _begin(self) -> None:
         """What is done before the first block: nothing."""
 
     def inside(self) -> None:
         """Fill the chart of a block."""
-        Inside(self.elements.tables, self.code, self.columns, self.options, self.numbers).run()
+        Inside(self.elements.tables, self.code, self.range, self.options, self.numbers).run()
 
     def outside(self) -> None:
         """Posteriors of a block."""
-        Outside(self.elements.tables, self.code, self.columns, self.options, self.numbers).run()
+        Outside(self.elements.tables, self.code, self.range, self.options, self.numbers).run()
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -141,7 +167,7 @@ class Blocks:
     def _feed_lanes(self, in_logs: bool) -> None:
         """The weights of sentences, each into its lane."""
         elements = self.elements
-        for family in elements.tables.families.values():
+        for family in elements.families:
             with elements.rows(family, inward=True), elements.each_lane() as x:
                 self.feed_lane(x, family, in_logs)
 
@@ -154,25 +180,34 @@ class Blocks:
                 self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
 
     def feed_reals(self, logs: bool) -> None:
-        """Weights of a block, at most one where ``once`` says how."""
+        """Weights of a block, as numbers."""
         self.feed(-math.inf if logs else 0.0)
-        for name in ("shift", "shift.rest"):
-            self.code.put(MEMORY, Name(name, "int"), fill(0.0))
-        if logs:
-            Exponentials(self.elements, self.dtype).run()
+        Exponentials(self.elements, self.dtype, self.range, self._limits).run(logs)
+        Powers(self.elements, self.range, Growth.of(self.elements.products.recursion)).run()
+
+    def restore(self) -> None:
+        """Zeros, if a sentence has left anything else: weights that only empty sums are multiplied by stay zero."""
+        with self.code.when(Name("spoilt", "int") > 0):
+            self.clear_cells()
+
+    def clear_cells(self) -> None:
+        """Zeros in all cells."""
+        with self.code.loop("x", 0, Name("total", "int")) as x:
+            for array in self.memory:
+                self.code.put(array, x, fill(0.0))
+
+    def note_marks(self) -> None:
+        """Numbers with exponents have left something, too."""
+        self.code.set("spoilt", MARKED)
 
     def log_z(self, x: Expression) -> tuple[Expression, Expression]:
         """Log Z of a lane after the inside pass, and whether it can be trusted without adjoints."""
-        z, exponent, grown, shift, rest = (
-            lane(MEMORY[Name(name, "int")], x) for name in ("z", "exponent", "grown", "shift", "shift.rest")
-        )
-        least_log_z = Name("least", "real") + grown * math.log(2.0)
-        return log(z) - exponent * math.log(2.0) + (shift + rest), log(z) >= least_log_z
+        z, e, gauge = (lane(MEMORY[Name(name, "int")], x) for name in ("z", "z.exponent", "gauge"))
+        return log(z) + (e - gauge) * math.log(2.0), value(True)
 
     def fits(self, x: Expression, log_z: Expression) -> Expression:
-        """Whether all that was met in a lane is below the bound, and log Z is a number. NaN fails."""
-        within = lane(MEMORY[Name("bound", "int")], x) <= Name("most", "real")
-        return within & (log_z < INF) & (log_z > -INF)
+        """Whether log Z is a number. NaN fails."""
+        return (log_z < INF) & (log_z > -INF)
 
 
 class LogCounts(Blocks):
@@ -200,18 +235,12 @@ class LogCounts(Blocks):
         for w in self.elements.layout.events:
             parameters.append(Array(f"out.{w.name}", "element"))
             parameters += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
-        return Function("lanes", [*parameters, MEMORY], code.body)
-
-    def restore(self) -> None:
-        """Zeros, if a sentence has left anything else: weights that only empty sums are multiplied by stay zero."""
-        code = self.code
-        with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
-            code.put(MEMORY, x, fill(0.0))
+        return Function("lanes", [*parameters, *self.memory], code.body)
 
     def _judge(self, adjoints: bool) -> None:
         """Log Z of every lane after the inside pass; whether it can be trusted after both."""
         code, b = self.code, Name("b", "int")
-        code.set("spoilt", 0)
+        self.note_marks()
         with self.elements.each_lane() as x:
             if not adjoints:
                 log_z, trusted = self.log_z(x)
@@ -227,9 +256,7 @@ class LogCounts(Blocks):
     def _drain(self) -> None:
         code, elements = self.code, self.elements
         products = elements.products.factors
-        families = sorted(
-            elements.tables.families.values(), key=lambda family: (family[0].table in products, -family[0].num_axes)
-        )
+        families = sorted(elements.families, key=lambda family: (family[0].table in products, -family[0].num_axes))
         begun = set(products)
         for family in filter(elements.are_counted, families):
             # Rows take the place of what is there: those of the widest family of a table, to which others are added.

@@ -19,8 +19,9 @@ from ..rules.cells import Cells, Loop, names_in
 from ..rules.language import Constant, Position, Ref, Word
 from ..rules.lowering import lower
 from ..rules.products import Products
+from .gauge import with_gauge
 from .regions import Region, by_axes, regions_of
-from .tables import MEMORY, Tables, WeightCells
+from .tables import GAUGE, MEMORY, Tables, WeightCells
 
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 STARTS = Array("starts", "int")
@@ -34,17 +35,25 @@ class Elements:
     :param products: the recursion, in which some weights are products of those that are given.
     :param lanes: W.
     :param layout: where weights lie.
+    :param gauged: whether words have powers of two.
     """
 
     products: Products
     lanes: int
     layout: Layout
+    gauged: bool = True
     code: Code = field(default_factory=Code)
 
     def __post_init__(self) -> None:
         self.cells: Cells = lower(self.products.recursion, widen=True)
+        self.cells = with_gauge(self.cells) if self.gauged else self.cells
         self.tables = Tables(self.cells)
-        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights}
+        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights if w.table != GAUGE}
+
+    @property
+    def families(self) -> list[list[WeightCells]]:
+        """Tables of weights that take turns."""
+        return [family for family in self.tables.families.values() if family[0] in self.regions]
 
     @contextmanager
     def each_lane(self) -> Iterator[Name]:
@@ -161,7 +170,7 @@ class Elements:
             code.set("b", 0)
             with self.loops(replace(hull, loops=tuple(outer)), n):
                 if not inward:
-                    self._clear_rest(family, hull, last)
+                    self._clear_rest(family, hull, last, adjoint=True)
                 code.set(f"at.{last.name}", 0)
                 first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
                 element = self.layout.weight(by_axes(first), None if inward else f"out.{first.table}")
@@ -169,6 +178,8 @@ class Elements:
                 with code.loop("t", low * count, (high + 1) * count, ROW) as t:
                     at = code.let(least(t, (high + 1) * count - ROW))
                     code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
+                if inward:  # cells read it, and multiply it by empty sums
+                    self._clear_rest(family, hull, last, adjoint=False)
         with code.otherwise():
             yield
 
@@ -180,13 +191,13 @@ class Elements:
             bounds = bounds.hull(region.bounds)
         return Region.of(first.ref, bounds, [loop.name for loop in first.loops])
 
-    def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop) -> None:
-        """Zero for the posteriors of what is in the hull, and in no region."""
+    def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop, adjoint: bool) -> None:
+        """Zero for what is in the hull, and in no region: for weights, or for their posteriors."""
         code = self.code
         count = self.tables.turns[family[0]][0]
         by_turn = {self.tables.turns[w][1]: w for w in family}
         with self.loops(replace(hull, loops=(last,)), None):
-            start = self.place(family[0], hull, adjoint=True) - self.tables.turns[family[0]][1]
+            start = self.place(family[0], hull, adjoint) - self.tables.turns[family[0]][1]
             place = code.let(start)
             for turn in range(count):
                 if turn not in by_turn:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class Prepared:
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("parts", "order", "count", "turns", "memory", "starts", "agenda", "chains", "terms")
+_LATER = ("parts", "order", "count", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains", "terms")
 
 
 class LanesEngine:
@@ -260,7 +260,7 @@ class LanesEngine:
         wanted = name, prepared.pitch, prepared.size, prepared.sizes
         if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place
             found = {
-                "memory": lines_of(prepared.size, self.dtype, self.width),
+                **{name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories},
                 "starts": np.zeros(self.width, np.int64),
             }
             if found["memory"].nbytes <= KEPT:
@@ -268,6 +268,9 @@ class LanesEngine:
         if name == "lanes":
             return found
         return found | memory_of_descents(self.cells, prepared.pitch, prepared.sizes)
+
+    #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
+    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         """A function, and the one that says how much memory it needs."""

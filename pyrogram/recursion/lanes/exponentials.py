@@ -1,117 +1,94 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms in lanes to weights, which are at most one.
-
-Where the recursion says that every derivation has one weight of a group (``once``), the best of the group becomes one;
-the sum of all that was taken off is kept, with the part of it that rounding lost.
-"""
+"""Weights of a block from their logarithms: plain numbers, and those that are small or large with an exponent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from ..machine.expressions import Expression, Name, fill, fma, greatest, least, like, power_of_two, rounded, select
+from ..machine.expressions import (
+    Expression,
+    Name,
+    exponent_of,
+    fill,
+    fma,
+    greatest,
+    least,
+    like,
+    power_of_two,
+    rounded,
+    select,
+)
 from ..machine.statements import Code
 from .elements import Elements
-from .regions import Region, within
-from .tables import MEMORY, WeightCells
-
-LEAST = -1e30  # lower shifts would turn -inf into NaN
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
+from .tables import MEMORY
 
 
 @dataclass
 class Exponentials:
-    """Code that exponentiates the weights of a block.
+    """Code that makes numbers of the weights of a block.
 
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
+    :param limits: the range of plain weights.
     """
 
     elements: Elements
     dtype: str
+    range: Range
+    limits: tuple[float, float]
 
-    def run(self) -> None:
-        """All weights of the block."""
-        code = self.elements.code
-        done: set[WeightCells] = set()
-        for group in self._groups():
-            done |= {w for w, _ in group}
-            self._shift_group(group)
+    def run(self, logs: bool) -> None:
+        """All weights of the block.
+
+        :param logs: whether they are logarithms.
+        """
+        self.elements.code.set(MARKED.name, 0)
         for w, regions in self.elements.regions.items():
-            if w not in done:
-                for region in regions:
-                    with self.elements.loops(region, Name("n", "int")):
-                        place = code.let(self.elements.place(w, region))
-                        code.put(MEMORY, place, exp_of_lanes(code, code.let(MEMORY[place]), self.dtype))
+            for region in regions:
+                with self.elements.loops(region, Name("n", "int")):
+                    place = self.elements.code.let(self.elements.place(w, region))
+                    (self._raise if logs else self._look_at)(place)
 
-    def _groups(self) -> Iterator[list[tuple[WeightCells, str | None]]]:
-        """Tables of lanes that are shifted together, each with its axis that says to which group a weight belongs."""
-        found: dict[object, list[tuple[WeightCells, str | None]]] = {}
-        for w in self.elements.regions:
-            once = self.elements.cells.recursion.tables[w.table].once
-            if once is not None:
-                claim, own = once
-                constants = tuple(w.indices[a] for a in own)
-                axis = next((f"axis{w.indices[:a].count(None)}" for a in own if w.indices[a] is None), None)
-                found.setdefault((claim, constants), []).append((w, axis))
-        yield from found.values()
+    def _raise(self, place: Name) -> None:
+        """exp(x) is exp(r) * 2**k."""
+        code, bits = self.elements.code, fill(self.range.bits)
+        x = code.let(MEMORY[place])
+        k, number = reduced_exp(code, x, self.dtype)
+        number = code.let(number)
+        plain = number * power_of_two(least(greatest(k, fill(0.0) - bits), bits))
+        code.put(MEMORY, place, select(k < fill(0.0) - bits, fill(0.0), plain))
+        low, high = (fill(math.log2(y)) for y in self.limits)
+        rare = code.when(any_of((k > high) | ((k < low) & (x > fill(-math.inf)))))
+        with rare, code.apart(MARKED.name):
+            code.put(MEMORY, place, select(k > bits, fill(math.inf), MEMORY[place]))
+            apart = ((k < low) | (k > high)) & (x > fill(-math.inf)) & (x < fill(math.inf))
+            self._keep(place, apart, number, k)
 
-    def _shift_group(self, group: list[tuple[WeightCells, str | None]]) -> None:
-        code, n = self.elements.code, Name("n", "int")
-        with ExitStack() as stack:
-            owner = None
-            if group[0][1] is not None:
-                owner = stack.enter_context(code.loop("owner", self.elements.cells.first, n + 1))
-            code.set("top", fill(LEAST))
-            top = Name("top", "lanes")
-            for w, axis in group:
-                for region in self.elements.regions[w]:
-                    with self._of_owner(region, axis, owner):
-                        code.set("top", greatest(top, MEMORY[self.elements.place(w, region)]))
-            self._count_shift(code.let(select(top > fill(LEAST), top, fill(0.0))))
-            for w, axis in group:
-                for region in self.elements.regions[w]:
-                    with self._of_owner(region, axis, owner):
-                        place = code.let(self.elements.place(w, region))
-                        code.put(MEMORY, place, exp_of_lanes(code, code.let(MEMORY[place] - top), self.dtype))
+    def _look_at(self, place: Name) -> None:
+        code, bits = self.elements.code, fill(self.range.bits)
+        x = code.let(MEMORY[place])
+        low, high = map(fill, self.limits)
+        apart = ((x < low) & (x > fill(0.0))) | ((x > high) & (x < fill(math.inf)))
+        e = code.let(least(greatest(exponent_of(x), fill(0.0) - bits), bits))
+        self._keep(place, apart, x * power_of_two(fill(0.0) - e), e)
 
-    def _count_shift(self, term: Name) -> None:
-        """Add to what was taken off, and keep the part of the sum that rounding loses (Knuth's two-sum)."""
-        code, shift = self.elements.code, Name("shift", "int")
-        old = code.let(MEMORY[shift])
-        new = code.let(old + term)
-        part = code.let(new - old)
-        code.put(MEMORY, shift, new)
-        code.add(MEMORY, Name("shift.rest", "int"), (old - (new - part)) + (term - part))
-
-    @contextmanager
-    def _of_owner(self, region: Region, axis: str | None, owner: Expression | None) -> Iterator[None]:
-        """The elements of a region that belong to a group."""
-        code, n = self.elements.code, Name("n", "int")
-        if axis is None or owner is None:
-            with self.elements.loops(region, n):
-                yield
-            return
-        code.set("at.n", n)
-        at = code.set(f"at.{axis}", owner)
-        (own,) = Region.of(region.ref, region.bounds, [axis]).loops
-        with ExitStack() as stack:
-            for low in own.low:
-                stack.enter_context(code.when(at >= self.elements.tables.at(low)))
-            for high in own.high:
-                stack.enter_context(code.when(at <= self.elements.tables.at(high)))
-            stack.enter_context(self.elements.loops(within(region, [axis]), n))
-            yield
+    def _keep(self, place: Name, apart: Expression, m: Expression, e: Expression) -> None:
+        """m * 2**e of the lanes that need it."""
+        code = self.elements.code
+        with code.when(any_of(apart)):
+            code.put(MANTISSAS, place, m)
+            code.put(EXPONENTS, place, select(apart, e, fill(0.0)))
+            code.set(MARKED.name, 1)
 
 
-def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
-    """exp in every lane, or of a vector, to about a unit in the last place; zero below the normal range, NaN stays NaN.
+def reduced_exp(code: Code, x: Expression, dtype: str) -> tuple[Name, Expression]:
+    """k and exp(r), where exp(x) = 2**k exp(r), in every lane, or of a vector; r is at most log(2) / 2 from zero.
 
-    exp(x) = 2**k exp(r), where r is at most log(2) / 2 from zero, by Taylor's polynomial, whose first dropped term is
-    below half a unit in the last place.
+    By Taylor's polynomial, whose first dropped term is below half a unit in the last place. Of x without digits behind
+    the point r is zero.
     """
 
     def one(number: float) -> Expression:
@@ -119,14 +96,27 @@ def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
 
     double = dtype == "float64"
     high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)
-    lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
+    most = 1e13 if double else 1e7
     k = code.let(rounded(x * one(1 / math.log(2))))
-    inside = code.let(least(greatest(k, one(-1022.0 if double else -126.0)), one(1023.0 if double else 127.0)))
     r = code.let(fma(k, one(-high), x))
     r = code.let(fma(k, one(-low), r))
+    r = code.let(select((x > one(most)) | (x < one(-most)), one(0.0), r))
     degree = 13 if double else 7
     total: Expression = one(1 / math.factorial(degree))
     for d in range(degree - 1, -1, -1):
         total = fma(total, r, one(1 / math.factorial(d)))
+    return k, total
+
+
+def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
+    """exp in every lane, or of a vector, to about a unit in the last place; zero below the normal range, NaN stays."""
+
+    def one(number: float) -> Expression:
+        return like(x, number)
+
+    double = dtype == "float64"
+    lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
+    k, total = reduced_exp(code, x, dtype)
+    inside = code.let(least(greatest(k, one(-1022.0 if double else -126.0)), one(1023.0 if double else 127.0)))
     found = code.let(total * power_of_two(inside))
     return select(x < one(lowest), one(0.0), select(x > one(highest), one(math.inf), found))

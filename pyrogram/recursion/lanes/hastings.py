@@ -28,7 +28,7 @@ from ..calling.replacements import (
 )
 from ..calling.rows import make_chains
 from ..calling.traces import write_positions, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, greatest, log, negated, select, value
+from ..machine.expressions import Array, Expression, Name, equal, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
@@ -74,7 +74,8 @@ class HastingsSweep(Sweeps, Descents):
         for w in self.layout.weights:
             own += [Name(f"positions.{w.name}", "int")]
             own += [Name(f"positions.{w.name}.{axis}", "int") for axis in range(w.num_axes)]
-        return Function("hastings", [*self.layout.parameters(), *SWEEP, *self.weighing.parameters, *own], code.body)
+        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
+        return Function("hastings", parameters, code.body)
 
     def _propose(self, first: Expression) -> None:
         """Draw derivations of the sentences of a block.
@@ -99,31 +100,14 @@ class HastingsSweep(Sweeps, Descents):
         self.clear()
 
     def _fill(self) -> None:
-        """The charts of a block, and which sentences failed: where log Z does not tell, their adjoints do.
-
-        These take the place of weights, so the charts are filled again.
-        """
+        """The charts of a block."""
         code = self.code
-        turn = code.set("turn", 0)
-        with code.loop_while(turn < 2):
-            self.feed_reals(logs=False)
-            self.inside()
-            with code.when(equal(turn, 0)):
-                code.set("spoilt", 0)
-                doubtful = code.set("doubtful", 0)
-                with self.elements.each_lane() as x:
-                    log_z, trusted = self.log_z(x)
-                    code.put(LOG_Z, Name("b", "int"), log_z)
-                    code.set("doubtful", greatest(doubtful, 1 - self.judge(x, trusted)))
-                code.set("turn", 2 - doubtful)
-                with code.when(doubtful > 0):
-                    code.set("spoilt", 0)
-                    self.outside()
-                    with self.elements.each_lane() as x:
-                        self.judge(x)
-                    self.clear()
-            with code.otherwise():
-                code.set("turn", 2)
+        self.feed_reals(logs=False)
+        self.inside()
+        self.note_marks()
+        with self.elements.each_lane() as x:
+            code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
+            self.judge(x)
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class SweepEngine:
     """
 
     _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
+    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
     _as_long_as = staticmethod(as_long_as)
 
     def __init__(
@@ -205,7 +206,8 @@ class SweepEngine:
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
         own = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
         size = self._function(name, lanes)("size", {**values, **own})
-        own |= {"numbers": lines_of(room, _DOUBLE, lanes), "memory": lines_of(size, _DOUBLE, lanes)}
+        own |= {"numbers": lines_of(room, _DOUBLE, lanes)}
+        own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
         return own | memory_of_descents(self._cells, pitch, self._sizes) if name == "hastings" else own
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int, excess: float) -> dict[str, Any]:

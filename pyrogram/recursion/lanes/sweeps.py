@@ -58,7 +58,6 @@ SWEEP: list[Array | Name] = [
     STARTS,
     Name("most", "real"),
     Name("least", "real"),
-    Array("memory", "lanes"),
 ]
 """Parameters of all sweeps."""
 TILTS, NATS = Array("tilts", "real"), Array("nats", "real")  # factors of all sentences' numbers, and their logs
@@ -251,9 +250,7 @@ class Sweeps(Blocks):
 
     def clear(self) -> None:
         """Forget what a sentence has left that failed: weights that only empty sums are multiplied by stay zero."""
-        code = self.code
-        with code.when(Name("spoilt", "int") > 0), code.loop("x", 0, Name("total", "int")) as x:
-            code.put(Array("memory", "lanes"), x, fill(0.0))
+        self.restore()
 
 
 def flag(code: Code, test: Expression) -> Name:

@@ -25,6 +25,7 @@ from ..rules.language import Bound, Constant, Position, Ref, Symbol, Word
 from .schedule import ScheduledCell, ScheduledHead, schedule
 
 MEMORY = Array("memory", "lanes")
+GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.gauge`
 Side = str  # "row" or "column"
 
 
@@ -183,35 +184,41 @@ class Tables:
         pitch = Name("pitch", "int")
         square = code.set("square", pitch * (pitch + 1))
         total: Expression = value(0)
-        for prefix in ("", "d"):
-            rows = [t for t, sides in self.sides.items() if "row" in sides and self.cells.arity[t] == 2]
-            columns = [t for t, sides in self.sides.items() if "column" in sides]
-            for x in range(max(len(rows), len(columns))):
-                if x < len(rows):
-                    code.set(f"{prefix}{rows[x]}.row", total)
-                if x < len(columns):
-                    code.set(f"{prefix}{columns[x]}.column", total + pitch)
+        total = self._place_items(code, "", total, square)
+        spans = [(c, x.number) for c, s in enumerate(self.scheduled) for x in s.sums if s.cell.kind == "span"]
+        for name, end in (("sum", "items.end"), ("is.plain", "plain.end")):
+            for c, number in spans:
+                code.set(f"{name}.{c}.{number}", total)
                 total = code.set("total", total + square)
-            for t in self.sides:
-                if self.cells.arity[t] == 1:
-                    code.set(f"{prefix}{t}.row", total)
-                    total = code.set("total", total + pitch)
-        for c, s in enumerate(self.scheduled):
-            for one in s.sums:
-                if one.factored and s.cell.kind == "span":
-                    code.set(f"sum.{c}.{one.number}", total)
-                    total = code.set("total", total + square)
+            code.set(end, total)
+        total = self._place_items(code, "d", total, square)
         for family in self.families.values():
             together = [w for w in family if self.turns[w][0] > 1]
             for group in ([together] if together else []) + [[w] for w in family if w not in together]:
                 total = self._place_weights(code, group, total)
-        for name in ("ends", "factors"):
+        for name in ("ends", "alive.at", "gauge.sums"):
             code.set(name, total)
             total = code.set("total", total + pitch)
-        for name in ("z", "bound", "exponent", "grown", "shift", "shift.rest"):
+        for name in ("z", "z.exponent", "gauge"):
             code.set(name, total)
             total = total + 1
         return code.set("total", total)
+
+    def _place_items(self, code: Code, prefix: str, total: Expression, square: Expression) -> Expression:
+        pitch = Name("pitch", "int")
+        rows = [t for t, sides in self.sides.items() if "row" in sides and self.cells.arity[t] == 2]
+        columns = [t for t, sides in self.sides.items() if "column" in sides]
+        for x in range(max(len(rows), len(columns))):
+            if x < len(rows):
+                code.set(f"{prefix}{rows[x]}.row", total)
+            if x < len(columns):
+                code.set(f"{prefix}{columns[x]}.column", total + pitch)
+            total = code.set("total", total + square)
+        for t in self.sides:
+            if self.cells.arity[t] == 1:
+                code.set(f"{prefix}{t}.row", total)
+                total = code.set("total", total + pitch)
+        return total
 
     def _place_weights(self, code: Code, group: list[WeightCells], total: Expression) -> Expression:
         """Tables that take turns, and their adjoints: in the same place, if they are no sums."""

@@ -22,7 +22,7 @@ from typing import Literal
 
 from .expressions import Array, Call, Name
 from .llvm import Body, Module
-from .statements import Function
+from .statements import Apart, Function
 
 WARP = 32  # threads that run in step
 THREAD, THREADS = Name("thread", "int"), Name("threads", "int")
@@ -145,6 +145,10 @@ class _KernelBody(Body):
             index = self._new(f"mul nuw nsw i32 {self._new(f'trunc i64 {index} to i32')}, {WARP}")
             index = self._new(f"zext i32 {index} to i64")
         return super()._place(array, index)
+
+    def _apart(self, s: Apart) -> None:
+        """Nothing is apart: a thread has one function."""
+        self._block(s.body)
 
     def _call(self, x: Call, args: list[str]) -> str:
         if x.op in self._helpers:

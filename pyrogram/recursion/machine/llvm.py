@@ -15,11 +15,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
-from .statements import AtomicAdd, For, Function, If, Prefetch, Put, Return, Set, Statement, Transpose, While
+from .statements import (
+    Apart,
+    AtomicAdd,
+    For,
+    Function,
+    If,
+    Prefetch,
+    Put,
+    Return,
+    Set,
+    Statement,
+    Transpose,
+    While,
+    names_read,
+)
 
 _BITS = {"float64": 64, "float32": 32}
 _FLOATS = {"float64": "double", "float32": "float"}
@@ -57,7 +71,7 @@ def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: boo
     """
     module = Module(dtype, lanes, checked, weights or dtype)
     bodies = [text for f in functions for text in module.function(f)]
-    return "\n".join([*bodies, *sorted(module.declared)]) + "\n"
+    return "\n".join([*bodies, *module.apart, *sorted(module.declared)]) + "\n"
 
 
 @dataclass
@@ -71,6 +85,7 @@ class Module:
     pointer: str = "ptr"  # to arrays
     attributes: str = ""  # of functions
     declared: set[str] = field(default_factory=set)
+    apart: list[str] = field(default_factory=list)  # functions that others call
 
     def __post_init__(self) -> None:
         self.bits = _BITS[self.dtype]
@@ -127,9 +142,13 @@ class Module:
 
     def body(self, f: Function) -> str:
         """The function itself, with a parameter for each of its own."""
-        typed = ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
+        head = f'define internal {self.types[f.result]} @"{f.name}.body"({self.typed_parameters(f)}){self.attributes}'
         lines = "\n".join(self.lines(f))
-        return f'define internal {self.types[f.result]} @"{f.name}.body"({typed}){self.attributes} {{\n{lines}\n}}\n'
+        return f"{head} {{\n{lines}\n}}\n"
+
+    def typed_parameters(self, f: Function) -> str:
+        """Those of a definition; no two arrays overlap."""
+        return ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
 
     def lines(self, f: Function) -> list[str]:
         """The instructions of a function."""
@@ -143,20 +162,29 @@ class Body:
         self.m, self.f = module, function
         self.out: list[str] = []
         self.variables: dict[str, str] = {}  # name to type
+        self.frames: dict[str, int] = {}  # of variables of functions apart: how many
         self.count = 0
         self.arrays = {p.name for p in function.parameters if isinstance(p, Array)}
 
     def lines(self) -> list[str]:
-        for p in self.f.parameters:
-            if isinstance(p, Name):
-                self._store(p.name, f'%"{p.name}"', p.type)
+        self._take_parameters()
         self._block(self.f.body)
         if self.f.result == "none":
             self.out.append("  ret void")
         else:
             self.out.append("  unreachable")
-        allocas = [f'  %"{n}.v" = alloca {t}, align {64 if t[0] == "<" else 8}' for n, t in self.variables.items()]
-        return ["entry:", *allocas, *self.out]
+        return [*self._allocas(), *self.out]
+
+    def _take_parameters(self) -> None:
+        """Numbers become variables."""
+        for p in self.f.parameters:
+            if isinstance(p, Name):
+                self._store(p.name, f'%"{p.name}"', p.type)
+
+    def _allocas(self) -> list[str]:
+        """The variables, and room for those of other functions."""
+        own = [f'  %"{n}.v" = alloca {t}, align {64 if t[0] == "<" else 8}' for n, t in self.variables.items()]
+        return ["entry:", *own, *(f'  %"{n}" = alloca [{64 * k} x i8], align 64' for n, k in self.frames.items())]
 
     # ------------------------------------------------------------------ statements
 
@@ -187,6 +215,8 @@ class Body:
                 self.out.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 2, i32 1)")
             elif isinstance(s, AtomicAdd):
                 self._add(s)
+            elif isinstance(s, Apart):
+                self._apart(s)
             elif isinstance(s, Return):
                 text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
                 self.out.append(f"  {text}")
@@ -247,6 +277,52 @@ class Body:
             self._block(s.other)
             self._go(done)
         self._label(done)
+
+    def _apart(self, s: Apart) -> None:
+        """A call of another function, with the parameters of this one, and with variables in memory."""
+        self.count += 1
+        used = {*names_read(s.body), *s.gives}
+        name, frame, names = (
+            f"{self.f.name}.{self.count}",
+            f"frame.{self.count}",
+            [n for n in self.variables if n in used],
+        )
+        self.frames[frame] = len(names)
+        for x, n in enumerate(names):
+            self._move(n, f'%"{n}.v"', self._slot(f'%"{frame}"', x))
+        given = [*self.m.parameters(self.f), ("ptr", f'%"{frame}"')]
+        self.out.append(f'  call void @"{name}"({", ".join(f"{t} {n}" for t, n in given)})')
+        for n in s.gives:
+            self._move(n, self._slot(f'%"{frame}"', names.index(n)), f'%"{n}.v"')
+        inner = Body(self.m, replace(self.f, name=name, body=s.body, result="none"))
+        inner.variables = {n: self.variables[n] for n in names}
+        self.m.apart.append(inner.called(names, s.gives))
+
+    def called(self, names: Sequence[str], gives: Sequence[str]) -> str:
+        """The text of a function that is called by another one.
+
+        :param names: variables whose values are in its frame.
+        :param gives: those whose values are there in the end.
+        """
+        self._take_parameters()
+        for x, n in enumerate(names):
+            self._move(n, self._slot("%frame", x), f'%"{n}.v"')
+        self._block(self.f.body)
+        for n in gives:
+            self._move(n, f'%"{n}.v"', self._slot("%frame", names.index(n)))
+        lines = "\n".join([*self._allocas(), *self.out, "  ret void"])
+        head = f'define internal void @"{self.f.name}"({self.m.typed_parameters(self.f)}, ptr %frame)'
+        return f"{head} noinline cold {{\n{lines}\n}}\n"
+
+    def _slot(self, frame: str, x: int) -> str:
+        return self._new(f"getelementptr i8, ptr {frame}, i64 {64 * x}")
+
+    def _move(self, name: str, source: str, target: str) -> None:
+        """The value of a variable from one place in memory to another."""
+        text = self.variables[name]
+        align = 64 if text[0] == "<" else 8
+        found = self._new(f"load {text}, ptr {source}, align {align}")
+        self.out.append(f"  store {text} {found}, ptr {target}, align {align}")
 
     def _for(self, s: For) -> None:
         head, inside, done = self._labels("head", "body", "done")
@@ -347,7 +423,7 @@ class Body:
             return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
         if op == "not":
             return self._new(f"xor i1 {args[0]}, true")
-        if kind in ("int", "bool") and op in _INTEGER:
+        if kind in ("int", "bool", "mask", "vector_mask") and op in _INTEGER:
             return self._new(f"{_INTEGER[op]} {text} {', '.join(args)}")
         if op in _WRAPPING:
             return self._new(f"{_WRAPPING[op]} i64 {', '.join(args)}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from .expressions import Array, Call, Expression, Name, Type, value
@@ -106,7 +106,34 @@ class AtomicAdd:
     value: Expression
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd
+@dataclass
+class Apart:
+    """What is rarely done, in a function of its own: the code around it keeps the registers.
+
+    :param gives: variables whose values are known outside afterwards; they have values before, too.
+    """
+
+    body: list[Statement]
+    gives: tuple[str, ...]
+
+
+Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd | Apart
+
+
+def names_read(body: Sequence[Statement]) -> Iterator[str]:
+    """The variables, and the parameters that are numbers, in statements."""
+
+    def of(x: Any) -> Iterator[str]:
+        if isinstance(x, Name):
+            yield x.name
+        elif isinstance(x, (list, tuple)):
+            for y in x:
+                yield from of(y)
+        elif is_dataclass(x) and not isinstance(x, (type, Array)):
+            for f in fields(x):
+                yield from of(getattr(x, f.name))
+
+    return of(list(body))
 
 
 @dataclass
@@ -188,6 +215,14 @@ class Code:
         self.body = outer
 
     @contextmanager
+    def apart(self, *gives: str) -> Iterator[None]:
+        """See :class:`Apart`."""
+        outer, self.body = self.body, []
+        yield
+        outer.append(Apart(self.body, gives))
+        self.body = outer
+
+    @contextmanager
     def otherwise(self) -> Iterator[None]:
         """What is done if the last :meth:`when` is not."""
         last = self.body[-1]
@@ -222,6 +257,9 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
             yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
         elif isinstance(s, Prefetch):
             yield f"{indent}prefetch {s.array.name}[{s.index}]"
+        elif isinstance(s, Apart):
+            yield f"{indent}apart{' for ' if s.gives else ''}{', '.join(s.gives)}:"
+            yield from _lines(s.body, depth + 1)
         elif isinstance(s, AtomicAdd):
             yield f"{indent}{s.array.name}[{s.index}] += {s.value}, at once"
         else:

@@ -51,6 +51,14 @@ class DeviceProgram:
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
         engine = self._engine(_dtype(given), given)
+        if self._program.in_lanes:
+            least = None if counts else -math.inf
+            log_z, found, _ = engine.log_counts(given, counts=counts, scale=scale, least=least, by_sentence=by_sentence)
+            unknown = log_z.isnan()
+            for name, table in found.items():
+                if len(table) == len(log_z):
+                    found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+            return log_z, found
         excess = self._excess(engine, given)
         least = None if counts or excess else self._least(engine, given)
         if least is not None and engine.dtype == "float32" and self._words(engine, given) > FEW_WORDS:
@@ -94,6 +102,9 @@ class DeviceProgram:
         """
         given = _doubled(given)
         engine = self._engine("float64", given)
+        if self._program.in_lanes:
+            log_z, rows, _ = engine.draw(given, (number, width), seed, trace, -math.inf)
+            return log_z, rows
         excess = self._excess(engine, given)
         least = self._least(engine, given)
         spoilt = torch.zeros(len(given.lengths), dtype=torch.bool, device=given.lengths.device)

@@ -28,6 +28,7 @@ from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 Numbers = Any  # a numpy array
 
+_MOST_NATS = 80.0  # whose exponential is a number, even in float32
 FEW_WORDS = 24  # up to which the bound of log Z alone is tried in float32
 # Up to which any such bound is tried: longer sentences hardly ever meet it, and it takes as long as adjoints.
 MOST_WORDS = 320
@@ -79,6 +80,21 @@ class Program:
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         dtype, n = _dtype(given), given.pitch - 1
+        if self.in_lanes:
+            if len(given.lengths) == 0:
+                return np.zeros(0), _zeros(given, by_sentence) if into is None else {}
+            engine, few = self._ready(given, dtype)
+            log_z, found, _ = engine.log_counts(
+                few,
+                longest_first(given.lengths),
+                counts=counts,
+                scale=scale,
+                least=None if counts else -math.inf,
+                into=into,
+                by_sentence=by_sentence,
+            )
+            of_type = {name: table.astype(dtype, copy=False) for name, table in found.items()}
+            return log_z, of_type if into is None else {}
         log_z = np.zeros(len(given.lengths))
         total: dict[str, Numbers] = {}
         todo = longest_first(given.lengths)
@@ -192,6 +208,9 @@ class Program:
         todo = longest_first(given.lengths)
         if not self.in_many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
+        if self.in_lanes:
+            engine, few = self._ready(given, dtype)
+            return engine.draw(few, todo, (number, width), seed, trace, -math.inf)[:2]
         log_z, rows = np.empty(len(todo)), np.full((number, len(todo), width), -1)
         adjoints_first = bool(excess) or n > MOST_WORDS
         attempts = [(dtype, adjoints_first) for dtype in (self._first_dtype(given), "float64")]
@@ -221,6 +240,11 @@ class Program:
         """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""
         return not self._by_position and all(len(table) == 1 for table in given.weights.values())
 
+    def _are_near_one(self, given: Sentences) -> bool:
+        """Whether exponentials of all log weights are numbers, where that matters."""
+        logs = [np.abs(x) for name, x in given.weights.items() if name not in given.constants]
+        return not self.in_lanes or all((np.where(x < np.inf, x, 0.0) < _MOST_NATS).all() for x in logs)
+
     def has_numbers(self, shared: Mapping[str, bool]) -> bool:
         """Whether all sentences share the weights that know neither positions nor words.
 
@@ -233,6 +257,9 @@ class Program:
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
+        if not self._are_near_one(given) and (given.constants or self._is_shared(given)):
+            names = frozenset(given.constants)
+            return self._lanes(dtype, weights=_dtype(given), given=names), given.in_logarithms()
         shared = self._is_shared(given) or bool(given.constants)
         numbers = self.plain if self._has_numbers(given) else frozenset[str]()
         if not shared and not numbers:

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Iterator, Sequence
 
 from ..calling.layout import Layout
-from ..lanes.driver import Blocks, LogCounts
+from ..lanes.driver import INF, Blocks, LogCounts
+from ..lanes.scaling import Columns, columns
 from ..lanes.tables import MEMORY, WeightCells
-from ..machine.expressions import Array, Expression, Name, equal, fill, select, total_of, with_lane
+from ..machine.expressions import Array, Expression, Name, equal, fill, lane, log, select, total_of, with_lane
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_given
@@ -18,6 +21,7 @@ from .elements import TileElements
 from .grids import NUMBERS
 from .inside import Inside
 from .outside import Outside
+from .shifts import Shifts
 from .tables import TileTables
 
 
@@ -41,6 +45,7 @@ class TileBlocks(Blocks):
     """
 
     elements: TileElements
+    memory: Sequence[Array] = [MEMORY]
     elements_type: type[TileElements] = TileElements
 
     def __init__(
@@ -62,6 +67,35 @@ class TileBlocks(Blocks):
             grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
                 code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
+
+    @functools.cached_property
+    def columns(self) -> Columns | None:
+        """How columns are scaled: none where numbers are logarithms."""
+        return None if self.numbers.in_logs else columns(self.elements.cells)
+
+    def feed_reals(self, logs: bool) -> None:
+        """Weights of a block, at most one where ``once`` says how."""
+        self.feed(-math.inf if logs else 0.0)
+        for name in ("shift", "shift.rest"):
+            self.code.put(MEMORY, Name(name, "int"), fill(0.0))
+        if logs:
+            Shifts(self.elements, self.dtype).run()
+
+    def note_marks(self) -> None:
+        """There are none."""
+        self.code.set("spoilt", 0)
+
+    def log_z(self, x: Expression) -> tuple[Expression, Expression]:
+        z, exponent, grown, shift, rest = (
+            lane(MEMORY[Name(name, "int")], x) for name in ("z", "exponent", "grown", "shift", "shift.rest")
+        )
+        least_log_z = Name("least", "real") + grown * math.log(2.0)
+        return log(z) - exponent * math.log(2.0) + (shift + rest), log(z) >= least_log_z
+
+    def fits(self, x: Expression, log_z: Expression) -> Expression:
+        """Whether all that was met in a lane is below the bound, and log Z is a number. NaN fails."""
+        within = lane(MEMORY[Name("bound", "int")], x) <= Name("most", "real")
+        return within & (log_z < INF) & (log_z > -INF)
 
     def inside(self) -> None:
         Inside(self.elements.tables, self.code, self.columns).run()

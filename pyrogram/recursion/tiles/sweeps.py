@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..lanes.collapsed import CollapsedSweep
 from ..lanes.hastings import HastingsSweep
-from ..lanes.sweeps import Weighing
+from ..lanes.sweeps import LOG_Z, Weighing
+from ..machine.expressions import Name, equal, greatest
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .descents import TileDraws
@@ -43,3 +44,30 @@ class _TileCollapsedVB(CollapsedSweep, TileBlocks):
 class _TileHastings(HastingsSweep, TileDraws):
     def _feed_lanes(self, in_logs: bool) -> None:
         TileBlocks._feed_lanes(self, in_logs)
+
+    def _fill(self) -> None:
+        """The charts of a block, and which sentences failed: where log Z does not tell, their adjoints do.
+
+        These take the place of weights, so the charts are filled again.
+        """
+        code = self.code
+        turn = code.set("turn", 0)
+        with code.loop_while(turn < 2):
+            self.feed_reals(logs=False)
+            self.inside()
+            with code.when(equal(turn, 0)):
+                self.note_marks()
+                doubtful = code.set("doubtful", 0)
+                with self.elements.each_lane() as x:
+                    log_z, trusted = self.log_z(x)
+                    code.put(LOG_Z, Name("b", "int"), log_z)
+                    code.set("doubtful", greatest(doubtful, 1 - self.judge(x, trusted)))
+                code.set("turn", 2 - doubtful)
+                with code.when(doubtful > 0):
+                    code.set("spoilt", 0)
+                    self.outside()
+                    with self.elements.each_lane() as x:
+                        self.judge(x)
+                    self.clear()
+            with code.otherwise():
+                code.set("turn", 2)

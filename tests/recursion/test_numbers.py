@@ -1,0 +1,140 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of any size: sharp, tiny, huge and impossible weights, against the interpreter in logarithms.
+
+What survives may be tiny beside its neighbours: these are the systems in which plain numbers lose it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from enumeration import Trace, in_logarithms, listed, random_sentences
+from pages import PAGES, Page
+from random_recursions import random_recursions
+
+from pyrogram.charts.projective import first_order
+from pyrogram.charts.sibling import second_order
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.running.program import Program
+
+Array = Any
+LENGTHS = [5, 4, 3, 1, 2, 5, 5, 3, 4]
+
+#: Log weights of a system, from standard normal numbers.
+KINDS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
+    "usual": lambda x, rng: x,
+    "sharp": lambda x, rng: 30 * x,
+    "very sharp": lambda x, rng: 200 * x,
+    "without bounds": lambda x, rng: 2000 * x,
+    "half forbidden": lambda x, rng: np.where(rng.random(x.shape) < 0.5, -np.inf, x),
+    "most forbidden, others sharp": lambda x, rng: np.where(rng.random(x.shape) < 0.7, -np.inf, 300 * x),
+    "some tiny": lambda x, rng: np.where(rng.random(x.shape) < 0.5, x - 700, x),
+    "tiny or forbidden": lambda x, rng: np.where(rng.random(x.shape) < 0.5, -np.inf, x - 700),
+    "tiny, beside one huge": lambda x, rng: np.where(np.arange(x.size).reshape(x.shape) % 7 == 3, x + 900, x - 500),
+    "far below": lambda x, rng: np.where(rng.random(x.shape) < 0.3, x - 1e5, x),
+}
+
+
+def in_lanes(seeds: range) -> list[Page]:
+    return [page for page in random_recursions(seeds, plain=True) if fits_lanes(page.make())]
+
+
+def of_kind(page: Page, kind: str, seed: int, dtype: str = "float64") -> Sentences:
+    rng = np.random.default_rng(seed)
+    given = random_sentences(page, page.make(), LENGTHS, rng, shared=False)
+    return replace(given, weights={name: KINDS[kind](x, rng).astype(dtype) for name, x in given.weights.items()})
+
+
+def check_sums(page: Page, kind: str, dtype: str, seed: int = 0) -> None:
+    """Log Z, also alone, and all posteriors."""
+    made, given = page.make(), of_kind(page, kind, seed, dtype)
+    wide = replace(given, weights={name: x.astype("float64") for name, x in given.weights.items()})
+    log_z, counts = in_logarithms(page, made, wide)
+    program, name = Program(made), f"{kind}, {dtype}:\n{made}"
+    found, posteriors = program.log_counts(given)
+    # Of float32 an ulp of the sum of the logarithms is what posteriors may be wrong by.
+    size = max(1.0, *(float(np.abs(x[np.abs(x) < 1e6]).max(initial=0.0)) for x in wide.weights.values()))
+    relative, absolute = (1e-11, 1e-9) if dtype == "float64" else (1e-5, 1e-5 * size)
+    np.testing.assert_allclose(found, log_z, rtol=relative, atol=relative, err_msg=name)
+    np.testing.assert_allclose(program.log_counts(given, counts=False)[0], found, rtol=1e-12, err_msg=name)
+    for table, expected in counts.items():
+        np.testing.assert_allclose(posteriors[table], expected, rtol=absolute, atol=absolute, err_msg=f"{table} {name}")
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_random_recursions(kind: str, dtype: str) -> None:
+    for page in in_lanes(range(12)):
+        check_sums(page, kind, dtype)
+
+
+@pytest.mark.one_in(25)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(page for page in PAGES if fits_lanes(page.make())),
+        Page("stops and roots", lambda: first_order(valences=2, stops=2, multiroot=True)),
+        Page("second order", second_order),
+    ],
+    ids=str,
+)
+def test_sums_of_pages(page: Page, kind: str) -> None:
+    for seed in range(3):
+        check_sums(page, kind, "float64", seed)
+        check_sums(page, kind, "float32", seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(12, 212, 20))
+def test_a_thousand_systems(first: int) -> None:
+    for page in in_lanes(range(first, first + 20)):
+        for kind in KINDS:
+            for dtype in ("float64", "float32"):
+                check_sums(page, kind, dtype, first)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("kind", ["sharp", "some tiny", "tiny or forbidden", "tiny, beside one huge"])
+def test_draws_and_best_derivations(kind: str) -> None:
+    number = 1500
+    for page in [*PAGES[:3], *in_lanes(range(8))]:
+        made, given = page.make(), of_kind(page, kind, 1)
+        few = given.only(np.array([1, 2, 4]))
+        trace, truth = Trace(few), listed(page, made, few)
+        log_z, rows = Program(made).draw(few, number, 3, trace.numbers(), 60)
+        scores, _ = Program(made).best(few, 1, trace.numbers(), 60)
+        np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-11, atol=1e-11, err_msg=str(made))
+        np.testing.assert_allclose(scores[0], [one.scores.max(initial=-np.inf) for one in truth], rtol=1e-12)
+        for b, one in enumerate(truth):
+            if one.log_z == -np.inf:
+                continue
+            drawn, probabilities = Counter(trace.uses(row) for row in rows[:, b]), one.probabilities()
+            assert drawn.keys() <= probabilities.keys(), str(made)
+            for key, p in probabilities.items():
+                assert abs(drawn[key] - number * p) < 6 * np.sqrt(number * p * max(1 - p, 0)) + 2, f"{key} in\n{made}"
+
+
+def test_long_sentences_have_no_bounds() -> None:
+    """Of chains of arcs all to the right, log Z is a sum; a sharp one of 120 words is far below the least number."""
+    made, n = first_order(), 120
+    arcs = np.full((2, n + 1, n + 1), -np.inf)
+    arcs[:, np.arange(n), np.arange(1, n + 1)] = -500.0 * np.random.default_rng(0).random((2, n))
+    given = Sentences(np.array([n, n - 20]), {"arc": arcs}, {}, {}, {})
+    for dtype, tolerance in (("float64", 1e-13), ("float32", 1e-5)):
+        own = replace(given, weights={"arc": arcs.astype(dtype)})
+        log_z, counts = Program(made).log_counts(own)
+        chains = [
+            own.weights["arc"][b, np.arange(m), np.arange(1, m + 1)].sum(dtype="float64")
+            for b, m in ((0, n), (1, n - 20))
+        ]
+        np.testing.assert_allclose(log_z, chains, rtol=tolerance)
+        np.testing.assert_allclose(counts["arc"].sum((1, 2)), [n, n - 20], rtol=1e-5)
