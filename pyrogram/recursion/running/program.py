@@ -257,7 +257,7 @@ class Program:
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
-        if not self._are_near_one(given) and (given.constants or self._is_shared(given)):
+        if (given.constants or self._is_shared(given)) and not self._are_near_one(given):
             names = frozenset(given.constants)
             return self._lanes(dtype, weights=_dtype(given), given=names), given.in_logarithms()
         shared = self._is_shared(given) or bool(given.constants)
