@@ -111,7 +111,7 @@ class RecursiveUpdates(CompiledUpdates):
 
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
-        self._plan, self._base, self._program = plan, plan.base, plan.program
+        self._plan, self._base = plan, plan.base
         shapes = plan.event_shapes
         self._num_events = plan.num_events
         kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
@@ -126,9 +126,6 @@ class RecursiveUpdates(CompiledUpdates):
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]
-        self._most_weights = max(len(rule.weights) for rule in plan.program.recursion.rules)
-        self._greatest_given = max((float(table.max(initial=1.0)) for table in plan.given.values()), default=1.0)
-        self._greatest_nats = 0.0 if plan.nats is None else max(0.0, float(plan.nats.max()))
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
@@ -170,22 +167,13 @@ class RecursiveUpdates(CompiledUpdates):
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
         arrays = own.numpy(), out.numpy(), order.numpy()
-        found = self._engine.collapsed_vb(counts, alpha, *arrays, batch_size, self._excess(corpus))
-        log_z, entropies, failed = (torch.from_numpy(x) for x in found)
+        log_z, entropies = map(torch.from_numpy, self._engine.collapsed_vb(counts, alpha, *arrays, batch_size))
         self._write(counts, corpus)
         if corpus.weights:
             new = self.total({"values": out})
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
-        if failed.any():
-            self._plain(corpus, own, out, failed.nonzero()[:, 0], 1, log_z, entropies)
         return log_z, entropies, {"values": out}
-
-    def _excess(self, corpus: CorpusCounts) -> float:
-        """The log of the greatest product of weights in a rule, if that is greater than one."""
-        greatest = max((float(w.max()) for w in corpus.weights.values()), default=1.0)
-        greatest = max(greatest, self._greatest_given)
-        return (math.log(max(greatest, 1.0)) + self._greatest_nats) * self._most_weights
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
@@ -259,14 +247,9 @@ class RecursiveUpdates(CompiledUpdates):
         self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
     ) -> tuple[Any, Any]:
         counts, alpha = self._shared(corpus)
-        n = int(self._events.lengths.max(initial=1))
-        # In the bound all words are the first one: of a table few of whose elements are events, that is enough.
-        sizes = dict.fromkeys(self._plan.sizes, 1) if self._plan.few else self._plan.sizes
-        least = self._program.least("float64", n, sizes, self._plan.lists)
         rows = self._rows(trees)
-        excess = self._excess(corpus) / temperature
-        accepted, failed, positions = self._engine.hastings(
-            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, least, self._positions(), excess
+        accepted, positions = self._engine.hastings(
+            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, self._positions()
         )
         self._move(trees, rows, positions, accepted)
         self._write(counts, corpus)
@@ -274,7 +257,7 @@ class RecursiveUpdates(CompiledUpdates):
             new = self.counts(trees)
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
-        return accepted, failed
+        return accepted, np.zeros_like(accepted)
 
     # ------------------------------------------------------------------ tables
 

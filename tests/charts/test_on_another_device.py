@@ -167,7 +167,7 @@ def test_chains(device: Disguised | Real, own: bool) -> None:
     by_initial, by_moves, by_words = device.there(gradients(hmm.log_partition), *given, words)
     best, scores = device.there(hmm.top_k, *given, words)
     drawn = device.there(lambda *x: hmm.sample(*x, num_samples=2000), *given, words)
-    assert device.launched("lanes", "lanes", "best", "lanes", "draw")  # weights above one want adjoints first
+    assert device.launched("lanes", "lanes", "best", "draw")
     counted = [np.zeros(x.shape) for x in given]
     for b, row in enumerate(words.tolist()):
         initial, transition, emission = (x[b if own else 0].tolist() for x in given)
@@ -229,7 +229,7 @@ def test_grammars(device: Disguised | Real, own: bool) -> None:
     # Rows of a kernel's derivations become rows of events on the CPU.
     best, scores = device.there(lambda w: cfg.top_k(w, rules, matches), w, copies=2)
     drawn = device.there(lambda w: cfg.sample(w, rules, matches, 2000), w, copies=2)
-    assert device.launched("lanes", "lanes", "lanes", "best", "lanes", "draw")
+    assert device.launched("lanes", "lanes", "lanes", "best", "draw")
     expected = np.array([one.counts for one in truth])
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-13)
     np.testing.assert_allclose(counts, expected, atol=1e-12)
@@ -241,9 +241,9 @@ def test_grammars(device: Disguised | Real, own: bool) -> None:
         check_draws([one.number_of(x) for x in drawn[:, b].tolist()], range(len(one.trees)), one.probs)
 
 
-@pytest.mark.parametrize(("memory", "descents"), [(2000, False), (400_000, False), (2**30, True)])
+@pytest.mark.parametrize(("memory", "descents"), [(2000, False), (1_300_000, False), (2**30, True)])
 def test_what_does_not_fit_is_done_by_torch(memory: int, descents: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warp's charts of a chain of 4 words take 40 KB, and as much again for derivations."""
+    """A warp's charts of a chain of 4 words take 300 KB, and more for derivations."""
     device = Disguised(kernels_on("meta", monkeypatch, memory))
     given = torch.randn(1, 5).double(), torch.randn(1, 5, 6).double(), torch.randn(1, 5, 3).double()
     words = torch.tensor([[0, 2, 1, 0]])
@@ -273,7 +273,7 @@ def test_scored_structures(device: Disguised | Real, kind: Any, labels: int) -> 
         lambda x: (made(x).log_partition, made(x).marginals(), made(x).argmax()), scores
     )
     drawn = device.there(lambda x: made(x).sample((2000,)), scores)
-    assert device.launched("lanes", "lanes", "best", *(["lanes"] if kind is Segmentation else []), "draw")
+    assert device.launched("lanes", "lanes", "best", "draw")
     parts = torch.nn.functional.one_hot((listed + 1).clamp_min(0), labels + 1)[..., 1:].double()
     for b, table in enumerate(scores):
         totals = (parts * table).flatten(1).sum(-1)

@@ -200,25 +200,6 @@ def test_hastings_draws_the_trees_of_the_dmv(monkeypatch: pytest.MonkeyPatch) ->
     close(weights, dense)
 
 
-@pytest.mark.parametrize("options", KINDS[:2], ids=str)
-def test_adjoints_tell_hastings_what_log_z_does_not(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """If log Z is never trusted, the same trees are proposed and accepted as if it always were."""
-    grammar, _, weights, _ = pair(options)
-    found = []
-    for least in (-np.inf, np.inf):
-        updates = grammar.collapsed_updates(WORDS)
-        assert isinstance(updates, SparseDMVUpdates)
-        monkeypatch.setattr(updates._program, "least", lambda *_, least=least: least)
-        trees = grammar.derivation(weights, WORDS).argmax()
-        alpha = {name: 0.3 * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}
-        corpus = CorpusCounts(updates.counts(trees), alpha)
-        generator = torch.Generator().manual_seed(0)
-        accepted = [updates.hastings(corpus, trees, torch.arange(5), 2, generator=generator) for _ in range(4)]
-        found.append((trees, corpus.counts, torch.stack(accepted)))
-    close(*found)
-    assert bool(found[0][2].any())
-
-
 @pytest.mark.slow
 def test_hastings_of_long_sentences_of_rare_words_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log Z of sixty rare words is below the least positive number, and no sentence is done in torch."""

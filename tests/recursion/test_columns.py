@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of lanes that are scaled, by whatever rules bring their factors: chains without symbols, spans, both."""
+"""Long sentences of whatever rules bring words: chains without symbols, spans, both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPANS = ["U[i, j] += U[i, j - 1] * a[j] * (i + 1 < j)", "U[i, j] += d[i, j] * U[
 
 
 def random_page(seed: int) -> Page | None:
-    """A chain of some items over points, perhaps with spans; None if it is not for lanes, or cannot be scaled."""
+    """A chain of some items over points, perhaps with spans; None if it is not for lanes, or no rule brings a word."""
     draw = random.Random(seed)
     names, spans = "ABC"[: draw.randint(1, 3)], draw.random() < 0.4
     rules = ["S[j - 1, j] += g[j]", "T[j - 2, j] += S[j - 2, j - 1] * S[j - 1, j]"]
@@ -81,31 +81,20 @@ def check_all_derivations(page: Page) -> None:
     given = random_sentences(page, made, [14, 1, 3, 13], np.random.default_rng(0))
     log_z, counts, _ = summed(page, made, given)
     found = LanesEngine(made).log_counts(given, np.array([0, 3, 2, 1]))
-    assert not found[2].any(), str(made)
     compare(found, log_z, counts, str(made))
 
 
-def check_long_sentences(page: Page) -> int:
-    """Against logarithms: all that is trusted is right, with adjoints and without; how many of six are."""
-    made, rng, trusted = page.make(), np.random.default_rng(0), 0
-    program, order = Program(made), np.arange(3)
+def check_long_sentences(page: Page) -> None:
+    """Against logarithms, with counts and without."""
+    made, rng = page.make(), np.random.default_rng(0)
     for rare in (1.0, 8.0):
         given = random_sentences(page, made, [150, 149, 40], rng, spread=2.0)
         for table in given.weights.values():
             table -= rare + table.max()
         log_z, counts = ScalarEngine(made).log_counts(given)
-        found = LanesEngine(made).log_counts(given, order)
-        good = found[2] == 0
-        np.testing.assert_allclose(found[0][good], log_z[good], rtol=1e-11, err_msg=str(made))
-        if good.all():
-            compare(found, log_z, counts, str(made), 1e-9)
-        least = program.least("float64", 150, given.sizes, given.lists)
-        alone = LanesEngine(made).log_counts(given, order, counts=False, least=least)
-        sure = alone[2] == 0
-        np.testing.assert_allclose(alone[0][sure], log_z[sure], rtol=1e-11, err_msg=str(made))
-        trusted += int(good.sum())
-        compare(program.log_counts(given), log_z, counts, str(made), 1e-9)
-    return trusted
+        compare(LanesEngine(made).log_counts(given, np.arange(3)), log_z, counts, str(made), 1e-9)
+        alone = Program(made).log_counts(given, counts=False)
+        np.testing.assert_allclose(alone[0], log_z, rtol=1e-11, err_msg=str(made))
 
 
 def check_draws(page: Page) -> None:
@@ -113,8 +102,7 @@ def check_draws(page: Page) -> None:
     made, number = page.make(), 1000
     given = random_sentences(page, made, [15], np.random.default_rng(0))
     counts, trace = ScalarEngine(made).log_counts(given)[1], Trace(given)
-    _, rows, failed = LanesEngine(made).draw(given, np.arange(1), (number, 300), 0, trace.numbers(), -np.inf)
-    assert not failed.any()
+    _, rows = LanesEngine(made).draw(given, np.arange(1), (number, 300), 0, trace.numbers())
     sizes = sum(table.size for table in given.weights.values())
     drawn = np.bincount(rows[rows >= 0], minlength=sizes) / number
     expected = np.concatenate([counts[name].reshape(-1) for name in given.weights])
@@ -135,8 +123,8 @@ def chain(p: Any) -> None:
         Z[()] += F[p.n, z] * final[z]
 
 
-def test_chains_of_constant_symbols_are_scaled() -> None:
-    """Of 2,000 words, whose log Z is far below the least number; trusted without adjoints, too."""
+def test_long_chains_of_constant_symbols() -> None:
+    """Of 2,000 words, whose log Z is far below the least number; also without counts."""
     made = chain()
     assert Program(made).in_lanes
     given = random_sentences(Page("chain", chain, {"W": 3}), made, [2000, 300, 12], np.random.default_rng(0))
@@ -146,12 +134,9 @@ def test_chains_of_constant_symbols_are_scaled() -> None:
     log_z, counts = ScalarEngine(made).log_counts(given)
     assert log_z[0] < -18_000
     found = LanesEngine(made).log_counts(given, np.arange(3))
-    assert not found[2].any()
     compare(found, log_z, counts, "chain")
-    least = Program(made).least("float64", 300, given.sizes, {})
     few = given.only(np.array([1, 2]))
-    found = LanesEngine(made).log_counts(few, np.arange(2), counts=False, least=least)
-    assert not found[2].any()
+    found = LanesEngine(made).log_counts(few, np.arange(2), counts=False)
     np.testing.assert_allclose(found[0], log_z[1:], rtol=1e-12)
 
 
@@ -180,15 +165,13 @@ def test_random_chains() -> None:
     for page in found:
         check_all_derivations(page)
         check_draws(page)
-        assert check_long_sentences(page) > 0
+        check_long_sentences(page)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_many_random_chains(block: int) -> None:
-    found = pages(range(1000 + 40 * block, 1040 + 40 * block))
-    for page in found:
+    for page in pages(range(1000 + 40 * block, 1040 + 40 * block)):
         check_all_derivations(page)
         check_draws(page)
-    trusted = [check_long_sentences(page) for page in found]
-    assert sum(trusted) > 3 * len(found)  # of six sentences each, some with weights far from one
+        check_long_sentences(page)

@@ -66,8 +66,7 @@ def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, sha
     given = random_sentences(page, made, [4, 1, 3, 2, 3, 5, 4, 2, 1] + [2, 1, 3] * 10, rng, dtype=dtype)
     engine, scale = DeviceEngine(made, dtype, fake_launcher(), shared), rng.random(39)
     truth = listed(page, made, given)
-    log_z, counts, failed = engine.log_counts(tensors(given), scale=torch.from_numpy(scale))
-    assert not failed.any()
+    log_z, counts = engine.log_counts(tensors(given), scale=torch.from_numpy(scale))
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     for name, table in expected_counts(given, truth, scale).items():
         assert counts[name].shape == table.shape
@@ -78,18 +77,17 @@ def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, sha
 @pytest.mark.parametrize(
     "page", [p for p in TREES + WITH_SYMBOLS if p.name in ("projective", "hmm", "pcfg_rules")], ids=str
 )
-def test_a_sentence_that_fails_leaves_nothing_behind(page: Page) -> None:
-    """A thread goes on with the memory of a sentence with exponents, or that overflowed, or was NaN."""
+def test_a_sentence_leaves_nothing_behind(page: Page) -> None:
+    """A thread goes on with the memory of a sentence with exponents, or that was NaN."""
     made, rng = page.make(), np.random.default_rng(0)
     given = random_sentences(page, made, [3] * 32 + [2] * 64, rng, shared=False)
     table = given.weights["arc" if page.name == "projective" else next(iter(given.weights))]
     table[:16] += 1e4
     table[16:32] = np.nan
-    log_z, counts, failed = DeviceEngine(made, "float64", fake_launcher()).log_counts(tensors(given))
-    assert failed.tolist() == [page.name != "projective"] * 16 + [True] * 16 + [False] * 64
+    log_z, counts = DeviceEngine(made, "float64", fake_launcher()).log_counts(tensors(given))
     truth = listed(page, made, given)
-    if page.name == "projective":
-        np.testing.assert_allclose(log_z[:16], [one.log_z for one in truth[:16]], rtol=1e-12)
+    assert log_z[16:32].isnan().all()
+    np.testing.assert_allclose(log_z[:16], [one.log_z for one in truth[:16]], rtol=1e-12)
     np.testing.assert_allclose(log_z[32:], [one.log_z for one in truth[32:]], rtol=1e-12)
     for name, table in expected_counts(given, truth).items():
         np.testing.assert_allclose(counts[name][32:], table[32:], atol=1e-10, err_msg=name)
@@ -122,7 +120,7 @@ def test_launches_fill_the_device_and_no_more() -> None:
         (5, fake_launcher(processors=8), 1),
         (100, fake_launcher(processors=8), 4),
         (500, fake_launcher(processors=8), 8),
-        (500, fake_launcher(memory=4 * 3 * 8 * 400 * 64, processors=8), 2),
+        (500, fake_launcher(memory=4 * 3 * 8 * 200 * 64, processors=8), 2),
     ):
         given = random_sentences(page, made, [3] * count, np.random.default_rng(0))
         engine = DeviceEngine(made, "float64", launcher)

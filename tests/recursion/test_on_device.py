@@ -109,7 +109,7 @@ def test_sentences_without_derivations_and_with_nan(device: Launcher, monkeypatc
     assert log_z[0] == -torch.inf and by_arcs[0].eq(0).all()
     assert log_z[1].isnan() and by_arcs[1].isnan().any()
     assert log_z[2:].isfinite().all() and by_arcs[2:].isfinite().all()
-    monkeypatch.setattr(on_tensors.Given, "arrays", ARRAYS)  # trees of what has failed are drawn on the CPU
+    monkeypatch.setattr(on_tensors.Given, "arrays", ARRAYS)
     with pytest.raises(ValueError, match="scores of sentence 1 must be numbers"):
         projective.sample(arcs[1:, ..., :1].flip(0)[1:], None, lengths[1:].flip(0)[1:])
 

@@ -20,7 +20,6 @@ from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes import engine
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running import program as running
 from pyrogram.recursion.running.program import Program
 
 
@@ -152,14 +151,8 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(mine, theirs, rtol=1e-11)
 
 
-@pytest.mark.parametrize(("most", "n"), [(20, 30), pytest.param(None, 330, marks=pytest.mark.slow)])
-def test_very_long_sentences_have_no_bound_of_log_z_alone(
-    most: int | None, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would take as long as their adjoints, and fail; draws need those, too."""
-    monkeypatch.setattr(Program, "least", None)
-    if most is not None:  # a sentence that is longer than so many words
-        monkeypatch.setattr(running, "MOST_WORDS", most)
+@pytest.mark.parametrize("n", [30, pytest.param(330, marks=pytest.mark.slow)])
+def test_log_z_alone_and_draws_of_long_sentences(n: int) -> None:
     made = TREES["dmv of words"]()
     program, given = Program(made), sentences(made, [n], "float64", 1.0)
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)
@@ -181,8 +174,7 @@ def test_whole_rows_at_once(name: str, dtype: str) -> None:
                 table[:, range(n + 1), range(n + 1)] = 50.0
                 table[:, :, 0] = -70.0 if name != "siblings" else table[:, :, 0]
         found = LanesEngine(made, dtype).log_counts(given, np.arange(count))
-        assert not found[2].any()
-        compare(found[:2], in_logs(made, given), TOLERANCE[dtype])
+        compare(found, in_logs(made, given), TOLERANCE[dtype])
 
 
 @pytest.mark.one_in(5)
@@ -215,12 +207,6 @@ def test_whole_rows_of_tables_that_sentences_share(name: str) -> None:
     shared = {key: table[:1] for key, table in given.weights.items()}
     given = Sentences(given.lengths, shared, given.words, given.sizes, given.lists)
     compare(Program(made).log_counts(given), in_logs(made, given), 1e-11)
-
-
-def test_most_sentences_stay_in_lanes() -> None:
-    made = TREES["dmv and claims"]()
-    given = sentences(made, [40] * 16, "float64", 5.0)
-    assert not LanesEngine(made).log_counts(given, np.arange(16))[2].any()
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -310,7 +296,7 @@ def test_shifts_of_long_sentences_are_summed_exactly() -> None:
     given = sentences(made, [60, 47, 60], "float32", 1.0)
     given.weights["arc"] += np.random.default_rng(5).uniform(900.0, 1100.0, (3, 1, 61)).astype("float32")
     found, expected = LanesEngine(made, "float32").log_counts(given, np.arange(3)), in_logs(made, given)
-    assert not found[2].any() and expected[0].min() > 40_000
+    assert expected[0].min() > 40_000
     np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-3)
 
 
@@ -324,11 +310,10 @@ def test_a_call_leaves_nothing_to_the_next_one(name: str) -> None:
     for table in spoilt.weights.values():
         table[:] = np.nan
     first = engine.log_counts(given, order)
-    assert not first[2].any()
     for before in (given, spoilt):
         engine.log_counts(before, order)
         again = engine.log_counts(given, order)
-        assert (again[0] == first[0]).all() and not again[2].any()
+        assert (again[0] == first[0]).all()
 
 
 def as_constant(given: Sentences, name: str) -> Sentences:

@@ -34,7 +34,7 @@ def in_reals(given: Sentences, dtype: str) -> Sentences:
         return replace(given, weights={name: np.exp(table).astype(dtype) for name, table in given.weights.items()})
 
 
-def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[tuple[Any, dict[str, Any], Any]]:
+def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[tuple[Any, dict[str, Any]]]:
     """Weights by sentence, in logarithms, and those that all share, as numbers."""
     order = np.argsort(-given.lengths, kind="stable")
     logs = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
@@ -46,7 +46,7 @@ def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[
     return found
 
 
-def compare(found: tuple[Any, dict[str, Any], Any], log_z: Any, counts: dict[str, Any], tolerance: float) -> None:
+def compare(found: tuple[Any, dict[str, Any]], log_z: Any, counts: dict[str, Any], tolerance: float) -> None:
     np.testing.assert_allclose(found[0], log_z, rtol=tolerance, atol=tolerance)
     for name, table in counts.items():
         np.testing.assert_allclose(found[1][name], table, rtol=tolerance, atol=20 * tolerance, err_msg=name)
@@ -67,7 +67,6 @@ def test_sums_over_all_derivations(page: Page, dtype: str) -> None:
     given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0))
     log_z, counts, _ = summed(page, made, given)
     for found in runs(made, given, dtype):
-        assert not found[2].any()
         compare(found, log_z, counts, TOLERANCE[dtype])
 
 
@@ -105,7 +104,6 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
     scale = rng.normal(size=10)
     log_z, counts = ScalarEngine(made).log_counts(given, scale=scale)
     for found in runs(made, given, "float64", scale=scale):
-        assert not found[2].any()
         compare(found, log_z, counts, 1e-10)
 
 
@@ -126,30 +124,23 @@ def test_processors_with_fewer_registers(
 @pytest.mark.one_in(14)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
-def test_what_is_trusted_is_right(page: Page, dtype: str) -> None:
-    """Long sentences and extreme weights: columns are scaled, and what cannot be told fails."""
+def test_long_sentences_and_extreme_weights(page: Page, dtype: str) -> None:
     made = page.make()
     for longest, sigma in ((9, 1.0), (60, 1.0), (9, 30.0), (33, 30.0), (12, 200.0)):
         rng = np.random.default_rng(1)
         given = random_sentences(page, made, [longest, *rng.integers(1, longest + 1, 10)], rng)
         given = replace(given, weights={name: sigma * table for name, table in given.weights.items()})
-        excess = 4 * max(0.0, *(float(table.max()) for table in given.weights.values()))
-        log_z, counts = ScalarEngine(made).log_counts(given)
-        for found in runs(made, given, dtype, excess=excess):
-            trusted = found[2] == 0
-            tolerance = TOLERANCE[dtype] * (1 + sigma)
-            np.testing.assert_allclose(found[0][trusted], log_z[trusted], rtol=tolerance, atol=tolerance)
-            if trusted.all():
-                compare(found, log_z, counts, tolerance)
-            if dtype == "float64" and sigma == 1.0:
-                assert trusted.all()
+        found = Program(made).log_counts(
+            replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
+        )
+        compare(found, *ScalarEngine(made).log_counts(given), TOLERANCE[dtype] * (1 + sigma))
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 def test_programs_of_any_sentences(page: Page, dtype: str) -> None:
-    """A program gives the right numbers for what lanes do not trust, too."""
+    """Also where plain numbers will not do."""
     made, program = page.make(), Program(page.make())
     for sigma in (1.0, 40.0, 300.0):
         given = random_sentences(page, made, [17, 3, 1, 40, 9, 9, 2, 28, 5], np.random.default_rng(2))
@@ -159,7 +150,7 @@ def test_programs_of_any_sentences(page: Page, dtype: str) -> None:
         log_z, counts = ScalarEngine(made).log_counts(wide, scale=scale)
         found = program.log_counts(given, scale=scale)
         tolerance = TOLERANCE[dtype] * (1 + sigma)
-        compare((*found, None), log_z, counts, tolerance)
+        compare(found, log_z, counts, tolerance)
         np.testing.assert_allclose(program.log_counts(given, counts=False)[0], log_z, rtol=tolerance, atol=tolerance)
 
 
@@ -181,21 +172,15 @@ def test_one_bad_sentence_among_others(page: Page) -> None:
             np.testing.assert_allclose(found[key][~bad], table[~bad], atol=1e-10, err_msg=key)
 
 
-def test_one_bad_sentence_under_weights_of_all() -> None:
-    """Its numbers leave the range of lanes, and are not added to the counts of the others, be it times zero."""
+def test_one_rare_word_under_weights_of_all() -> None:
+    """Whose weight is below the range of plain numbers, among others."""
     page = next(page for page in PAGES if page.name == "hmm")
     made = page.make()
     given = random_sentences(page, made, [1] * 20, np.random.default_rng(0), shared=True)
     given.weights["emission"][..., 2] = -716.0  # one over it is infinite
     given.words["w"][:] = np.where(given.words["w"] == 2, 0, given.words["w"])
     given.words["w"][[3, 9], 0] = 2
-    order, good = np.argsort(-given.lengths, kind="stable"), np.delete(np.arange(20), [3, 9])
-    log_z, found, failed = TilesEngine(made, logs=False).log_counts(in_reals(given, "float64"), order)
-    assert failed.nonzero()[0].tolist() == [3, 9]
-    expected_z, expected = ScalarEngine(made).log_counts(given.only(good))
-    np.testing.assert_allclose(log_z[good], expected_z, rtol=1e-11)
-    for name, table in expected.items():
-        np.testing.assert_allclose(found[name], table, atol=1e-10, err_msg=name)
+    compare(Program(made).log_counts(given), *ScalarEngine(made).log_counts(given), 1e-11)
 
 
 @recursion
@@ -225,8 +210,8 @@ def growing(p: Any) -> None:
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", [staying, growing], ids=["staying", "growing"])
-def test_counts_of_weights_in_rules_that_bring_a_factor(page: Any) -> None:
-    """In columns that are scaled."""
+def test_counts_of_weights_in_rules_that_bring_a_word(page: Any) -> None:
+    """Beside its power of two."""
     made, rng = page(), np.random.default_rng(0)
     weights = {
         "first": rng.normal(size=(1, 5)),
@@ -238,7 +223,6 @@ def test_counts_of_weights_in_rules_that_bring_a_factor(page: Any) -> None:
     given = Sentences(lengths, weights, {"w": rng.integers(0, 3, (6, 45))}, sizes, lists if page is staying else {})
     log_z, counts = ScalarEngine(made).log_counts(given)
     for found in runs(made, given, "float64"):
-        assert not found[2].any()
         compare(found, log_z, counts, 1e-11)
 
 
@@ -248,8 +232,7 @@ def test_what_no_rule_reads_does_no_harm() -> None:
     weights["first"][0, [1, 2, 4]] = np.nan, np.inf, -np.inf
     sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
     given = Sentences(np.array([3]), weights, {"w": np.zeros((1, 3), np.int64)}, sizes, lists)
-    for log_z, counts, failed in runs(made, given, "float64"):
-        assert not failed.any()
+    for log_z, counts in runs(made, given, "float64"):
         np.testing.assert_allclose(log_z, np.log(3.0))
         np.testing.assert_allclose(counts["first"], [[1 / 3, 0, 0, 2 / 3, 0]], atol=1e-15)
 
@@ -262,11 +245,11 @@ def test_zero_weights_have_no_posterior() -> None:
     given.weights["transition"][0, 1] = -np.inf
     log_z, counts = ScalarEngine(made).log_counts(given)
     for found in runs(made, given, "float64"):
-        assert not found[2].any() and (found[1]["transition"][0, 1] == 0).all()
+        assert (found[1]["transition"][0, 1] == 0).all()
         compare(found, log_z, counts, 1e-11)
 
 
-def test_rules_that_bring_the_factor_of_a_column() -> None:
+def test_rules_that_bring_a_word() -> None:
     made = {page.name: page.make() for page in PAGES}
     for name, number in (("hmm", 2), ("pcfg", 1), ("pcfg_rules", 1)):
         cells = TilesEngine(made[name]).cells
@@ -276,24 +259,20 @@ def test_rules_that_bring_the_factor_of_a_column() -> None:
     words = np.zeros((3, 300), np.int64)
     weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}
     given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "W": 3}, {})
-    log_z, _, failed = sums.log_counts(given, np.arange(3))
-    assert not failed.any()
+    log_z, _ = sums.log_counts(given, np.arange(3))
     np.testing.assert_allclose(log_z, [m * np.log(3) - (2 * m + 1) * 80.0 for m in (300, 100, 1)], rtol=1e-12)
 
 
-def test_long_chains_are_trusted_without_adjoints() -> None:
-    """Rare words do not count as growth."""
+def test_long_chains_of_rare_words() -> None:
+    """Log Z alone."""
     page = next(p for p in PAGES if p.name == "hmm")
     made, rng = page.make(), np.random.default_rng(0)
-    program = Program(made)
     given = random_sentences(page, made, [60] * 8, rng, shared=True)
     weights = {n: t - np.log(np.exp(t).sum(-1, keepdims=True)) for n, t in given.weights.items()}
     weights["emission"] = weights["emission"] - 7.0
     given = replace(given, weights=weights)
-    least = program.least("float64", 60, given.sizes, {})
     engine = TilesEngine(made, logs=False)
-    log_z, _, failed = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False, least=least)
-    assert not failed.any()
+    log_z, _ = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False)
     np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
 
 
@@ -335,18 +314,6 @@ def test_memory_of_other_numbers_of_symbols() -> None:
         logs = {name: w.log() for name, w in grammar.initial_weights(words, "random", seed=1).items()}
         rules = grammar.expected_counts(logs, words)[1]["rules"]
         assert float(rules.sum()) == pytest.approx(2 * int((words >= 0).sum()))  # root, n words, n - 1 phrases
-
-
-def test_lists_say_how_many_derivations_there_are() -> None:
-    """Those of other lists of the same lengths are no bound of what may be flushed to zero."""
-    page = next(p for p in PAGES if p.name == "pcfg_rules")
-    given = random_sentences(page, page.make(), [4, 3], np.random.default_rng(0))
-    few = {name: np.array(column) for name, column in given.lists.items()}
-    few["right"] = np.full_like(few["right"], 2)
-    many, program = {name: np.array(column) for name, column in given.lists.items()}, Program(page.make())
-    found = [program.least("float64", 9, given.sizes, lists) for lists in (few, many, few)]
-    fresh = [Program(page.make()).least("float64", 9, given.sizes, lists) for lists in (few, many, few)]
-    assert found == fresh and found[0] != found[1]
 
 
 def test_numbers_do_not_depend_on_threads() -> None:
@@ -411,9 +378,8 @@ def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, f
     given = rates(made, weights)
     log_z, counts = ScalarEngine(made).log_counts(given)
     for found in runs(made, given, "float64"):
-        if not found[2].any():
-            compare(found, log_z, counts, 1e-10)
-    compare((*Program(made).log_counts(given), None), log_z, counts, 1e-10)
+        compare(found, log_z, counts, 1e-10)
+    compare(Program(made).log_counts(given), log_z, counts, 1e-10)
 
 
 def test_no_engine_is_given_the_code_of_another() -> None:
@@ -437,11 +403,11 @@ def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
     rng = np.random.default_rng(2)
     plain = sorted((w.name for w in Program(made).tables if not w.num_positions), key=lambda x: -given.weights[x].ndim)
     plain = [x for x in plain if x not in ("emission", "lexical")]
-    for change in ("none", "impossible", "untrusted", "shared"):
+    for change in ("none", "impossible", "extreme", "shared"):
         weights = {key: table.copy() for key, table in given.weights.items()}
         if change == "impossible":
             weights[plain[0]][3] = -np.inf
-        elif change == "untrusted":
+        elif change == "extreme":
             weights[plain[0]][3] += np.where(rng.random(weights[plain[0]][3].shape) < 0.5, 80.0, -1000.0)
         elif change == "shared":  # one table of all, beside others of each
             weights[plain[-1]] = weights[plain[-1]][:1]
@@ -449,14 +415,14 @@ def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
         exact = replace(one, weights={key: table.astype("float64") for key, table in weights.items()})
         for scale in (None, np.random.default_rng(1).random(34)):
             found = Program(made).log_counts(one, scale=scale)
-            compare((*found, None), *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
+            compare(found, *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("page", [p for p in PAGES if p in WITH_SYMBOLS or p.name == "projective"], ids=str)
 def test_counts_by_sentence(page: Page, dtype: str) -> None:
-    """Of tables that sentences share: numbers in tiles, and for a sentence that lanes do not trust."""
+    """Of tables that sentences share: numbers in tiles, and for a sentence beyond the range of plain numbers."""
     size = 0 if page.lists else 8
     made = page.make()
     wide = replace(page, sizes={name: number + size for name, number in page.sizes.items()})
@@ -469,7 +435,7 @@ def test_counts_by_sentence(page: Page, dtype: str) -> None:
         for scale in (None, np.random.default_rng(1).random(13)):
             log_z, counts = ScalarEngine(made).log_counts(replace(given, weights=own), scale=scale)
             found = Program(made).log_counts(given, scale=scale, by_sentence=True)
-            compare((*found, None), log_z, counts, TOLERANCE[dtype] * (1 + min(abs(junk), 1.0)))
+            compare(found, log_z, counts, TOLERANCE[dtype] * (1 + min(abs(junk), 1.0)))
             assert all(len(table) == 13 for table in found[1].values())
 
 

@@ -68,14 +68,13 @@ def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[i
     alone, lanes = TilesEngine(made, dtype), TilesEngine(made, dtype)
     lanes._alone = lambda given, order: 0  # type: ignore[method-assign]
     for options in ({"by_sentence": True}, {"by_sentence": True, "scale": rng.random(5)}, {"scale": rng.random(5)}):
-        (log_z, counts, failed), (expected_z, expected, expected_failed) = (
+        (log_z, counts), (expected_z, expected) = (
             engine.log_counts(given, order, **options) for engine in (alone, lanes)
-        )
-        assert (failed == expected_failed).all()  # alone, sums are formed eight symbols at a time
+        )  # alone, sums are formed eight symbols at a time
         np.testing.assert_allclose(log_z, expected_z, rtol=1e-13 if dtype == "float64" else 1e-6)
         close(counts, expected, 1e-12 if dtype == "float64" else 1e-5)
     one, other = (
-        (*e.best(given, order, trace, 200), *e.draw(given, order, (3, 200), 0, trace, -np.inf)) for e in (alone, lanes)
+        (*e.best(given, order, trace, 200), *e.draw(given, order, (3, 200), 0, trace)) for e in (alone, lanes)
     )
     assert all((a == b).all() for a, b in zip(one, other, strict=True))
     assert widths == {1, 8 if dtype == "float64" else 16}
@@ -83,8 +82,8 @@ def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[i
 
 @pytest.mark.one_in(6)
 @pages
-def test_a_sentence_that_fails_alone(page: Page, widths: set[int]) -> None:
-    """Is done in logarithms; NaN and impossible weights stay with it, in the memory that the next sentence has."""
+def test_a_spoilt_sentence_alone(page: Page, widths: set[int]) -> None:
+    """NaN, impossible and tiny weights stay with it, in the memory that the next sentence has."""
     made = page.make()
     given = random_sentences(page, made, [5, 5, 4, 4, 4, 3, 2], np.random.default_rng(0), shared=False)
     name, bad = next(n for n, table in given.weights.items() if table.ndim > 1), np.arange(7) == 2
@@ -93,8 +92,6 @@ def test_a_sentence_that_fails_alone(page: Page, widths: set[int]) -> None:
         weights = {n: table.copy() for n, table in given.weights.items()}
         weights[name][2] += junk
         one = replace(given, weights=weights)
-        failed = TilesEngine(made).log_counts(one, np.arange(7))[2]
-        assert failed.tolist() == bad.tolist()
         found_z, found = Program(made).log_counts(one)
         np.testing.assert_allclose(found_z[~bad], log_z[~bad], rtol=1e-11)
         np.testing.assert_allclose(found_z[bad], ScalarEngine(made).log_counts(one)[0][bad], rtol=1e-11)
@@ -175,20 +172,21 @@ def compare_alone(made: Recursion, given: Sentences, dtype: str) -> None:
     order = np.argsort(-given.lengths)
     for shared, own in ((False, given), (True, replace(given, weights=numbers))):
         engine = TilesEngine(made, dtype, shared=shared, width=1)
-        found_z, found, failed = engine.log_counts(own, order)
-        assert not failed.any()
+        found_z, found = engine.log_counts(own, order)
         np.testing.assert_allclose(found_z, log_z, rtol=1e-12 if dtype == "float64" else 1e-5)
         close(found, counts, 1e-11 if dtype == "float64" else 3e-4)
 
 
-def test_the_same_sentences_fail_alone_and_in_lanes() -> None:
-    """Whatever is met is added to the bound, in rows as in lanes: of weights from mild to extreme."""
+def test_a_sentence_has_the_same_numbers_alone_and_beside_others() -> None:
+    """Also if their numbers have exponents and its own have none: of weights from mild to extreme."""
     K, B, rng = 9, 120, np.random.default_rng(0)
     shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, 3)}
-    spread = np.linspace(1.0, 900.0, B)
+    spread = rng.permutation(np.linspace(1.0, 900.0, B))
     weights = {n: spread.reshape(B, *[1] * len(s)) * -rng.exponential(size=(B, *s)) for n, s in shapes.items()}
     given = Sentences(np.full(B, 6), weights, {"w": rng.integers(0, 3, (B, 6))}, {"K": K, "V": 3}, {})
-    alone, lanes = (TilesEngine(chain(), width=w).log_counts(given, np.arange(B)) for w in (1, 8))
-    assert (alone[2] == lanes[2]).all() and 0 < alone[2].sum() < B
-    right = alone[2] == 0
-    np.testing.assert_allclose(alone[0][right], lanes[0][right], rtol=1e-13)
+    lanes = TilesEngine(chain(), width=8)
+    log_z, counts = lanes.log_counts(given, np.arange(B))
+    shuffled, own = lanes.log_counts(given, rng.permutation(B))
+    assert (log_z == shuffled).all() and all((counts[name] == own[name]).all() for name in counts)
+    np.testing.assert_allclose(TilesEngine(chain(), width=1).log_counts(given, np.arange(B))[0], log_z, rtol=1e-13)
+    np.testing.assert_allclose(log_z, ScalarEngine(chain()).log_counts(given)[0], rtol=1e-12)

@@ -36,7 +36,7 @@ def compiled(
 
     def text() -> tuple[str, dict[str, list[str]]]:
         functions = make()
-        text = llvm.assembly(functions, dtype, lanes, checked, weights)
+        text = llvm.assembly(functions, dtype, lanes, checked, weights, objects.processor()[1])
         return text, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"

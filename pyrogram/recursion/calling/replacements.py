@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from ..machine.expressions import Array, Expression, Name, equal, greatest, log, select
 from ..machine.statements import Code
 
-COUNTS, ALPHA, FAILED = Array("counts", "real"), Array("alpha", "real"), Array("failed", "int")
+COUNTS, ALPHA = Array("counts", "real"), Array("alpha", "real")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
 MULTINOMIALS, ACCEPTED = Array("multinomials", "int32"), Array("accepted", "int")
 ENTRIES = Array("entries", "int32")  # of events, where weights are tied

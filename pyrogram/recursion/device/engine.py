@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion on a device that runs: tensors in, kernels, tensors out, and the sentences that could not be trusted.
+"""A recursion on a device that runs: tensors in, kernels, tensors out.
 
 Sentences are put in order of their lengths, and tables of their own get the sentence as their last axis, so that 32
 neighbours are read at once; results go back the same way. Both are indexing by torch on the device, where all stays.
@@ -9,7 +9,6 @@ neighbours are read at once; results go back the same way. Both are indexing by 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +23,6 @@ from ..calling.rows import chains as chains_of_rows
 from ..calling.rows import size_of_chains
 from ..calling.traces import Trace, trace_parameters
 from ..lanes import driver
-from ..lanes.engine import most
 from ..lanes.schedule import fits_lanes
 from ..machine.kernels import WARP, Kernel
 from ..machine.objects import Compiled
@@ -78,7 +76,6 @@ class DeviceEngine:
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
-        self.most = most(recursion, dtype)
         self._kernels: dict[str, Loaded] = {}
 
     def log_counts(
@@ -87,24 +84,18 @@ class DeviceEngine:
         *,
         counts: bool = True,
         scale: Tensor | None = None,
-        least: float | None = None,
-        excess: float = 0.0,
         by_sentence: bool = False,
-    ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """Log Z, shape ``(B,)``, float64; expected counts in the shapes of the weights, summed over sentences that
-        share them; and which sentences failed: their log Z is not to be trusted, and their counts are missing.
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Log Z, shape ``(B,)``, float64, and expected counts in the shapes of the weights, summed over sentences that
+        share them: none of sentences whose log Z is no number.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
-        :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
         weights, B, device = given.weights, len(given.lengths), given.lengths.device
         batch = self._batch(given)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        failed = torch.zeros(B, dtype=torch.long, device=device)
-        values = batch.values | self._judged(log_z, failed, least, excess)
-        values |= {"adjoints": int(least is None), "with_counts": int(counts), "plain": 1}
+        values = batch.values | {"log_z": log_z, "with_counts": int(counts), "plain": 1}
         scales = torch.ones(B, device=device) if scale is None else scale.detach().index_select(0, batch.order)
         values["scale"] = scales.to(torch.float64)
         outputs: dict[str, Tensor] = {}
@@ -118,24 +109,20 @@ class DeviceEngine:
         for name, out in outputs.items() if counts else ():
             own = out.dim() == weights[name].dim()
             found[name] = batch.back(out) if own else out[None]
-        return batch.back(log_z), found, batch.back(failed) != 0
+        return batch.back(log_z), found
 
-    def draw(
-        self, given: Given, rows: tuple[int, int], seed: int, trace: Trace, least: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Log Z; the weights in drawn derivations, shape ``(number, B, width)``; and which sentences failed.
+    def draw(self, given: Given, rows: tuple[int, int], seed: int, trace: Trace) -> tuple[Tensor, Tensor]:
+        """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
 
         :param rows: number and width.
-        :param least: the least log Z that is trusted.
         """
         B, device, (number, width) = len(given.lengths), given.lengths.device, rows
         batch = self._batch(given)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        failed = torch.zeros(B, dtype=torch.long, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | self._judged(log_z, failed, least, 0.0) | self._traced(trace, found)
+        values = batch.values | {"log_z": log_z} | self._traced(trace, found)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
-        return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1), batch.back(failed) != 0
+        return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1)
 
     def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
@@ -183,10 +170,6 @@ class DeviceEngine:
         bounds += [rows.shape[1] + 1 for rows in given.words.values()]
         return min(bounds) if bounds else int(given.lengths.max()) + 1
 
-    def _judged(self, log_z: Tensor, failed: Tensor, least: float | None, excess: float) -> Values:
-        most = self.most * math.exp(-min(excess, 700.0))
-        return {"log_z": log_z, "failed": failed, "least": -math.inf if least is None else least, "most": most}
-
     def _traced(self, trace: Trace, found: Tensor) -> Values:
         """Parameters of what writes derivations into rows; elements of no table but those of ``trace`` are written."""
         values: Values = {p.name: 0 for p in trace_parameters(self.layout)}
@@ -210,7 +193,7 @@ class DeviceEngine:
         values |= {"size": cells, "size.agenda": agenda, "size.terms": terms}
         fresh = torch.empty if self._in_lanes else torch.zeros
         values["memory"] = fresh(number * cells, dtype=self._torch_dtype, device=device)
-        for name in ("mantissas", "exponents") if self._in_lanes else ():
+        for name in ("mantissas", "exponents"):
             values[name] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
         values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
@@ -231,8 +214,7 @@ class DeviceEngine:
         cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
         agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
         terms = len(self.recursion.rules) * (pitch + 1) if descends and self._in_lanes else 0
-        arrays = 3 if self._in_lanes else 1
-        return cells, agenda, terms, arrays * cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
+        return cells, agenda, terms, 3 * cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
 
     def _chains(self, batch: Batch) -> Tensor:
         """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""

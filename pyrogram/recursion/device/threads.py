@@ -27,7 +27,7 @@ from ..rules.language import Ref
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 
-# One column at a time: two take twice the registers. Columns are scaled in groups of 160 / n.
+# One column at a time: two take twice the registers. Columns are filled in groups of 160 / n.
 OPTIONS = Options(pair=False, columns=160)
 _OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda", "terms": "size.terms"}
 
@@ -65,6 +65,7 @@ class Threads(Blocks):
         """All sentences of the thread."""
         code = self.code
         self.elements.tables.place(code)
+        self._begin()
         begin = code.set("begin.of", THREAD)
         code.set("here", 1)
         for name in ("ragged", "whole", "full"):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..calling.layout import Layout
+from ..lanes.gauge import with_gauge
 from ..machine.expressions import Array, Expression
 from ..machine.kernels import Kernel
 from ..machine.statements import Code, Function
@@ -66,6 +67,10 @@ class TileThreads(Threads, TileBlocks):
     def __init__(self, recursion: Recursion, dtype: str, shared: bool) -> None:
         TileBlocks.__init__(self, recursion, 1, dtype, Layout(lower(recursion)), shared)
 
+    def _begin(self) -> None:
+        """Numbers are where they are given."""
+        self._measure()
+
     def clear_weights(self) -> None:
         """Nothing: memory is zero at first, and again after a sentence that has left anything else behind."""
 
@@ -106,7 +111,7 @@ def _with_numbers(f: Function, shared: bool) -> Function:
 
 def size(recursion: Recursion, shared: bool) -> Function:
     """``size``: the number of cells that a thread needs."""
-    code, cells = Code(), lower(recursion, widen=True)
+    code, cells = Code(), with_gauge(lower(recursion, widen=True))
     layout = Layout(lower(recursion))
     code.give(ThreadTables(cells, layout, 1, shared).place(code))
     return Function("size", layout.parameters(), code.body, "int")

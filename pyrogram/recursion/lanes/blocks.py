@@ -20,11 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..machine.expressions import Expression, Name
 from ..machine.statements import Code
 from ..rules.language import Position, Ref
-from .arithmetic import Arithmetic
-from .tables import MEMORY, Side, Tables, axes, weight_cells
+from .numbers import Number, Numbers
+from .tables import Side, Tables, axes, weight_cells
 
 Key = tuple[str, Side, tuple[Position, ...]]
 
@@ -39,29 +38,29 @@ class Block:
     tables: Tables
     code: Code
     distinct: Callable[[tuple[Position, ...], tuple[Position, ...]], bool]
-    numbers: Arithmetic
-    values: dict[str, Name] = field(default_factory=dict)
-    pending: dict[Key, tuple[Ref, Name]] = field(default_factory=dict)
+    numbers: Numbers
+    values: dict[str, Number] = field(default_factory=dict)
+    pending: dict[Key, tuple[Ref, Number]] = field(default_factory=dict)
 
-    def value(self, ref: Ref) -> Name:
+    def value(self, ref: Ref) -> Number:
         """The value of a cell or of a weight."""
         key = str(ref)
         if key not in self.values:
-            self.values[key] = self.code.let(MEMORY[self.tables.cell(ref)])
+            self.values[key] = self.numbers.let(self.numbers.load(self.tables.cell(ref)))
         return self.values[key]
 
-    def store(self, ref: Ref, value: Name) -> None:
+    def store(self, ref: Ref, value: Number) -> None:
         """The value of an item, into all of its tables."""
         self.values[str(ref)] = value
         for side in self.tables.sides[ref.table]:
-            self.code.put(MEMORY, self.tables.cell(ref, side), value)
+            self.numbers.put(self.tables.cell(ref, side), value)
 
-    def product(self, factors: Sequence[Ref | Name], total: Expression | None = None) -> Expression:
+    def product(self, factors: Sequence[Ref | Number], total: Number | None = None) -> Number:
         """The product of cells, added to a total if there is one; an empty product is None or the total."""
         values = [self.value(f) if isinstance(f, Ref) else f for f in factors]
         if len(values) == 1:
             return values[0] if total is None else self.numbers.plus(total, values[0])
-        first: Expression = values[0]
+        first: Number = values[0]
         for v in values[1:-1]:
             first = self.numbers.times(first, v)
         if total is None:
@@ -70,27 +69,27 @@ class Block:
 
     # ------------------------------------------------------------------ adjoints
 
-    def add(self, ref: Ref, adjoint: Name, others: Sequence[Ref | Name]) -> None:
+    def add(self, ref: Ref, adjoint: Number, others: Sequence[Ref | Number]) -> None:
         """Add the adjoint times the product of other factors to the adjoint of a cell."""
         key = self._key(ref, self.tables.side(ref) if ref.is_item else "")
         self._write_aliases(key)
         if key in self.pending:
-            old: Expression = self.pending[key][1]
+            old: Number = self.pending[key][1]
         else:
-            old = MEMORY[self.tables.cell(ref, key[1] or None, adjoint=True)]
-        self.pending[key] = ref, self.code.let(self.product([adjoint, *others], old))
+            old = self.numbers.load(self.tables.cell(ref, key[1] or None, adjoint=True))
+        self.pending[key] = ref, self.numbers.let(self.product([*others, adjoint], old))
 
-    def total(self, ref: Ref) -> Name:
+    def total(self, ref: Ref) -> Number:
         """The adjoint of an item to which nothing is added any more."""
-        parts: list[Expression] = []
+        parts: list[Number] = []
         for side in self.tables.sides[ref.table]:
             key = self._key(ref, side)
             self._write_aliases(key)
             if key in self.pending:
                 parts.append(self.pending.pop(key)[1])
             else:
-                parts.append(MEMORY[self.tables.cell(ref, side, adjoint=True)])
-        return self.code.let(parts[0] if len(parts) == 1 else parts[0] + parts[1])
+                parts.append(self.numbers.load(self.tables.cell(ref, side, adjoint=True)))
+        return self.numbers.let(parts[0] if len(parts) == 1 else self.numbers.plus(parts[0], parts[1]))
 
     def flush(self) -> None:
         """Write all adjoints back."""
@@ -108,4 +107,4 @@ class Block:
 
     def _write(self, key: Key) -> None:
         ref, value = self.pending.pop(key)
-        self.code.put(MEMORY, self.tables.cell(ref, key[1] or None, adjoint=True), value)
+        self.numbers.put(self.tables.cell(ref, key[1] or None, adjoint=True), value)

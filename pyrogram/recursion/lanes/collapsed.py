@@ -20,8 +20,9 @@ from ..calling.sentence_events import CELL
 from ..machine.expressions import Array, Expression, Name, fma, lane, value
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
+from .driver import INF, LOG_Z
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 from .tables import WeightCells
 
 OWN, OUT = Array("own", "real"), Array("out", "real")
@@ -29,7 +30,7 @@ ENTROPIES = Array("entropies", "real")
 
 
 def collapsed_vb(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
-    """``collapsed_vb``: one sweep. A sentence that cannot be trusted in real space fails: its counts stay."""
+    """``collapsed_vb``: one sweep."""
     return CollapsedSweep(recursion, weighing, lanes).function()
 
 
@@ -47,18 +48,18 @@ class CollapsedSweep(Sweeps):
                 self.feed_reals(logs=False)
                 self.inside()
                 with self.elements.each_lane() as x:
-                    code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
+                    code.put(LOG_Z, Name("b", "int"), self.log_z(x))
                 self.outside()
                 self.note_marks()
                 self.drain_tables()
-                with self.elements.each_lane() as x:
-                    fits = self.judge(x)
-                    with code.when(fits > 0):
+                with self.elements.each_lane():
+                    with code.when(self.possible()):
                         self._sum_rows()
                         self._score()
                     with code.otherwise():
-                        self._keep()
-                self.clear()
+                        self.clear_counts()
+                        code.put(ENTROPIES, Name("b", "int"), -INF)
+                self.restore()
             with code.loop("member", low, high) as x:
                 self._replace(code.let(Array("order", "int")[x]))
         own: list[Array | Name] = [OWN, OUT, ENTROPIES]
@@ -115,8 +116,3 @@ class CollapsedSweep(Sweeps):
         for x in range(CELL):
             total = total + lane(score, x)
         code.put(ENTROPIES, b, LOG_Z[b] - total)
-
-    def _keep(self) -> None:
-        code, first = self.code, Name("sentence", "int")
-        with code.loop("number", first, first + Name("numbers_of", "int")) as i:
-            code.put(OUT, i, OWN[i])

@@ -27,10 +27,9 @@ from ..rules.cells import Term, renamed
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
 from .arithmetic import LOGS
-from .driver import INF, Blocks
+from .driver import INF, LOG_Z, Blocks
 from .elements import NUMBERS
 from .numbers import EXPONENTS
-from .passes import Pass
 from .schedule import K
 from .tables import GAUGE, MEMORY
 
@@ -92,9 +91,9 @@ class TreeDescents(Descents):
                     outer = None if outer is None else code.let(outer)
                     with self._places(term):
                         found = self._product(self._inner(term), outer)
-                        v = code.set("amount", value(self.numbers.one) if found is None else found)
-                        if not self.numbers.in_logs:
-                            with code.when(Name("spoilt", "int") > 0):
+                        v = code.set("amount", value(self.arithmetic.one) if found is None else found)
+                        if not self.arithmetic.in_logs:
+                            with code.when(Name("spoilt", "int") > 0), code.apart("amount"):
                                 code.set("amount", self._with_exponents(head.ref, [*term.factors, *self._inner(term)]))
                         self.offer(v)
         self.choose()
@@ -153,11 +152,12 @@ class TreeDescents(Descents):
 
     def _with_exponents(self, head: Ref, factors: list[Ref]) -> Expression:
         """The value of a term in units of the head's exponent."""
-        value = Pass(self.elements.tables, self.code, self.range, self.options, self.numbers)
-        pairs = value.pairs()
-        found = pairs.product([*map(value.pair_of(pairs), factors)])
-        unit = EXPONENTS[value.tables.cell(head)] if head.positions else MEMORY[Name("z.exponent", "int")]
-        return lane(found.m * pairs.power(found.e - unit), Name("lane", "int"))
+        numbers, tables = self.pairs, self.elements.tables
+        product = numbers.one
+        for f in factors:
+            product = numbers.times(product, numbers.load(tables.cell(f)))
+        unit = EXPONENTS[tables.cell(head)] if head.positions else MEMORY[Name("z.exponent", "int")]
+        return lane(numbers.aligned(product, unit), Name("lane", "int"))
 
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
@@ -166,7 +166,7 @@ class TreeDescents(Descents):
         total = first
         for f in factors:
             v = self._number(self.elements.tables.cell(f))
-            total = v if total is None else self.numbers.times(total, v)
+            total = v if total is None else self.arithmetic.times(total, v)
         return total
 
 
@@ -210,12 +210,8 @@ class IndependentDraws(Descents):
             self.inside()
             self.note_marks()
             with self.elements.each_lane() as x:
-                log_z, trusted = self.log_z(x)
-                z = code.set("log_z.of", log_z)
-                code.put(Array("log_z", "real"), b, z)
-                fits = code.set("fits", select(trusted & self.fits(x, z), 1, 0))
-                code.put(Array("failed", "int"), b, 1 - fits)
-                with code.when(fits > 0), code.loop("rank", 0, Name("draws", "int")) as rank:
+                code.put(LOG_Z, b, self.log_z(x))
+                with code.when(self.fits(LOG_Z[b])), code.loop("rank", 0, Name("draws", "int")) as rank:
                     row = code.set("row", rank * Name("batch", "int") + b)
                     seed_stream(code, Name("seed", "int"), row)
                     self.descend(row)
@@ -224,10 +220,7 @@ class IndependentDraws(Descents):
             Name("draws", "int"),
             Name("seed", "int"),
             TERMS,
-            Array("log_z", "real"),
-            Array("failed", "int"),
-            Name("least", "real"),
-            Name("most", "real"),
+            LOG_Z,
         ]
         return Function("draw", [*self.parameters(), *own], code.body)
 
@@ -235,7 +228,7 @@ class IndependentDraws(Descents):
 class BestDerivation(Descents):
     """Code for ``best``."""
 
-    numbers = LOGS
+    arithmetic = LOGS
 
     def function(self) -> Function:
         """The function itself."""

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,16 +16,18 @@ from ..machine.expressions import (
     Name,
     Number,
     equal,
+    exponent_of,
     fill,
     greatest,
     lane,
     least,
     log,
+    power_of_two,
     select,
     take,
-    value,
 )
 from ..machine.statements import Code, Function
+from ..rules.language import Ref
 from ..rules.lowering import lower
 from ..rules.products import Products, with_products
 from ..rules.recursions import Recursion
@@ -35,13 +36,30 @@ from .elements import NUMBERS, STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth, with_gauge
 from .inside import Inside
-from .numbers import BITS, EXPONENTS, MANTISSAS, MARKED, Range
+from .numbers import (
+    EXPONENTS,
+    ITEM,
+    MANTISSAS,
+    MARKED,
+    SUM,
+    FactorCounts,
+    Met,
+    Numbers,
+    PairNumbers,
+    PlainNumbers,
+    Range,
+    any_of,
+    count_for,
+    set_limits,
+)
 from .outside import Outside
 from .passes import Options
 from .powers import Powers
-from .tables import MEMORY, Tables, WeightCells
+from .tables import GAUGE, MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
+LOG_Z = Array("log_z", "real")
+_WEIGHT = Met("weight")
 BLOCKS: list[Array | Name] = [
     Array("lengths", "int"),
     Array("order", "int"),
@@ -90,7 +108,7 @@ class Blocks:
     :param layout: where weights lie.
     """
 
-    numbers: Arithmetic = REALS
+    arithmetic: Arithmetic = REALS
     options = Options()
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
     through: Sequence[Array | Name] = BLOCKS
@@ -101,32 +119,85 @@ class Blocks:
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        products, gauged = _products(recursion, layout), not self.numbers.in_logs
+        products, gauged = _products(recursion, layout), not self.arithmetic.in_logs
         return self.elements_type(products, lanes, layout or Layout(lower(recursion)), gauged)
 
-    @functools.cached_property
+    @property
     def range(self) -> Range:
-        """Within which numbers are plain."""
-        cells = [s for s in self.elements.tables.scheduled if s.cell.kind != "goal"]
-        products = [factors for s in cells for x in s.sums for factors in (x.core, *x.ends)]
-        return Range(BITS[self.dtype], max([2, *map(len, products)]))
+        """Of plain numbers."""
+        return Range.of(self.dtype)
 
-    @functools.cached_property
-    def _limits(self) -> tuple[float, float]:
-        """The range of plain weights."""
-        heads = [h for s in self.elements.tables.scheduled for h in s.heads]
-        return self.range.of_weights(max(len(h.common) + len(t.factors) for h in heads for t in h.terms))
+    @property
+    def plain(self) -> PlainNumbers:
+        """Cells of plain numbers."""
+        return PlainNumbers(self.code, self.arithmetic, not self.arithmetic.in_logs)
+
+    @property
+    def pairs(self) -> PairNumbers:
+        """Cells of m * 2**e."""
+        return PairNumbers(self.code, self.range)
 
     def _begin(self) -> None:
         """What is done before the first block: nothing."""
 
     def inside(self) -> None:
-        """Fill the chart of a block."""
-        Inside(self.elements.tables, self.code, self.range, self.options, self.numbers).run()
+        """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
+        code = self.code
+        if self.arithmetic.in_logs:
+            self.fill_chart(self.plain)
+            return
+        with code.when(equal(MARKED, 0)):
+            self.fill_chart(self.plain)
+            with code.when(self.any_lane(self.outside_range())):
+                code.set(MARKED.name, 1)
+        with code.when(MARKED > 0), code.apart():
+            self.pairs.take_weights(Name("weights.begin", "int"), Name("weights.end", "int"))
+            self.fill_chart(self.pairs)
 
     def outside(self) -> None:
         """Posteriors of a block."""
-        Outside(self.elements.tables, self.code, self.range, self.options, self.numbers).run()
+        with self.code.when(equal(MARKED, 0)):
+            self.find_posteriors(self.plain)
+        with self.code.otherwise(), self.code.apart():
+            self.find_posteriors(self.pairs)
+
+    def fill_chart(self, numbers: Numbers) -> None:
+        """The inside pass."""
+        Inside(self.elements.tables, self.code, numbers, self.options).run()
+
+    def find_posteriors(self, numbers: Numbers) -> None:
+        """The outside pass."""
+        Outside(self.elements.tables, self.code, numbers, self.options).run()
+
+    def outside_range(self) -> Expression:
+        """The lanes with a number outside its range. What Z has lost is far less than it, if it is not small itself."""
+        z, bits = self.code.let(MEMORY[Name("z", "int")]), 0.7 * self.range.bits
+        found = ITEM.left | (Name("alive", "lanes") > fill(0.0)) & ((z < fill(2.0**-bits)) | (z > fill(2.0**bits)))
+        return found | SUM.left if self.factor_counts.of_sums else found
+
+    def any_lane(self, test: Expression) -> Expression:
+        """Whether it holds in a lane."""
+        return any_of(test)
+
+    @property
+    def factor_counts(self) -> FactorCounts:
+        """The products of which items are made."""
+        whole, of_sums = set(), set()
+
+        def number(factors: Sequence[Ref]) -> tuple[int, int]:
+            items = sum(f.is_item for f in factors)
+            return items, len(factors) - items
+
+        for s in (s for s in self.elements.tables.scheduled if s.cell.kind != "goal"):
+            whole |= {number(factors) for x in s.sums for factors in (x.core, *x.ends)}
+            for h in s.heads:
+                for t in h.terms:
+                    factors = number([*h.common, *t.factors])
+                    if t.sum is None:
+                        whole.add(factors)
+                    elif factors != (0, 0):
+                        of_sums.add(factors)
+        return FactorCounts(frozenset(whole), frozenset(of_sums))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -180,13 +251,39 @@ class Blocks:
                 self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
 
     def feed_reals(self, logs: bool) -> None:
-        """Weights of a block, as numbers."""
+        """Weights of a block, as numbers, and how large items may be beside them."""
+        code, n = self.code, Name("n", "int")
         self.feed(-math.inf if logs else 0.0)
-        Exponentials(self.elements, self.dtype, self.range, self._limits).run(logs)
-        Powers(self.elements, self.range, Growth.of(self.elements.products.recursion)).run()
+        for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.extremes, strict=True):
+            code.set(name.name, x)
+
+        powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
+
+        def see(w: WeightCells, x: Expression) -> None:
+            count_for(code, x, _WEIGHT)
+            powers.see(w, x)
+
+        powers.begin()
+        Exponentials(self.elements, self.dtype, self.range, see).run(logs)
+        powers.run()
+        for w in self.elements.tables.weights:
+            if w.table == GAUGE:
+                with code.loop("x", 1, n + 1) as x:
+                    count_for(code, MEMORY[Name(w.name, "int") + x], _WEIGHT)
+        bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
+        set_limits(code, self.factor_counts, self.range, code.let(bits))
+
+    @property
+    def extremes(self) -> tuple[Expression, Expression]:
+        """The least and the greatest weight that lie elsewhere."""
+        return fill(1.0), fill(1.0)
+
+    def logs_of_means(self) -> dict[str, Expression]:
+        """Of tables of weights that lie elsewhere, the logarithms of their means to base 2."""
+        return {}
 
     def restore(self) -> None:
-        """Zeros, if a sentence has left anything else: weights that only empty sums are multiplied by stay zero."""
+        """Zeros, if a sentence may have left others: weights that only empty sums are multiplied by stay zero."""
         with self.code.when(Name("spoilt", "int") > 0):
             self.clear_cells()
 
@@ -200,12 +297,16 @@ class Blocks:
         """Numbers with exponents have left something, too."""
         self.code.set("spoilt", MARKED)
 
-    def log_z(self, x: Expression) -> tuple[Expression, Expression]:
-        """Log Z of a lane after the inside pass, and whether it can be trusted without adjoints."""
-        z, e, gauge = (lane(MEMORY[Name(name, "int")], x) for name in ("z", "z.exponent", "gauge"))
-        return log(z) + (e - gauge) * math.log(2.0), value(True)
+    def log_z(self, x: Expression) -> Expression:
+        """Log Z of a lane after the inside pass: the same for any powers of two."""
+        code, bits = self.code, fill(self.range.bits)
+        z, e, gauge = (MEMORY[Name(name, "int")] for name in ("z", "z.exponent", "gauge"))
+        own = code.let(least(greatest(exponent_of(z * fill(math.sqrt(2.0))), fill(0.0) - bits), bits))
+        m = code.let(z * power_of_two(fill(0.0) - own))
+        return log(lane(m, x)) + lane(own + e - gauge, x) * math.log(2.0)
 
-    def fits(self, x: Expression, log_z: Expression) -> Expression:
+    @staticmethod
+    def fits(log_z: Expression) -> Expression:
         """Whether log Z is a number. NaN fails."""
         return (log_z < INF) & (log_z > -INF)
 
@@ -222,13 +323,16 @@ class LogCounts(Blocks):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
-            self._judge(adjoints=False)
-            with code.when(Name("adjoints", "int") > 0):
-                self.outside()
-            self._judge(adjoints=True)
+            self.note_marks()
+            with self.elements.each_lane() as x:
+                code.put(LOG_Z, Name("b", "int"), self.log_z(x))
             with code.when(Name("with_counts", "int") > 0):
-                for name in ("whole", "full"):
-                    code.set(name, Name(name, "int") * Name("plain", "int"))
+                self.outside()
+                with self.elements.each_lane():
+                    fits = code.set("fits", select(self.fits(LOG_Z[Name("b", "int")]), 1, 0))
+                    for name in ("whole", "full"):
+                        code.set(name, Name(name, "int") * Name("plain", "int") * fits)
+                    code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
                 self._drain()
             self.restore()
         parameters = [*self.elements.layout.parameters(), *self.through, *_OWN]
@@ -236,22 +340,6 @@ class LogCounts(Blocks):
             parameters.append(Array(f"out.{w.name}", "element"))
             parameters += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
         return Function("lanes", [*parameters, *self.memory], code.body)
-
-    def _judge(self, adjoints: bool) -> None:
-        """Log Z of every lane after the inside pass; whether it can be trusted after both."""
-        code, b = self.code, Name("b", "int")
-        self.note_marks()
-        with self.elements.each_lane() as x:
-            if not adjoints:
-                log_z, trusted = self.log_z(x)
-                code.put(Array("log_z", "real"), b, log_z)
-                code.put(Array("failed", "int"), b, select(Name("adjoints", "int") > 0, 0, select(trusted, 0, 1)))
-            else:
-                fits = code.set("fits", select(self.fits(x, Array("log_z", "real")[b]), 1, 0))
-                code.put(Array("failed", "int"), b, greatest(Array("failed", "int")[b], 1 - fits))
-                code.set("whole", Name("whole", "int") * fits)
-                code.set("full", Name("full", "int") * fits)
-                code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements
@@ -264,19 +352,15 @@ class LogCounts(Blocks):
             begun.add(family[0].table)
             with rows, elements.each_lane() as x:
                 b = Name("b", "int")
-                with code.when(equal(Array("failed", "int")[b], 0)):
+                with code.when(self.fits(LOG_Z[b])):
                     scale = code.set("scale.of", Array("scale", "real")[b])
                     for w, region in elements.all_regions(family):
                         elements.drain(w, region, x, scale, part=True)
 
 
 _OWN: list[Array | Name] = [
-    Array("log_z", "real"),
-    Array("failed", "int"),
-    Name("adjoints", "int"),
+    LOG_Z,
     Name("with_counts", "int"),
     Name("plain", "int"),
     Array("scale", "real"),
-    Name("least", "real"),
-    Name("most", "real"),
 ]

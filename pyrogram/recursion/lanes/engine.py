@@ -1,11 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion in lanes that runs: compiled functions, memory, threads, and the sentences that could not be trusted."""
+"""A recursion in lanes that runs: compiled functions, memory and threads."""
 
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,6 @@ LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
-# Log Z in bits from which on a number that was flushed to zero cannot matter if its adjoint is at most one: the least
-# positive number, times the cube of 256 words, over the rounding error.
-LEAST = {"float64": -1022.0 + 24.0 + 53.0, "float32": -126.0 + 24.0 + 24.0}
-# What all cells and adjoints of a sentence may come to; see docs/architecture.md.
-MOST = {"float64": 2.0**900, "float32": 2.0**60}
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,6 @@ class LanesEngine:
         self.cells = lower(recursion, widen=True)
         self.layout, self._checks = Layout(self.cells, given), Checks.of(self.cells)
         self.recursion, self.logs = recursion, logs
-        self._most = most(recursion, dtype)
         self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
@@ -95,19 +88,14 @@ class LanesEngine:
         *,
         counts: bool = True,
         scale: Numbers | None = None,
-        least: float | None = None,
-        excess: float = 0.0,
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
-    ) -> tuple[Numbers, dict[str, Numbers], Numbers]:
+    ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them,
-        of tables that are counted; and which sentences failed: their log Z is not to be trusted, and their counts are
-        missing.
+        of tables that are counted: none of sentences whose log Z is no number.
 
         :param order: the sentences, the longest first.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
-        :param least: the least log Z that is trusted without adjoints, which are then not computed; None if they are.
         :param into: what counts are added to, zeros in the shapes of the weights (of ``by_sentence``): no two sentences
             speak of the same element.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
@@ -125,22 +113,18 @@ class LanesEngine:
             shape = (B, *shape[1:]) if by_sentence else shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
             outputs[w.name] = np.zeros(shape, self.dtype)
-        log_z, failed = np.empty(B), np.zeros(B, np.int64)
+        log_z = np.empty(B)
         own = {
             "parts": parts,
             "log_z": log_z,
-            "failed": failed,
-            "adjoints": int(least is None),
             "with_counts": int(counts),
             "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
             "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
-            "least": -math.inf if least is None else least,
-            "most": self._most * math.exp(-min(excess, 700.0)),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
         self._run("lanes", given, order, own, cost=len(order) * self._cost(given))
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
-        return log_z, summed if counts else {}, failed
+        return log_z, summed if counts else {}
 
     def _cost(self, given: Sentences) -> float:
         """About the number of operations for a sentence."""
@@ -148,20 +132,19 @@ class LanesEngine:
         return 4.0 * n**3 + 40.0 * n**2
 
     def draw(
-        self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace, least: float
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """Log Z; the weights in drawn derivations, shape ``(number, B, width)``; and which sentences failed.
+        self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
+    ) -> tuple[Numbers, Numbers]:
+        """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
 
         :param rows: number and width.
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
-        :param least: the least log Z that is trusted.
         """
         B, n, number = len(given.lengths), given.pitch - 1, rows[0]
-        log_z, failed = np.empty(B), np.zeros(B, np.int64)
-        own = {"log_z": log_z, "failed": failed, "draws": number, "seed": seed, "batch": B}
-        own |= {"least": least, "most": self._most} | trace_values(self.layout, trace, (number, B, rows[1]))
+        log_z = np.empty(B)
+        own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
+        own |= trace_values(self.layout, trace, (number, B, rows[1]))
         self._run("draw", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * number * n))
-        return log_z, own["trace"], failed
+        return log_z, own["trace"]
 
     def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
@@ -312,15 +295,6 @@ def as_long_as(n: Numbers) -> Numbers:
     From 256 words on charts of blocks are far larger than the caches.
     """
     return np.where(n >= 2 * LONG, 5.0, np.where(n >= LONG, 2.0, 0.0))
-
-
-def most(recursion: Recursion, dtype: str) -> float:
-    """What all cells and adjoints may come to.
-
-    A product of two items that is flushed to zero must not matter, whatever other items the rule has.
-    """
-    items = max(len(rule.items) for rule in recursion.rules)
-    return float(MOST[dtype] ** (1 / max(1, items - 1)))
 
 
 def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:

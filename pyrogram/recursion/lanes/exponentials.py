@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..machine.expressions import (
@@ -23,7 +24,7 @@ from ..machine.expressions import (
 from ..machine.statements import Code
 from .elements import Elements
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
-from .tables import MEMORY
+from .tables import MEMORY, WeightCells
 
 
 @dataclass
@@ -32,13 +33,13 @@ class Exponentials:
 
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
-    :param limits: the range of plain weights.
+    :param see: is given every plain number.
     """
 
     elements: Elements
     dtype: str
     range: Range
-    limits: tuple[float, float]
+    see: Callable[[WeightCells, Expression], None]
 
     def run(self, logs: bool) -> None:
         """All weights of the block.
@@ -50,27 +51,30 @@ class Exponentials:
             for region in regions:
                 with self.elements.loops(region, Name("n", "int")):
                     place = self.elements.code.let(self.elements.place(w, region))
-                    (self._raise if logs else self._look_at)(place)
+                    (self._raise if logs else self._look_at)(w, place)
 
-    def _raise(self, place: Name) -> None:
+    def _raise(self, w: WeightCells, place: Name) -> None:
         """exp(x) is exp(r) * 2**k."""
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])
         k, number = reduced_exp(code, x, self.dtype)
         number = code.let(number)
         plain = number * power_of_two(least(greatest(k, fill(0.0) - bits), bits))
-        code.put(MEMORY, place, select(k < fill(0.0) - bits, fill(0.0), plain))
-        low, high = (fill(math.log2(y)) for y in self.limits)
+        plain = code.let(select(k < fill(0.0) - bits, fill(0.0), plain))
+        code.put(MEMORY, place, plain)
+        self.see(w, plain)
+        low, high = (fill(math.log2(y)) for y in self.range.of_weights)
         rare = code.when(any_of((k > high) | ((k < low) & (x > fill(-math.inf)))))
         with rare, code.apart(MARKED.name):
             code.put(MEMORY, place, select(k > bits, fill(math.inf), MEMORY[place]))
             apart = ((k < low) | (k > high)) & (x > fill(-math.inf)) & (x < fill(math.inf))
             self._keep(place, apart, number, k)
 
-    def _look_at(self, place: Name) -> None:
+    def _look_at(self, w: WeightCells, place: Name) -> None:
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])
-        low, high = map(fill, self.limits)
+        self.see(w, x)
+        low, high = map(fill, self.range.of_weights)
         apart = ((x < low) & (x > fill(0.0))) | ((x > high) & (x < fill(math.inf)))
         e = code.let(least(greatest(exponent_of(x), fill(0.0) - bits), bits))
         self._keep(place, apart, x * power_of_two(fill(0.0) - e), e)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from ..calling.agenda import WAY_DOWN
 from ..calling.replacements import (
     ENTRIES,
-    FAILED,
     LOG_Q,
     LOG_U,
     MULTINOMIALS,
@@ -34,15 +33,16 @@ from ..machine.statements import Function
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
 from .descents import TERMS, Descents, Draws
+from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
-from .sweeps import LOG_Z, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
 
 def hastings(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
-    """``hastings``: one sweep. A sentence that cannot be trusted in real space fails: it does not move."""
+    """``hastings``: one sweep. A sentence without derivations does not move."""
     return _TreeHastings(recursion, weighing, lanes).function()
 
 
@@ -65,7 +65,7 @@ class HastingsSweep(Sweeps, Descents):
             self.made.add_all(low, high, 1.0)
             with code.loop("member", 0, high - low) as k:
                 b = code.set("b", order[low + k])
-                with code.when(equal(FAILED[b], 0)):
+                with code.when(self.fits(LOG_Z[b])):
                     self.made.decide(b, k)
         own: list[Array | Name] = [
             *(*WAY_DOWN, TERMS, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
@@ -85,8 +85,12 @@ class HastingsSweep(Sweeps, Descents):
         code = self.code
         self.weigh(None)
         self._raise()
-        self._fill()
-        with self.elements.each_lane() as x, code.when(equal(FAILED[Name("b", "int")], 0)):
+        self.feed_reals(logs=False)
+        self.inside()
+        self.note_marks()
+        with self.elements.each_lane() as x:
+            code.put(LOG_Z, Name("b", "int"), self.log_z(x))
+        with self.elements.each_lane() as x, code.when(self.possible()):
             k = code.set("member", first + x)
             code.set("positions_length", 0)
             seed_stream(code, Name("seed", "int"), Name("b", "int"))
@@ -97,17 +101,7 @@ class HastingsSweep(Sweeps, Descents):
             with code.loop_while(Name("t", "int") < WIDTH):
                 code.put(PROPOSED, k * WIDTH + Name("t", "int"), -1)
                 code.set("t", Name("t", "int") + 1)
-        self.clear()
-
-    def _fill(self) -> None:
-        """The charts of a block."""
-        code = self.code
-        self.feed_reals(logs=False)
-        self.inside()
-        self.note_marks()
-        with self.elements.each_lane() as x:
-            code.put(LOG_Z, Name("b", "int"), self.log_z(x)[0])
-            self.judge(x)
+        self.restore()
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)

@@ -2,99 +2,69 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of any size: plain ones, and m * 2**e where plain ones will not do.
 
-The cells of a chart are plain numbers, and sums of products of cells are formed of plain numbers. So it stays as long
-as all of a block are within a range in which no product is lost, which is so for usual sentences: then nothing else is
-read or written. When the first number is outside, the block goes on with two more numbers for each cell, m and e:
-
-* an *item* is m * 2**e, and has a plain number beside it, zero if it is below the range and infinite above;
-* a *sum* is formed of plain numbers first. All that it may have lost is far less than its rounding error, if it is not
-  small itself. If it is small, or large, it is formed again of m and e, aligned by the greatest of its terms;
-* the *adjoint* of an item is in two parts: of sums of plain numbers, and of others, times 2**e, as a posterior is.
+All code of sums is written once, for either. A chart is filled with plain numbers first. They are right as long as no
+product of the factors of a rule leaves the range of a float: then nothing is lost, whatever it is a part of. So the
+least and the greatest item are kept; if they are too small or too large for the weights of the block, its chart is
+filled with numbers m * 2**e, which have no range, and give the same bits.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ..machine.expressions import (
     Array,
     Expression,
     Name,
+    Type,
     any_lane,
     equal,
     exponent_of,
     fill,
+    fma,
     greatest,
     least,
-    negated,
+    like,
     power_of_two,
+    scaled,
     select,
 )
 from ..machine.statements import Code
+from .arithmetic import Arithmetic
+from .tables import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
-BITS = {"float64": 1000.0, "float32": 120.0}
+_Z, _Z_EXPONENT = Name("z", "int"), Name("z.exponent", "int")
+Number = Any  # an expression, or a Pair of them
 
 
 @dataclass(frozen=True)
 class Range:
-    """Powers of two within which numbers are plain.
+    """Powers of two within which floats are exact.
 
-    Where numbers have exponents, plain ones are between 2**-bits and :attr:`most`. Of a product of ``factors``, at most
-    one of which is lost, the others are at most ``2**(bits / 4)`` together: a sum of at least ``2**-(bits / 2)`` has
-    lost ``2**-(bits / 4)`` of itself.
-
-    :param bits: numbers from 2**-bits to 2**bits are exact.
-    :param factors: the most factors of a term of a sum.
+    :param bits: from 2**-bits to 2**bits.
     """
 
     bits: float
-    factors: int
 
-    @property
-    def of_items(self) -> tuple[float, float]:
-        """Products of items in this range are exact."""
-        most = self.bits // self.factors
-        return 2.0**-most, 2.0**most
-
-    @property
-    def most(self) -> float:
-        """The exponent up to which numbers that have exponents are plain, too."""
-        return self.bits // 4 // max(1, self.factors - 1)
+    @staticmethod
+    def of(dtype: str) -> Range:
+        """Of ``float64`` or ``float32``."""
+        return Range(1020.0 if dtype == "float64" else 124.0)
 
     @property
     def lowest(self) -> float:
         """The exponent of zero."""
-        return -1e305 if self.bits > BITS["float32"] else -1e37
+        return -1e305 if self.bits > 500.0 else -1e37
 
     @property
-    def of_sums(self) -> tuple[float, float]:
-        """Sums in this range have lost nothing that matters."""
+    def of_weights(self) -> tuple[float, float]:
+        """Within which weights are plain numbers."""
         return 2.0 ** -(self.bits // 2), 2.0 ** (self.bits // 2)
-
-    def of_weights(self, outer: int) -> tuple[float, float]:
-        """Sums times so many of these are exact."""
-        most = min(self.most, self.bits // 2 // max(1, outer))
-        return 2.0**-most, 2.0**most
-
-
-def is_within(x: Expression, limits: tuple[float, float], *, zero: bool) -> Expression:
-    """The lanes in which a number is within a range; NaN is not.
-
-    :param zero: whether zero is.
-    """
-    low, high = map(fill, limits)
-    found = (x >= low) & (x <= high)
-    return found | equal(x, fill(0.0)) if zero else found
-
-
-def is_beyond(x: Expression, limits: tuple[float, float]) -> Expression:
-    """The lanes in which a number is outside a range; zero and NaN are not."""
-    low, high = map(fill, limits)
-    return ((x < low) & (x > fill(0.0))) | (x > high)
 
 
 def any_of(mask: Expression) -> Expression:
@@ -102,87 +72,334 @@ def any_of(mask: Expression) -> Expression:
     return any_lane(select(mask, fill(1.0), fill(0.0)))
 
 
-def all_of(mask: Expression) -> Expression:
-    """Whether something holds in all lanes."""
-    return negated(any_lane(select(mask, fill(0.0), fill(1.0))))
+def log2_of(code: Code, x: Expression, bits: float) -> Expression:
+    """The logarithm to base 2 of positive numbers below 2**bits, to a tenth; -1 of zero."""
+    most = fill(bits)
+    e = code.let(least(greatest(exponent_of(x), fill(0.0) - most), most))
+    return e + x * power_of_two(fill(0.0) - e) - fill(1.0)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """m * 2**e, in lanes: 1 <= m < 2, but of products of pairs; zero has the lowest exponent."""
+    """m * 2**e, in lanes; zero has the lowest exponent."""
 
     m: Expression
     e: Expression
 
 
+class Numbers(Protocol):
+    """Numbers in cells and in variables, and sums and products of them."""
+
+    @property
+    def in_range(self) -> bool:
+        """Whether the range of items is looked after."""
+
+    @property
+    def zero(self) -> Number:
+        """What a sum begins with."""
+
+    @property
+    def one(self) -> Number:
+        """The product of nothing."""
+
+    def of(self, x: Expression) -> Number:
+        """A plain number, in lanes."""
+
+    def load(self, cell: Expression) -> Number:
+        """The number in a cell."""
+
+    def put(self, cell: Expression, x: Number) -> None:
+        """Write a cell."""
+
+    def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
+        """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
+
+    def let(self, x: Number) -> Number:
+        """A number in a new variable."""
+
+    def set(self, name: str, x: Number) -> Number:
+        """A number in a variable."""
+
+    def get(self, name: str) -> Number:
+        """The number in a variable."""
+
+    def times(self, a: Number, b: Number) -> Number:
+        """A product."""
+
+    def plus(self, a: Number, b: Number) -> Number:
+        """A sum."""
+
+    def add_product(self, total: Number, a: Number, b: Number) -> Number:
+        """``total + a * b``, rounded once."""
+
+    def bounded(self, adjoint: Number) -> Number:
+        """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
+
+    def select(self, test: Expression, a: Number, b: Number) -> Number:
+        """a where the test holds, else b."""
+
+    def inverse(self, x: Number) -> Number:
+        """1 / x; zero of zero."""
+
+    def put_z(self, x: Number) -> None:
+        """Write Z into the cells ``z`` and ``z.exponent``."""
+
+    def z(self) -> Number:
+        """Z."""
+
+
 @dataclass
-class Pairs:
-    """Code with numbers m * 2**e."""
+class PlainNumbers:
+    """Cells that are numbers, or logarithms.
+
+    :param arithmetic: what a sum and a product are.
+    :param in_range: whether the range of items is looked after.
+    """
+
+    code: Code
+    arithmetic: Arithmetic
+    in_range: bool = True
+
+    @property
+    def zero(self) -> Expression:
+        return fill(self.arithmetic.zero)
+
+    @property
+    def one(self) -> Expression:
+        return fill(self.arithmetic.one)
+
+    def of(self, x: Expression) -> Expression:
+        return x
+
+    def load(self, cell: Expression) -> Expression:
+        return MEMORY[cell]
+
+    def put(self, cell: Expression, x: Expression) -> None:
+        self.code.put(MEMORY, cell, x)
+
+    def put_posterior(self, cell: Expression, weight: Expression, count: Expression) -> None:
+        zero, count = like(weight, 0.0), self.code.let(count)
+        self.code.put(MEMORY, cell, select(equal(weight, zero) | equal(count, zero), zero, weight * count))
+
+    def let(self, x: Expression) -> Name:
+        return self.code.let(x)
+
+    def set(self, name: str, x: Expression) -> Name:
+        return self.code.set(name, x)
+
+    def get(self, name: str) -> Name:
+        return Name(name, "lanes")
+
+    def times(self, a: Expression, b: Expression) -> Expression:
+        return self.arithmetic.times(a, b)
+
+    def plus(self, a: Expression, b: Expression) -> Expression:
+        return self.arithmetic.plus(a, b)
+
+    def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
+        return self.arithmetic.add_product(total, a, b)
+
+    def bounded(self, adjoint: Expression) -> Expression:
+        return least(adjoint, MOST_ADJOINT)
+
+    def select(self, test: Expression, a: Expression, b: Expression) -> Expression:
+        return select(test, a, b)
+
+    def inverse(self, x: Expression) -> Expression:
+        return select(x > fill(0.0), fill(1.0) / x, fill(0.0))
+
+    def put_z(self, x: Expression) -> None:
+        self.code.put(MEMORY, _Z, x)
+        self.code.put(MEMORY, _Z_EXPONENT, fill(0.0))
+
+    def z(self) -> Expression:
+        return MEMORY[_Z]
+
+
+@dataclass
+class PairNumbers:
+    """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
+
+    A sum has the exponent of its greatest term so far. Powers of two are exact, and terms come in the order in which
+    plain numbers have them, so that the mantissa is rounded as a plain number would be.
+    """
 
     code: Code
     range: Range
 
-    def power(self, e: Expression) -> Expression:
-        """2**e for e that are not far above zero; what is far below counts for nothing."""
-        bits = fill(self.range.bits)
-        return power_of_two(least(greatest(e, fill(0.0) - bits), bits))
+    in_range = False
 
-    def of(self, x: Expression, e: Expression | None = None) -> Pair:
-        """A plain number, times 2**e."""
-        let = self.code.let
-        x = let(x)
-        own = let(exponent_of(x))
-        exponent = own if e is None else own + e
-        return Pair(
-            let(x * self.power(fill(0.0) - own)), let(select(equal(x, fill(0.0)), fill(self.range.lowest), exponent))
-        )
+    @property
+    def zero(self) -> Pair:
+        return Pair(fill(0.0), fill(self.range.lowest))
 
-    def product(self, factors: Sequence[Pair]) -> Pair:
-        """The product."""
-        if not factors:
-            return Pair(fill(1.0), fill(0.0))
-        m, e = factors[0].m, factors[0].e
-        for f in factors[1:]:
-            m, e = self.code.let(m * f.m), self.code.let(e + f.e)
-        return Pair(m, e)
+    @property
+    def one(self) -> Pair:
+        return Pair(fill(1.0), fill(0.0))
 
-    def total(self, terms: Callable[[Callable[[Pair], None]], None], name: str) -> Pair:
-        """A sum: the greatest exponent of its terms first, then all of them with it.
+    def of(self, x: Expression) -> Pair:
+        return self.normal(Pair(x, fill(0.0)))
 
-        :param terms: writes code that goes through them.
-        :param name: of variables.
-        """
-        code, (top, total) = self.code, (Name(f"{name}.{x}", "lanes") for x in ("top", "total"))
-
-        def raise_top(t: Pair) -> None:
-            code.set(top.name, greatest(top, t.e))
-
-        def add(t: Pair) -> None:
-            code.set(total.name, total + t.m * self.power(t.e - top))
-
-        code.set(top.name, fill(self.range.lowest))
-        terms(raise_top)
-        code.set(total.name, fill(0.0))
-        terms(add)
-        return self.of(total, top)
+    def normal(self, x: Pair) -> Pair:
+        """The same number with 1 <= m < 2."""
+        m = self.code.let(x.m)
+        own = self.code.let(exponent_of(m))
+        e = select(equal(m, fill(0.0)), fill(self.range.lowest), own + x.e)
+        return self.let(Pair(scaled(m, fill(0.0) - own), e))
 
     def plain(self, x: Pair) -> Expression:
-        """As a plain number: zero below the range, infinite above it."""
-        low, high = fill(-self.range.bits), fill(self.range.most)
-        above = select(x.e > high, x.m * fill(math.inf), x.m * self.power(x.e))
-        return select(x.e < low, x.m * fill(0.0), above)
+        """A normal one as a plain number: zero below the range, infinite above it."""
+        bits = fill(self.range.bits)
+        above = select(x.e > bits, x.m * fill(math.inf), scaled(x.m, x.e))
+        return select(x.e < fill(0.0) - bits, x.m * fill(0.0), above)
 
-    def at(self, cell: Expression) -> Pair:
-        """A cell that has been written with an exponent."""
+    def load(self, cell: Expression) -> Pair:
         cell = self.code.let(cell)
-        return Pair(self.code.let(MANTISSAS[cell]), self.code.let(EXPONENTS[cell]))
+        return self.let(Pair(MANTISSAS[cell], EXPONENTS[cell]))
 
-    def store(self, memory: Array, cells: Iterable[Expression], x: Pair) -> None:
-        """Write a number into cells, with its exponent and plain."""
+    def put(self, cell: Expression, x: Pair) -> None:
+        cell, x = self.code.let(cell), self.normal(x)
+        self.code.put(MANTISSAS, cell, x.m)
+        self.code.put(EXPONENTS, cell, x.e)
+
+    def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
+        found = self.plain(self.normal(self.times(weight, count)))
+        self.code.put(MEMORY, cell, select(equal(count.m, fill(0.0)), fill(0.0), found))
+
+    def let(self, x: Pair) -> Pair:
+        return Pair(self.code.let(x.m), self.code.let(x.e))
+
+    def set(self, name: str, x: Pair) -> Pair:
+        m, e = self.code.let(x.m), self.code.let(x.e)  # both may speak of the variable
+        return Pair(self.code.set(f"{name}.m", m), self.code.set(f"{name}.e", e))
+
+    def get(self, name: str) -> Pair:
+        return Pair(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
+
+    def times(self, a: Pair, b: Pair) -> Pair:
+        return self.let(Pair(a.m * b.m, a.e + b.e))
+
+    def plus(self, a: Pair, b: Pair) -> Pair:
+        return self.add_product(a, b, self.one)
+
+    def add_product(self, total: Pair, a: Pair, b: Pair) -> Pair:
+        e = self.code.let(a.e + b.e)
+        top = self.code.let(greatest(total.e, e))
+        return self.let(Pair(fma(scaled(a.m, e - top), b.m, scaled(total.m, total.e - top)), top))
+
+    def bounded(self, adjoint: Pair) -> Pair:
+        return adjoint
+
+    def select(self, test: Expression, a: Pair, b: Pair) -> Pair:
+        return Pair(select(test, a.m, b.m), select(test, a.e, b.e))
+
+    def inverse(self, x: Pair) -> Pair:
+        x = self.normal(x)
+        return self.select(x.m > fill(0.0), Pair(fill(1.0) / x.m, fill(0.0) - x.e), self.zero)
+
+    def put_z(self, x: Pair) -> None:
+        self.code.put(MEMORY, _Z, x.m)
+        self.code.put(MEMORY, _Z_EXPONENT, x.e)
+
+    def z(self) -> Pair:
+        return self.let(Pair(MEMORY[_Z], MEMORY[_Z_EXPONENT]))
+
+    def take_weights(self, begin: Expression, end: Expression) -> None:
+        """Cells of weights, of which only those have exponents that plain numbers would not do for."""
         code = self.code
-        number = code.let(self.plain(x))
-        for cell in cells:
-            cell = code.let(cell)
-            code.put(memory, cell, number)
-            code.put(MANTISSAS, cell, x.m)
-            code.put(EXPONENTS, cell, x.e)
+        with code.loop("x", begin, end) as x:
+            e = code.let(EXPONENTS[x])
+            self.put(x, Pair(select(equal(e, fill(0.0)), MEMORY[x], MANTISSAS[x]), e))
+
+    def aligned(self, x: Pair, e: Expression) -> Expression:
+        """A number in units of 2**e."""
+        return scaled(x.m, x.e - e)
+
+
+@dataclass(frozen=True)
+class FactorCounts:
+    """The products of a recursion, each by how many items and how many weights are its factors.
+
+    :param whole: of items and weights alone.
+    :param of_sums: of sums and of these.
+    """
+
+    whole: frozenset[tuple[int, int]]
+    of_sums: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Met:
+    """The least and the greatest number of a kind that were met in a block, and those that there may be.
+
+    :param kind: ``item`` or ``sum``.
+    :param type: of what was met: lanes, or a vector.
+    """
+
+    kind: str
+    type: Type = "lanes"
+
+    @property
+    def least(self) -> Name:
+        return Name(f"least.{self.kind}", self.type)
+
+    @property
+    def greatest(self) -> Name:
+        return Name(f"greatest.{self.kind}", self.type)
+
+    @property
+    def low(self) -> Name:
+        return Name(f"low.{self.kind}", "lanes")
+
+    @property
+    def high(self) -> Name:
+        return Name(f"high.{self.kind}", "lanes")
+
+    def begin(self, code: Code) -> None:
+        """None was met."""
+        for name in (self.least, self.greatest):
+            code.set(name.name, like(name, 1.0))
+
+    @property
+    def left(self) -> Expression:
+        """The lanes in which one was outside its range."""
+        return (self.least < self.low) | (self.greatest > self.high)
+
+
+def count_for(code: Code, x: Expression, met: Met) -> None:
+    """Let a number be met, if it is not zero; NaN is not."""
+    x, low, high = code.let(x), met.least, met.greatest
+    code.set(low.name, select((x > like(x, 0.0)) & (x < low), x, low))
+    code.set(high.name, greatest(x, high))
+
+
+ITEM, SUM = Met("item"), Met("sum")
+MOST_ADJOINT = Name("greatest.adjoint", "lanes")
+_ROOM = 12.0  # bits by which an item may be less large than small: products are added up
+
+
+def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression) -> None:
+    """How far from one items and sums may be: no product of the factors of a rule for an item may leave the range.
+
+    An adjoint times an item is at most one; so what an adjoint times some factors of a rule may lose is below
+    ``2**-(bits / 4)`` of a posterior, if the exponents of an item and of the weights are ``3 / 4 * bits`` at most.
+
+    :param bits: the exponents of all weights are between these, either way.
+    """
+
+    def rest(weights: int, share: float = 1.0) -> Expression:
+        return fill(share * range.bits) - bits * fill(float(weights))
+
+    def least_of(found: list[Expression]) -> Name:
+        most = fill(range.bits)
+        return code.let(least(greatest(functools.reduce(least, found), fill(0.0) - most), most))
+
+    of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(counts.whole)]
+    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(counts.whole | counts.of_sums))])
+    limits = {ITEM: item}
+    if counts.of_sums:
+        limits[SUM] = least_of([rest(weights) - item * fill(items) for items, weights in sorted(counts.of_sums)])
+    for met, limit in limits.items():
+        code.set(met.low.name, power_of_two(fill(0.0) - limit))
+        code.set(met.high.name, power_of_two(greatest(limit - fill(_ROOM), fill(0.0) - limit)))
+    code.set(MOST_ADJOINT.name, power_of_two(item))

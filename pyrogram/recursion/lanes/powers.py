@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from ..machine.expressions import Expression, Name, exponent_of, fill, greatest, least, power_of_two, real, rounded
+from ..machine.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
 from .elements import Elements
 from .gauge import Growth
-from .numbers import Range
-from .tables import GAUGE, MEMORY
+from .numbers import Range, log2_of
+from .tables import GAUGE, MEMORY, WeightCells, scratch_of
 
 
 @dataclass
@@ -19,57 +20,74 @@ class Powers:
     """Code that finds the powers of a block's words from its weights.
 
     :param elements: of the weights.
+    :param logs: by table, logarithms to base 2, in lanes, of the means of weights that lie elsewhere.
     """
 
     elements: Elements
     range: Range
     growth: Growth
+    logs: Mapping[str, Expression] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        own = [w for w in self.elements.tables.weights if w.table == GAUGE]
+        self._place = Name(own[0].name, "int") if own else None
+        #: By table, the weights whose means count: those at words, or all if none is.
+        self._used: dict[str, list[WeightCells]] = {}
+        for table, uses in self.growth.weights.items() if own else ():
+            cells = [w for w in self.elements.regions if w.table == table]
+            if abs(uses) > 0.05 and table not in self.logs:
+                self._used[table] = [w for w in cells if w.num_axes] or cells
+
+    def begin(self) -> None:
+        """No weight was seen."""
+        with self.elements.code.loop("x", 0, Name("n", "int") + 1) as x:
+            for start in (place for table in self._used for place in scratch_of(table)):
+                self.elements.code.put(MEMORY, start + x, fill(0.0))
+
+    def see(self, w: WeightCells, x: Expression) -> None:
+        """A weight, at the axes at hand."""
+        if w in self._used.get(w.table, ()):
+            sums, counts = scratch_of(w.table)
+            word = Name(f"at.axis{w.num_axes - 1}", "int") if w.num_axes else value(0)
+            self.elements.code.add(MEMORY, sums + word, x)
+            self.elements.code.add(MEMORY, counts + word, fill(1.0))
 
     def run(self) -> None:
-        """The powers, and the sum of their exponents in the cell ``gauge``."""
-        code, tables, n = self.elements.code, self.elements.tables, Name("n", "int")
-        zero = fill(0.0)
-        own = [w for w in tables.weights if w.table == GAUGE]
-        code.put(MEMORY, Name("gauge", "int"), zero)
-        place = Name(own[0].name if own else "gauge.sums", "int")
-        with code.loop("x", 0, n + 1) as x:
-            code.put(MEMORY, place + x, fill(-self.growth.derivations / math.log(2.0)))
-        for table, uses in self.growth.weights.items() if own else ():
-            if abs(uses) > 0.05:
-                self._of_table(table, uses, place)
-        bits = fill(self.range.bits // 8)
+        """The powers, and the sum of their exponents in the cell ``gauge``, when all weights were seen."""
+        code, n, bits, zero = self.elements.code, Name("n", "int"), fill(self.range.bits // 8), fill(0.0)
         alive, wanted, total = (Name(x, "lanes") for x in ("alive", "wanted.of.gauge", "total.of.gauge"))
         for name in (alive, wanted, total):
             code.set(name.name, zero)
+        every: Expression = fill(self._derivations())
+        for table, mean in self.logs.items():
+            every = every + mean * fill(self.growth.weights.get(table, 0.0))
+        for table, cells in self._used.items():
+            if not any(w.num_axes for w in cells):
+                every = every + self._mean(table, value(0)) * fill(self.growth.weights[table])
+        constant = code.let(every)
         with code.loop("x", n, 0, -1) as x:
             code.set(alive.name, alive + MEMORY[Name("ends", "int") + x])
-            code.put(MEMORY, Name("alive.at", "int") + x, alive)
-            code.set(wanted.name, wanted + least(greatest(MEMORY[place + x], zero - bits), bits) * alive)
-            e = code.let(rounded(wanted - total))  # so that what rounding loses does not add up
-            code.put(MEMORY, place + x, power_of_two(e))
-            code.set(total.name, total + e)
-        if own:
-            code.put(MEMORY, Name("gauge", "int"), total)
+            if self._place is not None:
+                gained: Expression = constant
+                for table, cells in self._used.items():
+                    if any(w.num_axes for w in cells):
+                        gained = gained + self._mean(table, x) * fill(self.growth.weights[table])
+                code.set(wanted.name, wanted + least(greatest(zero - gained, zero - bits), bits) * alive)
+                e = code.let(rounded(wanted - total))  # so that what rounding loses does not add up
+                code.put(MEMORY, self._place + x, power_of_two(e))
+                code.set(total.name, total + e)
+        code.put(MEMORY, Name("gauge", "int"), total)
 
-    def _of_table(self, table: str, uses: float, place: Expression) -> None:
-        """Take off the logarithm of the mean of the weights at each word, their last position, times their uses."""
-        code, n, elements = self.elements.code, Name("n", "int"), self.elements
-        cells = [w for w in elements.regions if w.table == table and w.num_axes and "all" not in w.indices]
-        if not cells:
-            return
-        sums = Name("gauge.sums", "int")
-        with code.loop("x", 0, n + 1) as x:
-            code.put(MEMORY, sums + x, fill(0.0))
-        number = 0
-        for w in cells:
-            number += 1
-            for region in elements.regions[w]:
-                with elements.loops(region, n):
-                    at = code.let(sums + Name(f"at.axis{w.num_axes - 1}", "int"))
-                    code.put(MEMORY, at, MEMORY[at] + MEMORY[elements.place(w, region)])
-        several = max(w.num_axes for w in cells) > 1
-        count = real(n * number if several else number)
-        code.set("log.of.count", exponent_of(fill(count)))
-        with code.loop("x", 0, n + 1) as x:
-            mean = exponent_of(MEMORY[sums + x]) - Name("log.of.count", "lanes")
-            code.put(MEMORY, place + x, MEMORY[place + x] - mean * fill(uses))
+    def _derivations(self) -> Expression:
+        """The logarithm to base 2 of how many times as many derivations there are with a word more."""
+        found: Expression = value(self.growth.derivations / math.log(2.0))
+        for size, power in self.growth.sizes.items():
+            if abs(power) > 0.05:
+                found = found + log(real(self.elements.layout.size(size))) * (power / math.log(2.0))
+        return found
+
+    def _mean(self, table: str, word: Expression) -> Expression:
+        """The logarithm of the mean of the weights at a word."""
+        code, (sums, counts) = self.elements.code, scratch_of(table)
+        mean = code.let(MEMORY[sums + word] / greatest(MEMORY[counts + word], fill(1.0)))
+        return code.let(log2_of(code, mean, self.range.bits))

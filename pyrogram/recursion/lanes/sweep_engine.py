@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
-from .engine import as_long_as, lines_of, memory_of_descents, most
+from .engine import as_long_as, lines_of, memory_of_descents
 from .sweeps import Weighing
 
 Numbers = Any  # a numpy array
@@ -96,9 +95,8 @@ class SweepEngine:
         out: Numbers,
         order: Numbers,
         batch_size: int,
-        excess: float = 0.0,
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """One sweep: log Z and entropy of each sentence, and which failed: their counts stay as they are.
+    ) -> tuple[Numbers, Numbers]:
+        """One sweep: log Z and entropy of each sentence; both are -inf without derivations, and counts zero.
 
         To the entropies the expected nats are added.
 
@@ -107,12 +105,11 @@ class SweepEngine:
         :param own: sentence counts.
         :param out: the new ones.
         :param order: a permutation of the sentences, int64.
-        :param excess: the log of the greatest product of the weights of a rule, if it is greater than one.
         """
-        values = self._values(counts, alpha, batch_size, excess)
+        values = self._values(counts, alpha, batch_size)
         values |= {"own": own, "out": out, "entropies": np.zeros(len(self.events.words))}
         self._run("collapsed_vb", values, order, batch_size)
-        return values["log_z"], values["entropies"], values["failed"].astype(np.bool_)
+        return values["log_z"], values["entropies"]
 
     def _tilts_of(self, nats: Numbers) -> dict[str, Numbers]:
         """Factors in the places of the numbers of all sentences, and their logs; of one that is zero, 0."""
@@ -130,21 +127,19 @@ class SweepEngine:
         batch_size: int,
         seed: int,
         temperature: float,
-        least: float,
         positions: Mapping[str, tuple[int, ...]],
-        excess: float = 0.0,
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """One sweep: which proposals were accepted, which sentences failed, and the positions of those proposed.
+    ) -> tuple[Numbers, Numbers]:
+        """One sweep: which proposals were accepted, and the positions of those proposed.
+
+        A sentence without a derivation of positive weight does not move.
 
         :param counts: of the events of all derivations, changed. Where they are far below zero, ``alpha`` alone is the
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
-        :param least: the least log Z that is trusted without adjoints, which are then not computed.
         :param positions: numbers of the positions of weights by table: the first one, and strides by axis.
-        :param excess: as in :meth:`collapsed_vb`.
         """
         N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
-        values = self._values(counts, alpha, size, excess)
+        values = self._values(counts, alpha, size)
         width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
             "rows": rows,
@@ -156,7 +151,6 @@ class SweepEngine:
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
-            "least": least,
             "positions": np.full((N, width), -1, np.int64),
             "positions_width": width,
         }
@@ -166,8 +160,7 @@ class SweepEngine:
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
-        accepted, failed = (values[name].astype(np.bool_) for name in ("accepted", "failed"))
-        return accepted, failed, values["positions"]
+        return values["accepted"].astype(np.bool_), values["positions"]
 
     def _run(self, name: str, values: Mapping[str, Any], order: Numbers, batch_size: int) -> None:
         """Call a function for all batches.
@@ -210,7 +203,7 @@ class SweepEngine:
         own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
         return own | memory_of_descents(self._cells, pitch, self._sizes) if name == "hastings" else own
 
-    def _values(self, counts: Numbers, alpha: Numbers, batch_size: int, excess: float) -> dict[str, Any]:
+    def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
         events = self.events
         N = len(events.words)
@@ -236,9 +229,6 @@ class SweepEngine:
             "places": self.places,
             "sentence_sizes": events.sizes,
             "log_z": np.zeros(N),
-            "failed": np.zeros(N, np.int64),
-            "most": most(self.recursion, "float64") * math.exp(-min(excess, 700.0)),
-            "least": -math.inf,
         }
         return values | self._tilts
 

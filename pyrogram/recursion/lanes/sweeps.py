@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..calling.replacements import ALPHA, COUNTS, FAILED
+from ..calling.replacements import ALPHA, COUNTS
 from ..calling.sentence_events import CELL
 from ..calling.sentence_layout import SentenceLayout
 from ..machine.expressions import (
@@ -36,13 +36,12 @@ from ..machine.expressions import (
 from ..machine.statements import Code
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .driver import Blocks
+from .driver import LOG_Z, Blocks
 from .elements import STARTS
 from .logarithms import gather
 
 NUMBERS = Array("numbers", "element")
 PLACES = Array("places", "int32")
-LOG_Z = Array("log_z", "real")
 SWEEP: list[Array | Name] = [
     Array("lengths", "int"),
     Array("order", "int"),
@@ -54,10 +53,7 @@ SWEEP: list[Array | Name] = [
     PLACES,
     Array("sentence_sizes", "int"),
     LOG_Z,
-    FAILED,
     STARTS,
-    Name("most", "real"),
-    Name("least", "real"),
 ]
 """Parameters of all sweeps."""
 TILTS, NATS = Array("tilts", "real"), Array("nats", "real")  # factors of all sentences' numbers, and their logs
@@ -236,21 +232,11 @@ class Sweeps(Blocks):
         with self.code.loop("event", 0, length) as x:
             yield x
 
-    def judge(self, x: Expression, trusted: Expression | None = None) -> Expression:
-        """Whether the numbers of a lane can be trusted, once its log Z is known.
-
-        :param trusted: what else has to hold.
-        """
-        code, b = self.code, Name("b", "int")
-        fits = self.fits(x, LOG_Z[b])
-        found = code.set("fits", flag(code, fits if trusted is None else fits & trusted))
-        code.put(FAILED, b, 1 - found)
-        code.set("spoilt", greatest(Name("spoilt", "int"), 1 - found))
-        return found
-
-    def clear(self) -> None:
-        """Forget what a sentence has left that failed: weights that only empty sums are multiplied by stay zero."""
-        self.restore()
+    def possible(self) -> Expression:
+        """Whether log Z of the sentence at hand is a number; if not, it has left some that are none."""
+        fits = self.code.set("fits", flag(self.code, self.fits(LOG_Z[Name("b", "int")])))
+        self.code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
+        return fits > 0
 
 
 def flag(code: Code, test: Expression) -> Name:

@@ -71,6 +71,11 @@ def axes(ref: Ref) -> tuple[Position, ...]:
     return tuple(x for x in ref.positions if x.name) + words
 
 
+def scratch_of(table: str) -> tuple[Name, Name]:
+    """Where the weights of a table at each word are added up, and counted."""
+    return Name(f"sums of {table}", "int"), Name(f"counts of {table}", "int")
+
+
 Instances = tuple[Ref, tuple[str, ...], list[Bound]]
 """A weight with the names of positions, and what holds for them."""
 
@@ -185,18 +190,20 @@ class Tables:
         square = code.set("square", pitch * (pitch + 1))
         total: Expression = value(0)
         total = self._place_items(code, "", total, square)
-        spans = [(c, x.number) for c, s in enumerate(self.scheduled) for x in s.sums if s.cell.kind == "span"]
-        for name, end in (("sum", "items.end"), ("is.plain", "plain.end")):
-            for c, number in spans:
-                code.set(f"{name}.{c}.{number}", total)
-                total = code.set("total", total + square)
-            code.set(end, total)
+        for c, s in enumerate(self.scheduled):
+            for x in s.sums if s.cell.kind == "span" else ():
+                if x.factored:
+                    code.set(f"sum.{c}.{x.number}", total)
+                    total = code.set("total", total + square)
         total = self._place_items(code, "d", total, square)
+        code.set("weights.begin", total)
         for family in self.families.values():
             together = [w for w in family if self.turns[w][0] > 1]
             for group in ([together] if together else []) + [[w] for w in family if w not in together]:
                 total = self._place_weights(code, group, total)
-        for name in ("ends", "alive.at", "gauge.sums"):
+        code.set("weights.end", total)
+        scratch = [x.name for table in dict.fromkeys(w.table for w in self.weights) for x in scratch_of(table)]
+        for name in ("ends", *scratch):
             code.set(name, total)
             total = code.set("total", total + pitch)
         for name in ("z", "z.exponent", "gauge"):

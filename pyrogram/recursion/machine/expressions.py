@@ -284,6 +284,11 @@ def power_of_two(x: Expression) -> Expression:
     return Call("power_of_two", (x,), x.type)
 
 
+def scaled(x: Expression, e: Expression) -> Expression:
+    """x * 2**e in every lane, for whole e of any size: below the range of exponents it is zero, or next to it."""
+    return Call("scaled", (x, e), x.type)
+
+
 def exponent_of(x: Expression) -> Expression:
     """floor(log2(x)) in every lane, for normal positive numbers; zero for zero."""
     return Call("exponent_of", (x,), x.type)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number
+from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number, greatest, least, like, power_of_two
 from .expressions import Type as ValueType
 from .statements import (
     Apart,
@@ -61,15 +61,23 @@ _WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-def assembly(functions: Sequence[Function], dtype: str, lanes: int, checked: bool = False, weights: str = "") -> str:
+def assembly(
+    functions: Sequence[Function],
+    dtype: str,
+    lanes: int,
+    checked: bool = False,
+    weights: str = "",
+    features: str = "",
+) -> str:
     """The text of a module.
 
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
     :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
     :param weights: the type of arrays of weights, if it is another.
+    :param features: of the processor.
     """
-    module = Module(dtype, lanes, checked, weights or dtype)
+    module = Module(dtype, lanes, checked, weights or dtype, avx512="+avx512f" in features)
     bodies = [text for f in functions for text in module.function(f)]
     return "\n".join([*bodies, *module.apart, *sorted(module.declared)]) + "\n"
 
@@ -84,6 +92,7 @@ class Module:
     weights: str
     pointer: str = "ptr"  # to arrays
     attributes: str = ""  # of functions
+    avx512: bool = False  # whether there is an instruction for x * 2**e
     declared: set[str] = field(default_factory=set)
     apart: list[str] = field(default_factory=list)  # functions that others call
 
@@ -382,10 +391,23 @@ class Body:
             place = x.args[0]
             assert isinstance(place, Element)
             return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
+        if x.op == "scaled":
+            return self._scaled(*x.args)
         if x.op == "fill" and isinstance(x.args[0], Number):
             width = VECTOR if x.type == "vector" else self.m.lanes
             return _all(self.m.element, self._float(x.args[0].number, self.m.bits), width)
         return self._call(x, [self._value(a) for a in x.args])
+
+    def _scaled(self, x: Expression, e: Expression) -> str:
+        m = self.m
+        if m.avx512 and m.lanes * m.bits == 512 and x.type == "lanes":
+            kind, mask = ("pd", "i8") if m.bits == 64 else ("ps", "i16")
+            name, v = f"llvm.x86.avx512.mask.scalef.{kind}.512", m.vector
+            m.declared.add(f"declare {v} @{name}({v}, {v}, {v}, {mask}, i32)")
+            a, b = self._value(x), self._value(e)
+            return self._new(f"call {v} @{name}({v} {a}, {v} {b}, {v} {a}, {mask} -1, i32 4)")
+        most = like(x, 1000.0 if m.bits == 64 else 120.0)
+        return self._value(x * power_of_two(least(greatest(e, like(x, 0.0) - most), most)))
 
     def _within(self, x: Call) -> str:
         """An index; where bounds are checked, a trap if it is out of them."""

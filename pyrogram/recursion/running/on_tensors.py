@@ -221,7 +221,7 @@ class TensorProgram(SumsOnTensors):
         if given.dtype not in (torch.float32, torch.float64):
             return None
         if launcher not in self._on_devices:
-            self._on_devices[launcher] = DeviceProgram(self.program, self.torch_engine, launcher)
+            self._on_devices[launcher] = DeviceProgram(self.program, launcher)
         found = self._on_devices[launcher]
         return found if found.fits(given, descends) else None
 

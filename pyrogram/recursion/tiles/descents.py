@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from ..lanes.descents import BestDerivation, Descents, IndependentDraws
 from ..lanes.driver import INF
+from ..lanes.numbers import EXPONENTS
+from ..lanes.tables import GAUGE, MEMORY
 from ..logs.derivations import choose_in_proportion
 from ..logs.instances import Enumeration
-from ..machine.expressions import Expression, Name, equal, negated, select, value
+from ..machine.expressions import Expression, Name, equal, fill, lane, negated, select, value
 from ..rules.cells import Term
 from .driver import TileBlocks
 from .grids import NUMBERS
@@ -31,28 +33,36 @@ class TileDescents(TileBlocks, Descents):
     def push(self, term: Term) -> None:
         """Go on with an instance."""
         for f in term.all_factors:
-            if not f.is_item:
+            if not f.is_item and f.table != GAUGE:
                 self.write(f)
         self.agenda.push([f for f in term.all_factors if f.is_item])
 
     def amount(self, term: Term) -> Expression:
-        """The value of an instance."""
-        tables, total = self.elements.tables, None
-        parts = [self._number(Name("factors", "int") + Name("at.j", "int"))] if self._brings(term) else []
-        for f in term.all_factors:
-            grid = tables.factor(f)
+        """The value of an instance: in units of 2**e of its head, where that has an exponent."""
+        code, tables, total = self.code, self.elements.tables, None
+        grids = [tables.factor(f) for f in term.all_factors]
+        for grid in grids:
             index = grid.index({})
-            parts.append(self._number(index) if grid.numbers is None else grid.numbers[index])
-        for v in parts:
-            total = v if total is None else self.numbers.times(total, v)
-        return value(self.numbers.one) if total is None else total
+            v = self._number(index) if grid.numbers is None else grid.numbers[index]
+            total = v if total is None else self.arithmetic.times(total, v)
+        found = value(self.arithmetic.one) if total is None else total
+        if self.arithmetic.in_logs:
+            return found
+        amount = code.set("amount", found)
+        with code.when(Name("spoilt", "int") > 0), code.apart(amount.name):
+            numbers, product = self.pairs, None
+            for grid in grids:
+                index = code.let(grid.index({}))
+                x = numbers.load(index) if grid.numbers is None else numbers.of(fill(grid.numbers[index]))
+                product = x if product is None else numbers.times(product, x)
+            product = numbers.one if product is None else product
+            head = next(h.ref for c in self.elements.cells.classes for h in c.heads if any(t is term for t in h.terms))
+            unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
+            code.set(amount.name, lane(numbers.aligned(product, unit), Name("lane", "int")))
+        return code.let(amount)
 
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
-
-    def _brings(self, term: Term) -> bool:
-        """Whether a rule brings the factor of its column."""
-        return self.columns is not None and id(term) in self.columns.bringing
 
 
 class TileDraws(TileDescents):

@@ -4,25 +4,37 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..calling.layout import Layout
-from ..lanes.driver import INF, Blocks, LogCounts
-from ..lanes.scaling import Columns, columns
+from ..lanes.driver import LOG_Z, Blocks, LogCounts
+from ..lanes.gauge import with_gauge
+from ..lanes.numbers import FactorCounts, Met, Numbers, PairNumbers, count_for, log2_of
 from ..lanes.tables import MEMORY, WeightCells
-from ..machine.expressions import Array, Expression, Name, equal, fill, lane, log, select, total_of, with_lane
+from ..machine.expressions import (
+    Array,
+    Expression,
+    Name,
+    equal,
+    fill,
+    real,
+    select,
+    total_of,
+    value,
+    with_lane,
+)
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_given
 from ..rules.recursions import Recursion
 from .elements import TileElements
-from .grids import NUMBERS
+from .grids import NUMBERS, Sums
 from .inside import Inside
 from .outside import Outside
-from .shifts import Shifts
 from .tables import TileTables
+
+_NUMBER = Met("number")  # that all sentences share
 
 
 def size(
@@ -34,7 +46,7 @@ def size(
     """
     code, layout = Code(), layout or Layout(lower(recursion))
     made = with_given(recursion, given).recursion
-    code.give(TileTables(lower(made, widen=True), layout, lanes, shared).place(code))
+    code.give(TileTables(with_gauge(lower(made, widen=True)), layout, lanes, shared).place(code))
     return Function("size", layout.parameters(), code.body, "int")
 
 
@@ -45,7 +57,6 @@ class TileBlocks(Blocks):
     """
 
     elements: TileElements
-    memory: Sequence[Array] = [MEMORY]
     elements_type: type[TileElements] = TileElements
 
     def __init__(
@@ -56,7 +67,7 @@ class TileBlocks(Blocks):
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         made = layout or Layout(lower(recursion))
-        return self.elements_type(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.numbers)
+        return self.elements_type(Products(recursion, {}), lanes, made, shared=self._shared, arithmetic=self.arithmetic)
 
     def _begin(self) -> None:
         """Numbers that all sentences share, in whole tiles."""
@@ -67,41 +78,52 @@ class TileBlocks(Blocks):
             grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
                 code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
+        self._measure()
 
-    @functools.cached_property
-    def columns(self) -> Columns | None:
-        """How columns are scaled: none where numbers are logarithms."""
-        return None if self.numbers.in_logs else columns(self.elements.cells)
+    def _measure(self) -> None:
+        """Of each table of numbers that all sentences share the sum, and of all the least and the greatest."""
+        code, tables = self.code, self.elements.tables
+        _NUMBER.begin(code)
+        for w in () if self.arithmetic.in_logs else tables.numbers:
+            grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
+            with tables.sums.loops((), grid.variables):
+                x = code.let(grid.value({}))
+                count_for(code, x, _NUMBER)
+                code.set(total.name, total + x)
 
-    def feed_reals(self, logs: bool) -> None:
-        """Weights of a block, at most one where ``once`` says how."""
-        self.feed(-math.inf if logs else 0.0)
-        for name in ("shift", "shift.rest"):
-            self.code.put(MEMORY, Name(name, "int"), fill(0.0))
-        if logs:
-            Shifts(self.elements, self.dtype).run()
+    @property
+    def extremes(self) -> tuple[Expression, Expression]:
+        return (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else super().extremes
 
-    def note_marks(self) -> None:
-        """There are none."""
-        self.code.set("spoilt", 0)
+    def logs_of_means(self) -> dict[str, Expression]:
+        code, tables, found = self.code, self.elements.tables, dict[str, Expression]()
+        for table in dict.fromkeys(w.table for w in tables.numbers):
+            total, count = fill(0.0), value(0)
+            for w in (w for w in tables.numbers if w.table == table):
+                sizes = [self.elements.layout.size(size) for size in tables.sizes(w)]
+                total, count = total + Name(f"sum.{w.name}", "lanes"), count + math.prod(sizes, start=value(1))
+            found[table] = log2_of(code, code.let(total * (fill(1.0) / fill(real(count)))), self.range.bits)
+        return found
 
-    def log_z(self, x: Expression) -> tuple[Expression, Expression]:
-        z, exponent, grown, shift, rest = (
-            lane(MEMORY[Name(name, "int")], x) for name in ("z", "exponent", "grown", "shift", "shift.rest")
-        )
-        least_log_z = Name("least", "real") + grown * math.log(2.0)
-        return log(z) - exponent * math.log(2.0) + (shift + rest), log(z) >= least_log_z
+    def fill_chart(self, numbers: Numbers) -> None:
+        Inside(self.elements.tables, self.code, self._sums(numbers)).run()
 
-    def fits(self, x: Expression, log_z: Expression) -> Expression:
-        """Whether all that was met in a lane is below the bound, and log Z is a number. NaN fails."""
-        within = lane(MEMORY[Name("bound", "int")], x) <= Name("most", "real")
-        return within & (log_z < INF) & (log_z > -INF)
+    def find_posteriors(self, numbers: Numbers) -> None:
+        Outside(self.elements.tables, self.code, self._sums(numbers)).run()
 
-    def inside(self) -> None:
-        Inside(self.elements.tables, self.code, self.columns).run()
+    def any_lane(self, test: Expression) -> Expression:
+        return self.elements.tables.sums.any_lane(test)
 
-    def outside(self) -> None:
-        Outside(self.elements.tables, self.code, self.columns).run()
+    @property
+    def factor_counts(self) -> FactorCounts:
+        terms = [t for c in self.elements.cells.classes if c.kind != "goal" for h in c.heads for t in h.terms]
+        items = [[f.is_item for f in t.all_factors] for t in terms]
+        return FactorCounts(frozenset((sum(x), len(x) - sum(x)) for x in items))
+
+    def _sums(self, numbers: Numbers) -> Sums:
+        if isinstance(numbers, PairNumbers):
+            return Sums(self.code, self.elements.layout, numbers, (2, 2))
+        return self.elements.tables.sums
 
     def _feed_lanes(self, in_logs: bool) -> None:
         elements = self.elements
@@ -114,7 +136,7 @@ class TileBlocks(Blocks):
 
     def _split(self) -> tuple[list[WeightCells], list[WeightCells]]:
         """The tables in lanes of which rows may go at once, and the others."""
-        found = self.elements.tables.in_lanes
+        found = list(self.elements.regions)
         return [w for w in found if w in self.elements.rows_of], [w for w in found if w not in self.elements.rows_of]
 
 
@@ -124,13 +146,13 @@ class TileLogCounts(TileBlocks, LogCounts):
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> TileElements:
         assert layout is not None
         products = with_given(recursion, layout.given)
-        return self.elements_type(products, lanes, layout, shared=self._shared, arithmetic=self.numbers)
+        return self.elements_type(products, lanes, layout, shared=self._shared, arithmetic=self.arithmetic)
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements
         rows, others = (list(filter(elements.tables.is_counted, part)) for part in self._split())
         share = code.set("share", fill(0.0))
-        for x, scale in self._trusted():
+        for x, scale in self._possible():
             code.set("share", with_lane(share, x, scale))
             for w, region in elements.all_regions(others):
                 elements.drain(w, region, x, scale, part=True)
@@ -143,10 +165,10 @@ class TileLogCounts(TileBlocks, LogCounts):
                 code.set("b", 0)
                 self._drain_sum(w, share)
 
-    def _trusted(self) -> Iterator[tuple[Expression, Expression]]:
-        """The lanes of sentences that have not failed, each with its scale."""
+    def _possible(self) -> Iterator[tuple[Expression, Expression]]:
+        """The lanes of sentences whose log Z is a number, each with its scale."""
         code, b = self.code, Name("b", "int")
-        with self.elements.each_lane() as x, code.when(equal(Array("failed", "int")[b], 0)):
+        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[b])):
             yield x, code.set("scale.of", Array("scale", "real")[b])
 
     def _drain_lanes(self, w: WeightCells) -> None:
@@ -155,12 +177,12 @@ class TileLogCounts(TileBlocks, LogCounts):
         ref = elements.tables.plain(w)
         count = elements.tables.weight(ref, posterior=True)
         with elements.rows([w], inward=False):
-            for x, scale in self._trusted():
+            for x, scale in self._possible():
                 with elements.tables.sums.loops((), count.variables):
                     elements.add(ref, NUMBERS[count.index({}) * self.lanes + x] * scale, part=True)
 
     def _drain_sum(self, w: WeightCells, share: Expression) -> None:
-        """Add the counts of all lanes to those of a table that sentences share. What failed may be NaN."""
+        """Add the counts of all lanes to those of a table that sentences share. Others may be NaN."""
         code, elements = self.code, self.elements
         ref = elements.tables.plain(w)
         count = elements.tables.weight(ref, posterior=True)

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from ..lanes.arithmetic import REALS, Arithmetic
 from ..lanes.elements import ROW, STARTS, Elements
+from ..lanes.gauge import with_gauge
 from ..lanes.regions import Region, by_axes, regions_of
-from ..lanes.tables import MEMORY, WeightCells
+from ..lanes.tables import GAUGE, MEMORY, WeightCells
 from ..machine.expressions import Expression, Name, least
 from ..rules.language import Variable
 from ..rules.lowering import lower
@@ -34,7 +35,8 @@ class TileElements(Elements):
     tables_type: ClassVar[type[TileTables]] = TileTables
 
     def __post_init__(self) -> None:
-        self.cells = lower(self.products.recursion, widen=True)
+        cells = lower(self.products.recursion, widen=True)
+        self.cells = cells if self.arithmetic.in_logs else with_gauge(cells)
         # All that reads the tables of trees is overridden here and in TileLogCounts.
         self.tables: TileTables = self.tables_type(  # type: ignore[assignment]
             self.cells, self.layout, self.lanes, self.shared, self.arithmetic
@@ -44,7 +46,7 @@ class TileElements(Elements):
             name for w in self.tables.weights for name in (w.table, *(f.table for f in factors.get(w.table, ())))
         )
         self.rows_of = [w for w in self.tables.weights if self.tables.is_plain(w) and spoken[w.table] == 1]
-        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes}
+        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         return self.tables.weight(by_axes(region.ref), adjoint).index({})

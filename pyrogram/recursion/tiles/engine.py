@@ -49,8 +49,6 @@ class TilesEngine(LanesEngine):
         self.shared = not logs if shared is None else shared
         self._most_alone: dict[tuple[int, ...], float] = {}  # by length and sizes
 
-    _memories = ("memory",)
-
     @property
     def _kind(self) -> str:
         numbers = " with numbers" if self.shared else ""
@@ -113,7 +111,6 @@ class TilesSweepEngine(SweepEngine):
     """As :class:`.SweepEngine`, where items have symbols."""
 
     _kind = "sweeps in tiles"
-    _memories = ("memory",)
 
     @staticmethod
     def _as_long_as(n: Numbers) -> Numbers:

@@ -26,9 +26,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..calling.layout import Layout
-from ..lanes.arithmetic import Arithmetic
+from ..lanes.numbers import ITEM, MOST_ADJOINT, Number, Numbers, any_of, count_for
 from ..lanes.tables import MEMORY
-from ..machine.expressions import Array, Expression, Name, fill, greatest, least, select, value
+from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Place, Position, Symbol, Variable
@@ -45,12 +45,14 @@ class Grid:
     :param symbols: the indices.
     :param strides: of each.
     :param numbers: the array that they are in, if they are numbers, the same in all lanes, and not cells.
+    :param adjoint: whether they are adjoints.
     """
 
     start: Expression
     symbols: tuple[Symbol, ...]
     strides: tuple[Expression, ...]
     numbers: Array | None = None
+    adjoint: bool = False
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -71,14 +73,14 @@ class Grid:
         return found
 
     def value(self, steps: Mapping[str, int]) -> Expression:
-        """What it holds there, in lanes."""
+        """The plain number that it holds there, in lanes."""
         index = self.index(steps)
         return MEMORY[index] if self.numbers is None else fill(self.numbers[index])
 
 
-Factor = Grid | Name  # a name is of lanes that have no symbols
+Factor = Grid | Name  # a name is of the goal's adjoint
 Steps = dict[str, int]  # from the symbols at hand, by name
-Known = dict[tuple[int, tuple[int, ...]], Name]  # values of grids that have been loaded, by steps
+Known = dict[tuple[int, tuple[int, ...]], Number]  # values of grids that have been loaded, by steps
 
 
 def place(x: Position) -> Expression:
@@ -95,6 +97,11 @@ def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
         return place(x.position)
     assert isinstance(x, Constant)
     return value(x.value)
+
+
+def is_adjoint(f: Factor) -> bool:
+    """Whether a factor is an adjoint."""
+    return isinstance(f, Name) or f.adjoint
 
 
 def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:
@@ -118,14 +125,20 @@ class Sums:
     """Code of sums of products.
 
     :param layout: the names of sizes.
-    :param numbers: what a sum and a product are.
+    :param numbers: what cells are, and sums and products.
     :param tile: rows and columns of sums that are formed at once.
     """
 
     code: Code
     layout: Layout
-    numbers: Arithmetic
+    numbers: Numbers
     tile: tuple[int, int]
+
+    def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
+        """A factor, some symbols steps from those at hand."""
+        if isinstance(f, Name):
+            return self.numbers.get(f.name)
+        return self.numbers.load(f.index(steps)) if f.numbers is None else self.numbers.of(f.value(steps))
 
     # ------------------------------------------------------------------ loops
 
@@ -224,25 +237,25 @@ class Sums:
         tiled = [] if out.rows or known else _best_tile([x for x in free if x in everywhere], factors)
 
         def body(tile: list[Steps]) -> None:
-            code = self.code
+            numbers = self.numbers
             names = [f"sum.{x}" for x in range(len(tile))]
             if loops or summed:
                 for name in names:
-                    code.set(name, fill(self.numbers.zero))
+                    numbers.set(name, numbers.zero)
                 with self.loops(loops, summed):
                     for name, term in zip(names, self.products(tile, factors, names), strict=True):
-                        code.set(name, term)
+                        numbers.set(name, term)
             else:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
-                    code.set(name, term)
+                    numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
-                found: Expression = Name(name, "lanes")
+                found = numbers.get(name)
                 if kept is not None:
-                    code.put(MEMORY, kept.index(steps), found)
+                    numbers.put(kept.index(steps), found)
                 for f in outer:
-                    found = self.numbers.times(found, f.value(steps) if isinstance(f, Grid) else f)
-                index = code.let(out.index(steps))
-                code.put(MEMORY, index, self.numbers.plus(found, MEMORY[index]) if add else found)
+                    found = numbers.times(found, self.value(f, steps))
+                index = self.code.let(out.index(steps))
+                numbers.put(index, numbers.plus(found, numbers.load(index)) if add else found)
 
         self._tiles(free, tiled, rows, starts, body)
 
@@ -265,7 +278,7 @@ class Sums:
         """Add the products for all symbols to a variable."""
         with self.loops((), variables_of(factors)):
             (term,) = self.products([{}], factors, [name])
-            self.code.set(name, term)
+            self.numbers.set(name, term)
 
     def push(
         self,
@@ -284,8 +297,8 @@ class Sums:
         tiled = [x for x in free if x in variables_of(factors)][-2:]
 
         def body(tile: list[Steps]) -> None:
-            code = self.code
-            adjoints = [code.let(given.value(steps)) for steps in tile]
+            code, numbers = self.code, self.numbers
+            adjoints = [numbers.let(self.value(given, steps)) for steps in tile]
             with self.loops(loops, summed):
                 known: Known = {}  # values, which no adjoint is among
                 for target, chosen in targets:
@@ -296,11 +309,11 @@ class Sums:
                         groups.setdefault(key, []).append(x)
                     for members in groups.values():
                         index = code.let(target.index(tile[members[0]]))
-                        total: Expression = MEMORY[index]
+                        total = numbers.load(index)
                         for x in members:
-                            parts = [adjoints[x], *(factors[f] for f in chosen)]
-                            (total,) = self.products([tile[x]], parts, [total], known)
-                        code.put(MEMORY, index, total)
+                            parts = [factors[f] for f in chosen]
+                            (total,) = self.products([tile[x]], parts, [total], known, last=adjoints[x])
+                        numbers.put(index, total)
 
         self._tiles(free, tiled, rows, {}, body)
 
@@ -308,12 +321,16 @@ class Sums:
         self,
         tile: Sequence[Steps],
         factors: Sequence[Factor],
-        totals: Sequence[str | Expression] = (),
+        totals: Sequence[str | Number] = (),
         known: Known | None = None,
-    ) -> list[Expression]:
+        last: Number | None = None,
+    ) -> list[Number]:
         """The product of factors for every place of a tile, added to totals if there are any.
 
-        What all places share is multiplied first.
+        What all places share is multiplied first, and adjoints last: theirs times what is not zero is in range, but if
+        some other factor is zero, only the product of all others times them is.
+
+        :param last: an adjoint that is a factor, too.
         """
         names = {name for steps in tile for name in steps}
 
@@ -321,62 +338,67 @@ class Sums:
             return len(names & {x.name for x in f.variables}) if isinstance(f, Grid) else 0
 
         known = {} if known is None else known
-        ordered = sorted(factors, key=varies)
-        found: list[Expression] = []
+        numbers, ordered = self.numbers, sorted(factors, key=lambda f: (is_adjoint(f), varies(f)))
+        found: list[Number] = []
         for place, steps in enumerate(tile):
-            values: list[Expression] = []
+            values: list[Number] = []
             for f in ordered:
                 if isinstance(f, Name):
-                    values.append(f)
+                    values.append(self.value(f, steps))
                     continue
                 own = {x.name for x in f.variables}
                 key = id(f), tuple(step for name, step in steps.items() if name in own)
                 if key not in known:
-                    known[key] = self.code.let(f.value(steps))
+                    known[key] = numbers.let(self.value(f, steps))
                 values.append(known[key])
-            first: Expression = values[0] if values else fill(self.numbers.one)
+            values += [] if last is None else [last]
+            product: Number = values[0] if values else numbers.one
             for v in values[1:-1]:
-                first = self.numbers.times(first, v)
+                product = numbers.times(product, v)
             if not totals:
-                found.append(self.numbers.times(first, values[-1]) if len(values) > 1 else first)
+                found.append(numbers.times(product, values[-1]) if len(values) > 1 else product)
                 continue
             given = totals[place]
-            total = Name(given, "lanes") if isinstance(given, str) else given
+            total = numbers.get(given) if isinstance(given, str) else given
             several = len(values) > 1
-            found.append(
-                self.numbers.add_product(total, first, values[-1]) if several else self.numbers.plus(total, first)
-            )
+            found.append(numbers.add_product(total, product, values[-1]) if several else numbers.plus(total, product))
         return found
 
     def clear(self, grid: Grid) -> None:
         """Zero for all symbols of a table."""
         with self.loops((), grid.variables):
-            self.code.put(MEMORY, grid.index({}), fill(self.numbers.zero))
-
-    def meet(self, values: Sequence[Expression]) -> None:
-        """Add what was met to the bound: as a tree, for a chain would wait for each addition."""
-        terms = [] if self.numbers.in_logs else list(values)
-        while len(terms) > 1:
-            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[len(terms) // 2 * 2 :]
-        for term in terms:
-            self.code.set("bound.sum", Name("bound.sum", "lanes") + term)
-
-    def multiply(self, weight: Name, place: Expression) -> None:
-        """A sum that lacks its weight becomes a posterior; both are met."""
-        count = self.code.let(MEMORY[place])
-        found = self.code.let(select(count > fill(0.0), weight * count, fill(0.0)))
-        self.code.put(MEMORY, place, found)
-        self.meet([count, found])
+            self.numbers.put(grid.index({}), self.numbers.zero)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
-        """:meth:`multiply` for all symbols of a table."""
+        """Sums that lack their weight become posteriors, for all symbols of a table."""
         with self.loops((), count.variables):
-            self.multiply(self.code.let(weight.value({})), count.index({}))
+            self.multiply(self.numbers.let(self.value(weight, {})), count.index({}))
 
-    def meet_all(self, grid: Grid) -> None:
-        """Add all cells of a table to the bound."""
-        if self.numbers.in_logs:
-            return
+    def multiply(self, weight: Number, place: Expression) -> None:
+        """A sum that lacks its weight becomes a posterior."""
+        numbers, place = self.numbers, self.code.let(place)
+        numbers.put_posterior(place, weight, numbers.load(place))
+
+    # ------------------------------------------------------------------ ranges
+
+    def open_range(self) -> None:
+        """No item has been looked at."""
+        ITEM.begin(self.code)
+
+    def look_at(self, grid: Grid) -> None:
+        """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
         with self.loops((), grid.variables):
-            self.meet([grid.value({})])
+            count_for(self.code, grid.value({}), ITEM)
+
+    def any_lane(self, test: Expression) -> Expression:
+        """Whether a test holds in a lane, or an item that has been looked at in vectors was outside its range."""
+        return any_of(test)
+
+    def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
+        """Take all adjoints of a table down to a number that they may be.
+
+        :param known: symbols that are at hand.
+        """
+        with self.loops((), [x for x in grid.variables if x not in known]):
+            index = self.code.let(grid.index({}))
+            self.code.put(MEMORY, index, least(MEMORY[index], MOST_ADJOINT))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lanes.tables import MEMORY, weight_cells
-from ..machine.expressions import Name, fill, select, value
+from ..lanes.tables import weight_cells
+from ..machine.expressions import Name, fill, value
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
 from .grids import Factor, Grid
@@ -25,14 +25,11 @@ class Outside(Pass):
 
     def run(self) -> None:
         """Posteriors of all weights, after the inside pass."""
-        code = self.code
+        code, numbers = self.code, self.sums.numbers
         self._clear()
-        code.set("bound.sum", MEMORY[Name("bound", "int")])
-        z = code.let(MEMORY[Name("z", "int")])
-        code.set("inverse", select(z > fill(0.0), fill(1.0) / z, fill(0.0)))  # no NaN from lanes without a sentence
+        numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         self._goal()
         with code.loop("at.j", N, self.first - 1, -1):
-            code.set("factor", MEMORY[Name("factors", "int") + J])
             for c in reversed(self.points):
                 with self.at_point(c):
                     self._cell(c)
@@ -49,12 +46,11 @@ class Outside(Pass):
             with code.when(N >= c.least):
                 self._count_all(c, Loop("j", (Position("", c.least),), (last,)))
         self._close()
-        code.put(MEMORY, Name("bound", "int"), Name("bound.sum", "lanes"))
 
     def _goal(self) -> None:
-        code = self.code
+        numbers, adjoint = self.sums.numbers, Name("goal.adjoint", "lanes")
         with self.ends() as here:
-            adjoint = code.set("goal.adjoint", here * Name("inverse", "lanes"))
+            numbers.set(adjoint.name, numbers.select(here > fill(0.0), numbers.get("inverse"), numbers.zero))
             for c in self.goal:
                 for head in (h for h in c.heads if h.ref.table == self.cells.goal):
                     for term in head.terms:
@@ -63,9 +59,15 @@ class Outside(Pass):
                             self._count(c, head, term, ())
 
     def _cell(self, cell: CellClass) -> None:
+        bounded: set[str] = set()
         for head in reversed(cell.heads):
             adjoint = self.tables.item(head.ref, adjoint=True)
+            if head.ref.table not in bounded:
+                self._bound(self.tables.whole(head.ref, adjoint=True))
+                bounded.add(head.ref.table)
             with self.own_rows(cell, head, backwards=True) as (rows, terms):
+                if terms:
+                    self._bound(adjoint, rows)
                 for term in terms:
                     with self.sums.where(term.guard):
                         self._open_rows(term, adjoint, rows)
@@ -75,38 +77,33 @@ class Outside(Pass):
                         self._open(cell, head, term, adjoint)
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())
-        for ref in {h.ref.table: h.ref for h in cell.heads}.values():
-            met = self.code.set("met", fill(0.0))
-            self.sums.add_up([self.tables.whole(ref, adjoint=True)], met.name)
-            self.sums.meet([met])
-            if self.columns is not None and self.rest is None:  # a product may be flushed before it meets the factor
-                self.sums.meet([met * Name("factor", "lanes")])
+
+    def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
+        """Adjoints of what is zero can be of any size: they matter to nobody, and must not become infinite."""
+        if self.in_range:
+            self.sums.bound(adjoint, known)
 
     # ------------------------------------------------------------------ adjoints of one term
 
     def _open(self, cell: CellClass, head: Head, term: Term, adjoint: Factor) -> None:
         """From the adjoint of a head to those of the factors of a term; counts come later."""
-        outer, given = self.outer(term), self._given(term, adjoint)
+        outer = self.outer(term)
         values = list(outer)
         if term.inner is not None and term.factors:
             kept = self.is_kept(cell, head, term)
             values.append(self.tables.node(cell, term) if kept else self.form(cell, term))
         for x, f in enumerate(term.factors):
             if self._is_opened(f):
-                self.sums.contract(self.tables.target(f), [*given, *values[:x], *values[x + 1 :]])
+                self.sums.contract(self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]])
         if term.inner is not None:
-            self._open_sum(cell, head, term, [*given, *outer])
+            self._open_sum(cell, head, term, [adjoint, *outer])
 
     def _open_rows(self, term: Term, adjoint: Grid, rows: Sequence[Variable]) -> None:
         """The same for one row of a list whose rows read what earlier ones have added to."""
-        outer, given = self.outer(term), self._given(term, adjoint)
+        outer = self.outer(term)
         for x, f in enumerate(term.factors):
             if self._is_opened(f):
-                self.sums.contract(self.tables.target(f), [*given, *outer[:x], *outer[x + 1 :]], known=rows)
-
-    def _given(self, term: Term, adjoint: Factor) -> list[Factor]:
-        """The adjoint of a term."""
-        return [adjoint, Name("factor", "lanes")] if self.brings(term) else [adjoint]
+                self.sums.contract(self.tables.target(f), [adjoint, *outer[:x], *outer[x + 1 :]], known=rows)
 
     def _open_sum(self, cell: CellClass, head: Head, term: Term, parts: Sequence[Factor]) -> None:
         """From the adjoint of a term to those of the factors of its inner sum."""
@@ -128,7 +125,7 @@ class Outside(Pass):
 
     def _of_sum(self, cell: CellClass, head: Head, term: Term) -> Grid:
         """The adjoint of an inner sum: that of the head, if they are the same."""
-        if cell.kind != "goal" and self.is_direct(head, term) and not term.factors and not self.brings(term):
+        if cell.kind != "goal" and self.is_direct(head, term) and not term.factors:
             return self.tables.item(head.ref, adjoint=True)
         return self.tables.node(cell, term, adjoint=True)
 
@@ -159,15 +156,12 @@ class Outside(Pass):
         adjoint: Factor = Name("goal.adjoint", "lanes")
         if cell.kind != "goal":
             adjoint = self.tables.item(head.ref, adjoint=True)
-        given: list[Factor] = [adjoint]
-        if self.brings(term):
-            given.append(self.tables.factor_of_column())
         values: list[Factor] = self.outer(term)
         if term.inner is not None:
             values.append(self.tables.node(cell, term))
         for x, f in enumerate(term.factors):
             if self._is_late_count(f):
-                self.sums.contract(self.tables.target(f), [*given, *values[:x], *values[x + 1 :]], loops)
+                self.sums.contract(self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]], loops)
         if term.inner is None:
             return
         inner = self.inner(term)
@@ -180,7 +174,7 @@ class Outside(Pass):
 
     def _clear(self) -> None:
         """Zero for all adjoints of items, and for all counts."""
-        code, zero = self.code, fill(0.0)
+        code, numbers = self.code, self.sums.numbers
         for name, sizes in self.cells.sizes.items():
             arity = self.cells.arity[name]
             if arity == 0:
@@ -190,19 +184,19 @@ class Outside(Pass):
                 low = x * PITCH + x if arity == 2 else value(0)
                 high = x * PITCH + N + 1 if arity == 2 else N + 1
                 with code.loop("y", low * block, high * block) as y:
-                    code.put(MEMORY, Name(f"adjoint.{name}", "int") + y, zero)
+                    numbers.put(Name(f"adjoint.{name}", "int") + y, numbers.zero)
         for w in filter(self.tables.is_counted, self.tables.weights):
             with self.tables.elements(self.code, w) as element:
-                code.put(MEMORY, Name(f"d{w.name}", "int") + element, zero)
+                numbers.put(Name(f"d{w.name}", "int") + element, numbers.zero)
 
     def _close(self) -> None:
-        """Posteriors from sums that lack the weight; all of them are added to the bound."""
-        code = self.code
+        """Posteriors from sums that lack the weight."""
+        numbers = self.sums.numbers
         for w in filter(self.tables.is_counted, self.tables.weights):
             if self.tables.is_plain(w):
                 weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
                 self.sums.multiply_all(weight, count)
                 continue
             with self.tables.elements(self.code, w) as element:
-                number = code.let(MEMORY[Name(w.name, "int") + element])
+                number = numbers.let(numbers.load(Name(w.name, "int") + element))
                 self.sums.multiply(number, Name(f"d{w.name}", "int") + element)

@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from ..calling.layout import Layout
 from ..lanes.arithmetic import REALS, Arithmetic
-from ..lanes.tables import WeightCells, axes, weight_cells
+from ..lanes.numbers import PlainNumbers
+from ..lanes.tables import GAUGE, WeightCells, axes, scratch_of, weight_cells
 from ..machine.expressions import Array, Expression, Name, value, within
 from ..machine.registers import tile_of_sums
 from ..machine.statements import Code
@@ -26,7 +27,7 @@ from .grids import NUMBERS, TILE, Grid, Sums
 from .vectors import VectorSums
 
 PITCH = Name("pitch", "int")
-RESULTS = ("z", "bound", "exponent", "grown", "shift", "shift.rest")
+RESULTS = ("z", "z.exponent", "gauge")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TileTables:
 
     def is_counted(self, w: WeightCells) -> bool:
         """Whether posteriors of a weight are wanted."""
-        return self.layout.is_counted(w.table)
+        return w.table != GAUGE and self.layout.is_counted(w.table)
 
     def is_number(self, w: WeightCells) -> bool:
         """Whether it is a table of numbers that all sentences share."""
@@ -83,7 +84,8 @@ class TileTables:
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
         kind = VectorSums if self.is_alone and not self.arithmetic.in_logs else Sums
-        self.sums = kind(code, self.layout, self.arithmetic, self.tile())
+        numbers = PlainNumbers(code, self.arithmetic, not self.arithmetic.in_logs)
+        self.sums = kind(code, self.layout, numbers, self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)
@@ -95,14 +97,16 @@ class TileTables:
             for prefix in ("", "d"):
                 code.set(f"{prefix}node.{node.number}", total)
                 total = code.set("total", total + self._cells([x.size for x in node.inner.free], 1))
+        code.set("weights.begin", total)
+        for w in self.in_lanes:
+            code.set(w.name, total)
+            total = code.set("total", total + self._cells(self.sizes(w), w.num_axes))
+        code.set("weights.end", total)
         for w in self.weights:
-            count = self._cells(self.sizes(w), w.num_axes)
-            if not self.is_number(w):
-                code.set(w.name, total)
-                total = code.set("total", total + count)
             code.set(f"d{w.name}", total)
-            total = code.set("total", total + count)
-        for name in ("ends", "factors"):
+            total = code.set("total", total + self._cells(self.sizes(w), w.num_axes))
+        scratch = [x.name for table in dict.fromkeys(w.table for w in self.weights) for x in scratch_of(table)]
+        for name in ("ends", *scratch):
             code.set(name, total)
             total = code.set("total", total + PITCH)
         for name in RESULTS:
@@ -144,10 +148,15 @@ class TileTables:
         return count
 
     def _grid(
-        self, start: Expression, symbols: Sequence[Symbol], sizes: Sequence[Size], numbers: Array | None = None
+        self,
+        start: Expression,
+        symbols: Sequence[Symbol],
+        sizes: Sequence[Size],
+        numbers: Array | None = None,
+        adjoint: bool = False,
     ) -> Grid:
         strides = [self.block(sizes[a + 1 :]) for a in range(len(sizes))]
-        return Grid(start, tuple(symbols), tuple(strides), numbers)
+        return Grid(start, tuple(symbols), tuple(strides), numbers, adjoint)
 
     def item(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it."""
@@ -156,7 +165,7 @@ class TileTables:
         for x in ref.positions:
             index = index * PITCH + within(self.sums.at(x), 0, PITCH)
         start = Name(f"{'adjoint' if adjoint else 'item'}.{ref.table}", "int") + index * self.block(sizes)
-        return self._grid(start, ref.symbols, sizes)
+        return self._grid(start, ref.symbols, sizes, adjoint=adjoint)
 
     def whole(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it, by all of its symbols."""
@@ -187,11 +196,7 @@ class TileTables:
         sizes = [x.size for x in node.inner.free]
         index = {"span": Name("at.i", "int"), "point": Name("at.j", "int"), "goal": value(0)}[cell.kind]
         start = Name(f"{'d' if adjoint else ''}node.{node.number}", "int") + index * self.block(sizes)
-        return self._grid(start, node.inner.free, sizes)
-
-    def factor_of_column(self) -> Grid:
-        """The power of two of the column j at hand."""
-        return Grid(Name("factors", "int") + Name("at.j", "int"), (), ())
+        return self._grid(start, node.inner.free, sizes, adjoint=adjoint)
 
     @contextmanager
     def elements(self, code: Code, w: WeightCells) -> Iterator[Expression]:

@@ -20,13 +20,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from ..lanes.numbers import ITEM, MOST_ADJOINT, Met, count_for
 from ..lanes.tables import MEMORY
-from ..machine.expressions import VECTOR, Array, Expression, Name, fill, select, total_of, vector_of
+from ..machine.expressions import (
+    VECTOR,
+    Array,
+    Expression,
+    Name,
+    any_lane,
+    equal,
+    fill,
+    least,
+    select,
+    total_of,
+    vector_of,
+)
 from ..rules.cells import Loop
 from ..rules.language import Variable
-from .grids import TILE, Factor, Grid, Steps, Sums, variables_of
+from .grids import TILE, Factor, Grid, Steps, Sums, is_adjoint, variables_of
 
 VECTORS = Array("memory", "vector")
+_ITEM = Met("item.vector", "vector")
 
 
 class VectorSums(Sums):
@@ -134,25 +148,62 @@ class VectorSums(Sums):
                 self.contract(target, parts)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
-        v = _last_symbol(None, [weight, count])
+        v, zero = _last_symbol(None, [weight, count]), vector_of(0.0)
         if v is None:
             super().multiply_all(weight, count)
             return
-        code, whole, met = self.code, self._whole(v), Name("vector.0", "vector")
-        code.set(met.name, vector_of(0.0))
         with self.loops((), [x for x in count.variables if x != v]):
-            with code.loop(f"sym.{v.name}", 0, whole, VECTOR):
-                index = code.let(count.index({}))
-                x = code.let(VECTORS[index])
-                found = code.let(select(x > vector_of(0.0), self._value(weight, {}, v) * x, vector_of(0.0)))
-                code.put(VECTORS, index, found)
-                code.set(met.name, met + (x + found))
-            with code.loop(f"sym.{v.name}", whole, self.layout.size(v.size)):
-                self.multiply(code.let(weight.value({})), count.index({}))
-        self.meet([fill(total_of(met))])
+            with self._vectors(v):
+                index, w = self.code.let(count.index({})), self.code.let(self._value(weight, {}, v))
+                self.code.put(VECTORS, index, select(equal(w, zero), zero, w * VECTORS[index]))
+            with self._rest(v):
+                self.multiply(self.code.let(weight.value({})), count.index({}))
 
-    def meet_all(self, grid: Grid) -> None:
-        self.add_up([grid], "bound.sum")
+    # ------------------------------------------------------------------ ranges
+
+    def open_range(self) -> None:
+        super().open_range()
+        _ITEM.begin(self.code)
+
+    def look_at(self, grid: Grid) -> None:
+        v = _last_symbol(None, [grid])
+        if v is None:
+            super().look_at(grid)
+            return
+        with self.loops((), [x for x in grid.variables if x != v]):
+            with self._vectors(v):
+                count_for(self.code, VECTORS[grid.index({})], _ITEM)
+            with self._rest(v):
+                count_for(self.code, grid.value({}), ITEM)
+
+    def any_lane(self, test: Expression) -> Expression:
+        left = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
+        return super().any_lane(test) | any_lane(select(left, vector_of(1.0), vector_of(0.0)))
+
+    def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
+        v = _last_symbol(None, [grid])
+        if v is None:
+            super().bound(grid, known)
+            return
+        with self.loops((), [x for x in grid.variables if x != v]):
+            with self._vectors(v):
+                index = self.code.let(grid.index({}))
+                self.code.put(VECTORS, index, least(VECTORS[index], vector_of(MOST_ADJOINT)))
+            with self._rest(v):
+                index = self.code.let(grid.index({}))
+                self.code.put(MEMORY, index, least(MEMORY[index], MOST_ADJOINT))
+
+    @contextmanager
+    def _vectors(self, v: Variable) -> Iterator[None]:
+        """A loop over whole vectors of a symbol."""
+        with self.code.loop(f"sym.{v.name}", 0, self._whole(v), VECTOR):
+            yield
+
+    @contextmanager
+    def _rest(self, v: Variable) -> Iterator[None]:
+        """A loop over the symbols that are in no whole vector."""
+        with self.code.loop(f"sym.{v.name}", self._whole(v), self.layout.size(v.size)):
+            yield
 
     # ------------------------------------------------------------------ vectors
 
@@ -180,18 +231,19 @@ class VectorSums(Sums):
 
     def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
         """Add the products of factors to vectors: what is a number is multiplied first."""
-        numbers = [f for f in factors if isinstance(f, Name) or v not in f.variables]
-        vectors = [f for f in factors if f not in numbers]
+        adjoints = [f for f in factors if is_adjoint(f)]
+        others = [f for f in factors if f not in adjoints]
+        numbers = [f for f in others if isinstance(f, Name) or v not in f.variables]
+        vectors = [f for f in others if f not in numbers] + adjoints
         firsts = self.products(tile, numbers) if numbers else []
         known: dict[tuple[int, tuple[tuple[str, int], ...]], Name] = {}
         for x, (name, steps) in enumerate(zip(names, tile, strict=True)):
             found: list[Expression] = [vector_of(self.code.let(firsts[x]))] if numbers else []
             for f in vectors:
-                assert isinstance(f, Grid)
-                own = {y.name for y in f.variables}
+                own = set() if isinstance(f, Name) else {y.name for y in f.variables}
                 key = id(f), tuple((n, s) for n, s in steps.items() if n in own)
                 if key not in known:
-                    known[key] = self.code.let(VECTORS[f.index(steps)])
+                    known[key] = self.code.let(self._value(f, steps, v))
                 found.append(known[key])
             first = found[0]
             for one in found[1:-1]:
