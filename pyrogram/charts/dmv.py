@@ -51,7 +51,6 @@ def dmv(
     if by_position:
         by_valence = valence_attach and valences > 1
         arc = p.weights("arc", valences) if by_valence else p.weights("arc")
-        p.once(arc=1)  # every word has one head
     else:
         root = p.weights("root", "V")
         attach = p.weights("attach", H, 2, valences, "V") if valence_attach else p.weights("attach", H, 2, "V")

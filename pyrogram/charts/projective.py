@@ -50,9 +50,6 @@ def first_order(p: Any, valences: int = 1, stops: int = 0, multiroot: bool = Fal
     most = max(valences, stops)
     arc = p.weights("arc", valences) if valences > 1 else p.weights("arc")
     stop = p.weights("stop", 2, stops) if stops else None
-    p.once(arc=1)  # every word has one head
-    if stops:
-        p.once(stop=(0, 1))  # every word stops once in each direction
 
     def a(head: Any, child: Any, valence: Any) -> Any:
         return arc[head, child, valence] if valences > 1 else arc[head, child]

@@ -48,8 +48,6 @@ def second_order(p: Any, stops: bool = False, multiroot: bool = False) -> None:
     RC, LC, IR, IL, B, Z = p.items("RC LC IR IL B Z")
     RO, LO = p.items("RO LO") if stops else (RC, LC)
     arc, sibling = p.weights("arc sibling")
-    p.once(arc=1)  # every word has one head
-    p.once(sibling=1)  # and one sibling; the head stands for none
     RO[i, i] += 1
     LO[i, i] += 1
     IR[i, j] += arc[i, j] * (sibling[i, j, i] * RO[i, i] * LC[i + 1, j] + sibling[i, j, k] * IR[i, k] * B[k, j])
@@ -57,7 +55,6 @@ def second_order(p: Any, stops: bool = False, multiroot: bool = False) -> None:
     B[i, j] += RC[i, k] * LC[k + 1, j]
     if stops:
         stop = p.weights("stop", 2)  # head, last child, direction; the head stands for no child
-        p.once(stop=(0, 2))
         RC[i, i] += stop[i, i, 1] * RO[i, i]
         LC[i, i] += stop[i, i, 0] * LO[i, i]
         RC[i, j] += stop[i, k, 1] * IR[i, k] * RC[k, j]

@@ -59,8 +59,6 @@ def second_order_with_tags(p: Any) -> None:
     following = p.weights("following", 2, "S", "S", "S")
     childless = p.weights("childless", 2, "S")
     leaf = p.weights("leaf", "S")
-    p.once(arc=1)  # every word has one head
-    p.once(leaf=0)  # and is a word once
     RC[i, i, a] += childless[i, 1, a] * leaf[i, a]
     LC[i, i, a] += childless[i, 0, a]
     IR[i, j, a, b] += arc[i, j, a, b] * first[i, 1, a, b] * leaf[i, a] * LC[i + 1, j, b]

@@ -97,7 +97,7 @@ def test_draws_follow_the_distribution(page: Page, shared: bool | None, below: b
 
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["two leaves", "projective", "several roots", "siblings and claims", "dmv and claims"])
+@pytest.mark.parametrize("name", ["two leaves", "projective", "several roots", "second order", "valence and stops"])
 def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str) -> None:
     """Columns are scaled, and some sentences are too much for lanes."""
     made, number = TREES[name](), 1500
@@ -171,7 +171,7 @@ def one_each(table: Any) -> Any:
 
 
 def test_draws_of_impossible_and_unknown_weights() -> None:
-    made = TREES["dmv and claims"]()
+    made = TREES["valence and stops"]()
     given = sentences(made, [4, 3, 4, 2, 1], "float64", 1.0)
     given.weights["arc"][1], given.weights["arc"][3] = -np.inf, np.nan
     log_z, rows = Program(made).draw(given, 2, 0, Trace(given).numbers(), 60)

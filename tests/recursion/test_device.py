@@ -30,8 +30,8 @@ from pyrogram.recursion.tiles.engine import plain_tables
 
 TREES = [
     *(page for page in PAGES if fits_lanes(page.make())),
-    Page("dmv and claims", lambda: first_order(valences=2, stops=2)),
-    Page("siblings and claims", second_order),
+    Page("valence and stops", lambda: first_order(valences=2, stops=2)),
+    Page("second order", second_order),
 ]
 WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}

@@ -15,7 +15,7 @@ from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
-from pyrogram.recursion import InvalidRecursion, Recursion, recursion
+from pyrogram.recursion import Recursion, recursion
 from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes import engine
 from pyrogram.recursion.lanes.engine import LanesEngine
@@ -67,8 +67,8 @@ TREES = {
     "projective": projective,
     "several roots": several_roots,
     "siblings": siblings,
-    "siblings and claims": second_order,
-    "dmv and claims": lambda: first_order(valences=2, stops=2),
+    "second order": second_order,
+    "valence and stops": lambda: first_order(valences=2, stops=2),
     "dmv of words": lambda: dmv_words(V=3),
 }
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
@@ -199,7 +199,7 @@ def test_lanes_of_float64_read_float32(name: str, lengths: list[int]) -> None:
         np.testing.assert_array_equal(found[1][key], table)
 
 
-@pytest.mark.parametrize("name", ["projective", "siblings and claims", "dmv of words"])
+@pytest.mark.parametrize("name", ["projective", "second order", "dmv of words"])
 def test_whole_rows_of_tables_that_sentences_share(name: str) -> None:
     """Their counts are summed over the sentences of a block."""
     made = TREES[name]()
@@ -234,7 +234,7 @@ def test_weights_above_one() -> None:
         compare(Program(made).log_counts(given), in_logs(made, given), TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("name", ["dmv and claims", "dmv of words"])
+@pytest.mark.parametrize("name", ["valence and stops", "dmv of words"])
 def test_numbers_do_not_depend_on_threads(name: str) -> None:
     made = TREES[name]()
     given = sentences(made, [20] * 700 + [7] * 100, "float64", 1.0)
@@ -255,33 +255,9 @@ def test_no_sentences() -> None:
     assert log_z.shape == (0,) and counts["arc"].shape == (0, 4, 4)
 
 
-def test_claims_are_checked() -> None:
-    def page(p: Any, claim: dict[str, Any]) -> None:
-        i, k = p.positions("i k")
-        X, Z = p.items("X Z")
-        w, v = p.weights("w v")
-        p.once(**claim)
-        X[1] += w[1]
-        X[i] += X[i - 1] * w[i] * v[i] + X[i - 1] * w[i]
-        Z[()] += X[p.n]
-
-    assert recursion(page)(claim={"w": 0}).tables["w"].once == (0, (0,))
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"v": 0}, "v: once says that every derivation has one weight of each group, and some of 2 words have not"),
-        ({"w": 0, "v": 0}, "w and v: once says .* some of 2 words have not"),
-        ({"w": ()}, "w: once says .* some of 2 words have not"),
-        ({"w": 3}, r"once speaks of axes \(3,\) of w, which has axes 0 .. 0"),
-        ({"X": 0}, "once speaks of weights, and X is none"),
-        ({"u": 0}, "once speaks of weights, and u is none"),
-    ]
-    for claim, message in wrong:
-        with pytest.raises(InvalidRecursion, match=message):
-            recursion(page)(claim=claim)
-
-
 def test_one_sentence_with_weights_of_all_magnitudes() -> None:
-    """A table of one sentence is not one that all share: its groups are shifted, and the bound knows it."""
-    made = TREES["dmv and claims"]()
+    """A table of one sentence by positions."""
+    made = TREES["valence and stops"]()
     arc, stop = np.zeros((1, 3, 3, 2)), np.zeros((1, 3, 2, 2))
     arc[0, 0, 1:, 0] = 345.0, -230.0
     arc[0, 1, 2, 0] = 516.0
@@ -290,7 +266,7 @@ def test_one_sentence_with_weights_of_all_magnitudes() -> None:
     compare(Program(made).log_counts(given), in_logs(made, given), 1e-9)
 
 
-def test_shifts_of_long_sentences_are_summed_exactly() -> None:
+def test_powers_of_long_sentences_are_summed_exactly() -> None:
     """Of some 60,000 in float32, whose unit in the last place is 0.004."""
     made = first_order()
     given = sentences(made, [60, 47, 60], "float32", 1.0)

@@ -10,7 +10,6 @@ from typing import Any, overload
 
 from .latex import latex
 from .lowering import lower
-from .once import check_once
 from .recursions import Recursion
 
 
@@ -48,7 +47,6 @@ def recursion(page: Callable[..., None] | None = None, *, first: int = 1) -> Cal
         written(made, *args, **options)
         made.check_finished()
         lower(made)
-        check_once(made)
         made.formulas = functools.partial(latex, made)
         return made
 

@@ -45,7 +45,7 @@ class Products:
 def with_products(recursion: Recursion, shared: bool = True) -> Products:
     """The recursion in which products over two positions have taken the place of weights.
 
-    Products over one position would take more room than they save time. Weights of groups (``once``) stay alone.
+    Products over one position would take more room than they save time.
 
     :param shared: whether weights that several rules of an item share are factors, too. Left alone they are taken out
         of its sum, and fewer weights are made: worth it where sentences have the same weights. Several of them that
@@ -59,8 +59,8 @@ def with_products(recursion: Recursion, shared: bool = True) -> Products:
     for rule in recursion.rules:
         common = tuple(f for f in rule.weights if (rule.head.table, f) in alone)
         own = tuple(f for f in rule.weights if f not in common)
-        parts = common if common and not _is_product(recursion, own) else rule.weights
-        made.rules.append(_with_product(recursion, rule, parts, factors))
+        parts = common if common and not _is_product(own) else rule.weights
+        made.rules.append(_with_product(rule, parts, factors))
     for name in factors:
         made.tables[name] = Table(made, name, False, ())
     return Products(made, factors)
@@ -73,11 +73,9 @@ def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
     return {key for key, count in found.items() if count > 1}
 
 
-def _with_product(
-    recursion: Recursion, rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple[Ref, ...]]
-) -> Rule:
+def _with_product(rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple[Ref, ...]]) -> Rule:
     """The rule with one weight for some of its own, if these can be one, and stand side by side."""
-    if not _is_product(recursion, weights):
+    if not _is_product(weights):
         return rule
     start = rule.weights.index(weights[0])
     before, after = rule.weights[:start], rule.weights[start + len(weights) :]
@@ -134,14 +132,14 @@ def _indices(f: Ref) -> set[object] | None:
     return {*names_in(f), *free}
 
 
-def _is_product(recursion: Recursion, weights: Sequence[Ref]) -> bool:
+def _is_product(weights: Sequence[Ref]) -> bool:
     """Whether these are several weights over two positions, of which one has both."""
     names = [names_in(f) for f in weights]
     whole = len(names) > 1 and len(set().union(*names)) == 2 == max(map(len, names))
-    return whole and all(_is_free(recursion, f) for f in weights)
+    return whole and all(map(_is_free, weights))
 
 
-def _is_free(recursion: Recursion, f: Ref) -> bool:
-    """Whether a weight can be a factor: of no group, at positions and symbols that follow from those of the cell."""
+def _is_free(f: Ref) -> bool:
+    """Whether a weight can be a factor: at positions and symbols that follow from those of the cell."""
     symbols = all(isinstance(x, (Word, Constant)) for x in f.symbols)
-    return recursion.tables[f.table].once is None and symbols and all(x.name not in ("", "n") for x in _positions(f))
+    return symbols and all(x.name not in ("", "n") for x in _positions(f))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,8 +39,6 @@ class Table(Unindexed):
 
     def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
         self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
-        self.once: tuple[int, tuple[int, ...]] | None = None
-        """The number of a claim (:meth:`Recursion.once`), and the axes that say to which group a weight belongs."""
 
     def __getitem__(self, index: Any) -> Ref:
         index = index if isinstance(index, tuple) else (index,)
@@ -105,23 +103,6 @@ class Recursion:
     def weights(self, names: str, *sizes: Size) -> Any:
         """Weights over any positions, and over symbols of these sizes."""
         return self._declare(names, "weight", lambda name: self._table(name, False, sizes))
-
-    def once(self, **axes: int | Sequence[int]) -> None:
-        """Claim that every derivation has exactly one of these weights for each value of the axes.
-
-        Every word has one head, so ``p.once(arc=1)`` for weights arc[head, dependent]. Compiled code divides each such
-        group by the greatest of its weights, so that long sentences stay within the range of numbers.
-
-        :param axes: by name of a table of weights, an axis or several; () for one weight in all.
-        """
-        claims = {t.once[0] for t in self.tables.values() if t.once is not None}
-        for name, given in axes.items():
-            table = self.tables.get(name)
-            if table is None or table.is_item:
-                raise InvalidRecursion(f"once speaks of weights, and {name} is none")
-            if table.once is not None:
-                raise InvalidRecursion(f"once speaks of {name} a second time")
-            table.once = len(claims), (given,) if isinstance(given, int) else tuple(given)
 
     def columns(self, names: str, rows: Size) -> Any:
         """Columns of a list of rules with ``rows`` rows: ``A[r]`` is the symbol that row r has in column A."""
@@ -215,7 +196,7 @@ class Recursion:
 
     def key(self) -> str:
         """All that decides which numbers the recursion gives: equal keys, equal recursions."""
-        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else f'weight{t.once}'}" for t in self.tables.values())
+        tables = (f"{t.name}{t.sizes}{'item' if t.is_item else 'weight'}" for t in self.tables.values())
         return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
 
     def __str__(self) -> str:

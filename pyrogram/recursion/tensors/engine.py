@@ -164,20 +164,21 @@ class TorchEngine(SumsInTorch):
     ) -> Tensor:
         if len(lengths) == 0:  # operations of torch want to know the greatest number, or the shape
             return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
+        dtype = next((w.dtype for w in weights.values()), None)
+        weights = {name: _wide(w) for name, w in weights.items()}
         plans, lists = self._plans(dict(lists or {}))
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
         if isinstance(semiring, Logarithms) and not self._spans_read_points:
             found = numbers.log_partition(plans, tables)
             if found is not None:
-                return found + tables.offset
+                return found.to(dtype)
         chart = Chart(tables, semiring)
         if self._spans_read_points:
             chart = fill_point_by_point(chart, plans)
         else:
             fill(chart, plans)
         found = chart.get(self.cells.goal, 0)[0]
-        found = found.masked_fill(found.detach() == -torch.inf, -torch.inf)  # which has no gradient
-        return found + tables.offset
+        return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
     def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
         """The plans of all classes, and the lists with those of stages of rows."""
@@ -196,3 +197,8 @@ class TorchEngine(SumsInTorch):
         plans, more = self._staged[key]
         device = next(iter(lists.values())).device
         return plans, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}
+
+
+def _wide(weights: Tensor) -> Tensor:
+    """In float64, where the device has it: logarithms of long sentences are large, and what differs in them is not."""
+    return weights if weights.device.type == "mps" else weights.double()

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..calling.layout import Layout
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
-from .shifts import shifted
+from .readable import readable
 from .tracing import keeps_tensors
 
 Env = Mapping[str, Tensor | int]
@@ -31,7 +31,6 @@ class Tables:
 
     cells: Cells
     weights: dict[str, Tensor]
-    offset: Tensor  # of log Z, see :mod:`.shifts`
     lengths: Tensor
     words: dict[str, Tensor]
     sizes: dict[str, int]
@@ -58,16 +57,13 @@ class Tables:
         most = [s - 1 - last for n, w in used.items() for s, last in zip(made[n].shape[1:], w.last, strict=False)]
         n = min(most) if most else max([0, *(w.shape[-1] for w in words.values())]) or int(lengths.max())
         made = {name: _of_positions(table, used[name].num_positions, n + 1) for name, table in made.items()}
-        offset = torch.zeros(len(lengths), device=lengths.device)
-        if made:
-            made, offset = shifted(cells, made, lengths)
-            made = {name: table.movedim(0, -1) for name, table in made.items()}
+        made = {name: table.movedim(0, -1) for name, table in readable(cells, made, lengths).items()}
         dtype = next(iter(made.values())).dtype if made else torch.get_default_dtype()
         real = {name: w.clamp_min(0) for name, w in words.items()}
         if not keeps_tensors():
             grids = {}
         grids = grids.setdefault((n, lengths.device), {})
-        return Tables(cells, made, offset.to(dtype), lengths, real, dict(sizes), dict(lists), n, dtype, grids)
+        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype, grids)
 
     @property
     def batch(self) -> int:

@@ -1,11 +1,9 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Weights by positions, as a chart reads them: what no rule speaks of is impossible, the best of a group weighs one.
+"""Weights by positions, as a chart reads them: what no rule speaks of is impossible.
 
 Before: arc[b, h, m] for all h and m, of which 0 <= h <= n_b and 1 <= m <= n_b, h != m, are arcs of the sentence.
-After: arc[b, h, m] - max_h arc[b, h, m] for these, -inf for the others; and the sum of the maxima, which log Z lacks.
-
-Numbers near zero are precise ones, in float32 above all. Groups are claimed by pages (:meth:`.Recursion.once`).
+After: arc[b, h, m] for these, -inf for the others.
 """
 
 from __future__ import annotations
@@ -22,36 +20,13 @@ from ..rules.domains import constraints
 from ..rules.language import Constant, Position, Ref, Rule
 
 
-def shifted(cells: Cells, weights: Mapping[str, Tensor], lengths: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    """Weights with a batch dimension, and the offset of log Z, shape ``(B,)``."""
-    read = {
-        name: _read(cells, name, table, lengths)
-        for name, table in weights.items()
-        if cells.arity[name] and (len(table) == len(lengths) or len(lengths) == 1)
-    }
-    found = {name: torch.where(read[name], t, -torch.inf) if name in read else t for name, t in weights.items()}
-    offset = torch.zeros(len(lengths), dtype=next(iter(found.values())).dtype, device=lengths.device)
-    claims: dict[int, list[str]] = {}
-    for name in read:
-        once = cells.recursion.tables[name].once
-        if once is not None:
-            claims.setdefault(once[0], []).append(name)
-    for names in claims.values():
-        best = [found[name].detach().amax(_others(cells, name, found[name])) for name in names]
-        top = best[0] if len(best) == 1 else torch.stack(best).amax(0)
-        top = top.masked_fill(top == -torch.inf, 0.0)  # a group that nothing is read of
-        for name in names:
-            shape = [1 if a in _others(cells, name, found[name]) else s for a, s in enumerate(found[name].shape)]
-            found[name] = found[name] - top.reshape(shape)
-        offset = offset + top.flatten(1).sum(1)
-    return found, offset
-
-
-def _others(cells: Cells, name: str, table: Tensor) -> tuple[int, ...]:
-    """The dimensions that do not say to which group a weight belongs."""
-    once = cells.recursion.tables[name].once
-    assert once is not None
-    return tuple(a for a in range(1, table.dim()) if a - 1 not in once[1])
+def readable(cells: Cells, weights: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+    """Weights with a batch dimension, of which only those stay that rules speak of."""
+    found = dict(weights)
+    for name, table in weights.items():
+        if cells.arity[name] and (len(table) == len(lengths) or len(lengths) == 1):
+            found[name] = torch.where(_read(cells, name, table, lengths), table, -torch.inf)
+    return found
 
 
 def _read(cells: Cells, name: str, table: Tensor, lengths: Tensor) -> Tensor:
