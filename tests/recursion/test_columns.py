@@ -15,7 +15,7 @@ from pages import Page
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.scaling import columns
+from pyrogram.recursion.lanes.gauge import rules_of_words
 from pyrogram.recursion.lanes.schedule import fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
@@ -60,7 +60,7 @@ def random_page(seed: int) -> Page | None:
         made = recursion(page)(first=0)
     except InvalidRecursion:
         return None
-    if not fits_lanes(made) or columns(LanesEngine(made).cells) is None:
+    if not fits_lanes(made) or rules_of_words(LanesEngine(made).cells) is None:
         return None
     return Page(f"page_{seed}", lambda: made, {"W": 3})
 

@@ -17,7 +17,7 @@ from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Constant, Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.scaling import columns
+from pyrogram.recursion.lanes.gauge import rules_of_words
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.machine import objects
@@ -253,8 +253,8 @@ def test_rules_that_bring_a_word() -> None:
     made = {page.name: page.make() for page in PAGES}
     for name, number in (("hmm", 2), ("pcfg", 1), ("pcfg_rules", 1)):
         cells = TilesEngine(made[name]).cells
-        found = columns(cells)
-        assert found is not None and len(found.bringing) == number, name
+        found = rules_of_words(cells)
+        assert found is not None and len(found) == number, name
     sums = TilesEngine(made["hmm"])
     words = np.zeros((3, 300), np.int64)
     weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}

@@ -2,42 +2,103 @@
 # SPDX-License-Identifier: Apache-2.0
 """A power of two for each word, so that long sentences have plain numbers near one.
 
-Any will do: rules that bring a word into a derivation (:mod:`~pyrogram.recursion.lanes.scaling`) get a weight more, the
-word's power, and log Z gets the sum of all back. A good one makes the product of a word's weights one, as they are on
-the mean: that of each table, to the power of how many of its weights a word more has in a derivation, and times the
+Any will do: rules that bring a word into a derivation (:func:`rules_of_words`) get a weight more, the word's power, and
+log Z gets the sum of all back. A good one makes the product of a word's weights one, as they are on the mean: that of
+each table, to the power of how many of its weights a word more has in a derivation, and times the
 number of derivations that there are more.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..rules.cells import Cells, Head, J, Term
+from ..rules.bounds import Bounds
+from ..rules.cells import CellClass, Cells, Head, J, Term
+from ..rules.domains import ZERO, constraints
 from ..rules.interpreter import Grounded, Reals
-from ..rules.language import Entry, InvalidRecursion, Place, Ref, Rule, Size, Variable, Word
+from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
 from ..rules.recursions import Recursion, Table
-from .scaling import columns
 from .tables import GAUGE
 
 
 def with_gauge(cells: Cells) -> Cells:
     """The cells with the powers for weights; as they are, if no rule brings a word alone."""
-    found = columns(cells)
-    if found is None or found.begin != 1:
+    bringing = rules_of_words(cells)
+    if bringing is None:
         return cells
     power = Ref(GAUGE, False, (J,), ())
 
     def gauged(term: Term) -> Term:
-        return replace(term, factors=(power, *term.factors)) if id(term) in found.bringing else term
+        return replace(term, factors=(power, *term.factors)) if id(term) in bringing else term
 
     classes = [replace(c, heads=[Head(h.ref, [*map(gauged, h.terms)]) for h in c.heads]) for c in cells.classes]
     recursion = copy.copy(cells.recursion)
     recursion.tables = {**recursion.tables, GAUGE: Table(recursion, GAUGE, False, ())}
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
+
+
+def rules_of_words(cells: Cells) -> frozenset[int] | None:
+    """The ids of terms by whose rules words come into a derivation; None if that cannot be told.
+
+    A span (i, j) of an item X has the words i + a .. j, where a is 0 or 1, the same for all spans of X, and a point j
+    has all up to j. In a rule the words of the items must tile those of the head, or all of them but the last: then
+    the rule brings that one. Axioms do, of trees of Eisner and Satta LC[j, j], where a is 1 for RC, IR and IL, 0 for
+    LC; ``X[j - 1, j, A] += word[A, w[j]]`` does; and rules by which chains advance, ``F[j, x] += F[j - 1, y] * ...``.
+    """
+    spans = sorted({h.ref.table for c in cells.of("span") for h in c.heads})
+    terms = [(c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms]
+    for values in itertools.product((1, 0), repeat=len(spans)):
+        found = _bringing(cells, terms, dict(zip(spans, values, strict=True)))
+        if found is not None:
+            return found
+    return None
+
+
+def _bringing(
+    cells: Cells, terms: Iterable[tuple[CellClass, Ref, Term]], offsets: dict[str, int]
+) -> frozenset[int] | None:
+    """
+    :param offsets: a, by item.
+    """
+    found, first = set(), Position("", 1)
+    for cell, head, term in terms:
+        given = constraints(term.rule, cells.first, cells.domains)
+        assert given is not None
+        bounds = Bounds([*term.rule.positions, "i", "j"], given)
+        if cell.kind == "span":
+            start, end = Position("i", offsets[head.table]), Position("j")
+        else:
+            start, end = first, Position("n" if cell.kind == "goal" else "j")
+        parts = [_words_of(f, first, offsets) for f in term.rule.items]
+        parts = [(low, high) for low, high in parts if not bounds.equal(high + 1, low)]
+        if _follow(bounds, start, end, parts):
+            continue
+        if cell.kind == "goal" or not _follow(bounds, start, end - 1, parts):
+            return None
+        found.add(id(term))
+    return frozenset(found)
+
+
+def _words_of(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Position, Position]:
+    """The first and the last word of an item."""
+    if len(ref.positions) == 2:
+        return ref.positions[0] + offsets[ref.table], ref.positions[1]
+    return first, ref.positions[0] if ref.positions else ZERO
+
+
+def _follow(bounds: Bounds, start: Position, end: Position, parts: Sequence[tuple[Position, Position]]) -> bool:
+    """Whether intervals, in some order, follow one another from start to end."""
+    if not parts:
+        return bounds.equal(start, end + 1)
+    for x, (low, high) in enumerate(parts):
+        if bounds.equal(low, start):
+            return _follow(bounds, high + 1, end, [*parts[:x], *parts[x + 1 :]])
+    return False
 
 
 @dataclass(frozen=True)

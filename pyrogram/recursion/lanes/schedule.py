@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..rules.cells import CellClass, Cells, Inner, J, Term, renamed
+from ..rules.cells import CellClass, Cells, Inner, Term, renamed
 from ..rules.domains import ZERO
 from ..rules.language import InvalidRecursion, Position, Ref
 from ..rules.lowering import lower
@@ -43,11 +43,6 @@ class CellSum:
     core: tuple[Ref, ...]
     ends: list[tuple[Ref, ...]]
     factored: bool = False
-
-    @property
-    def has_column(self) -> bool:
-        """Whether items at k reach the column j, whose factor they have then."""
-        return any(f.is_item and f.positions[-1:] == (J,) for f in self.core)
 
 
 @dataclass
