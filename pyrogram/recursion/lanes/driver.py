@@ -38,6 +38,7 @@ from .gauge import Growth, with_gauge
 from .inside import Inside
 from .numbers import (
     EXPONENTS,
+    GOAL,
     ITEM,
     MANTISSAS,
     MARKED,
@@ -170,9 +171,9 @@ class Blocks:
         Outside(self.elements.tables, self.code, numbers, self.options).run()
 
     def outside_range(self) -> Expression:
-        """The lanes with a number outside its range. What Z has lost is far less than it, if it is not small itself."""
-        z, bits = self.code.let(MEMORY[Name("z", "int")]), 0.7 * self.range.bits
-        found = ITEM.left | (Name("alive", "lanes") > fill(0.0)) & ((z < fill(2.0**-bits)) | (z > fill(2.0**bits)))
+        """The lanes with a number outside its range."""
+        z = self.code.let(MEMORY[Name("z", "int")])
+        found = ITEM.left | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
         return found | SUM.left if self.factor_counts.of_sums else found
 
     def any_lane(self, test: Expression) -> Expression:
@@ -181,14 +182,17 @@ class Blocks:
 
     @property
     def factor_counts(self) -> FactorCounts:
-        """The products of which items are made."""
-        whole, of_sums = set(), set()
+        """The products of which the chart is made."""
+        goal, whole, of_sums = set(), set(), set()
 
         def number(factors: Sequence[Ref]) -> tuple[int, int]:
             items = sum(f.is_item for f in factors)
             return items, len(factors) - items
 
-        for s in (s for s in self.elements.tables.scheduled if s.cell.kind != "goal"):
+        for s in self.elements.tables.scheduled:
+            if s.cell.kind == "goal":
+                goal |= {number(t.source.all_factors) for h in s.heads for t in h.terms}
+                continue
             whole |= {number(factors) for x in s.sums for factors in (x.core, *x.ends)}
             for h in s.heads:
                 for t in h.terms:
@@ -197,7 +201,7 @@ class Blocks:
                         whole.add(factors)
                     elif factors != (0, 0):
                         of_sums.add(factors)
-        return FactorCounts(frozenset(whole), frozenset(of_sums))
+        return FactorCounts(*map(frozenset, (goal, whole, of_sums)))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:

@@ -320,10 +320,12 @@ class PairNumbers:
 class FactorCounts:
     """The products of a recursion, each by how many items and how many weights are its factors.
 
-    :param whole: of items and weights alone.
+    :param goal: those that Z is the sum of.
+    :param whole: others of items and weights alone.
     :param of_sums: of sums and of these.
     """
 
+    goal: frozenset[tuple[int, int]]
     whole: frozenset[tuple[int, int]]
     of_sums: frozenset[tuple[int, int]] = frozenset()
 
@@ -373,13 +375,16 @@ def count_for(code: Code, x: Expression, met: Met) -> None:
     code.set(high.name, greatest(x, high))
 
 
-ITEM, SUM = Met("item"), Met("sum")
+ITEM, SUM, GOAL = Met("item"), Met("sum"), Met("goal")
 MOST_ADJOINT = Name("greatest.adjoint", "lanes")
 _ROOM = 12.0  # bits by which an item may be less large than small: products are added up
 
 
 def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression) -> None:
     """How far from one items and sums may be: no product of the factors of a rule for an item may leave the range.
+
+    Z is not a factor. What is lost of a product that has all items of a rule for it is far less than Z, if that is not
+    small itself.
 
     An adjoint times an item is at most one; so what an adjoint times some factors of a rule may lose is below
     ``2**-(bits / 4)`` of a posterior, if the exponents of an item and of the weights are ``3 / 4 * bits`` at most.
@@ -394,9 +399,10 @@ def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression)
         most = fill(range.bits)
         return code.let(least(greatest(functools.reduce(least, found), fill(0.0) - most), most))
 
-    of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(counts.whole)]
-    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(counts.whole | counts.of_sums))])
-    limits = {ITEM: item}
+    whole = counts.whole | {(max(0, items - 1), weights) for items, weights in counts.goal}
+    of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(whole)]
+    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(whole | counts.of_sums))])
+    limits = {ITEM: item, GOAL: least_of([rest(weights, 0.7) for _, weights in sorted(counts.goal)])}
     if counts.of_sums:
         limits[SUM] = least_of([rest(weights) - item * fill(items) for items, weights in sorted(counts.of_sums)])
     for met, limit in limits.items():

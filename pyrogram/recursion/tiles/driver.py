@@ -116,9 +116,12 @@ class TileBlocks(Blocks):
 
     @property
     def factor_counts(self) -> FactorCounts:
-        terms = [t for c in self.elements.cells.classes if c.kind != "goal" for h in c.heads for t in h.terms]
-        items = [[f.is_item for f in t.all_factors] for t in terms]
-        return FactorCounts(frozenset((sum(x), len(x) - sum(x)) for x in items))
+        found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+        for c in self.elements.cells.classes:
+            for factors in (t.all_factors for h in c.heads for t in h.terms):
+                items = sum(f.is_item for f in factors)
+                found[c.kind == "goal"].add((items, len(factors) - items))
+        return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
     def _sums(self, numbers: Numbers) -> Sums:
         if isinstance(numbers, PairNumbers):
