@@ -20,7 +20,7 @@ from random_recursions import random_recursions
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
-from pyrogram.recursion import InvalidRecursion
+from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.running.program import Program
 
@@ -126,6 +126,65 @@ def test_draws_and_best_derivations(kind: str) -> None:
             assert drawn.keys() <= probabilities.keys(), str(made)
             for key, p in probabilities.items():
                 assert abs(drawn[key] - number * p) < 6 * np.sqrt(number * p * max(1 - p, 0)) + 2, f"{key} in\n{made}"
+
+
+@recursion
+def two_chains(p: Any) -> None:
+    j, Z, b, c = p.positions("j"), p.items("Z"), *p.weights("b c")
+    B, C = p.items("B C")
+    B[1] += b[1]
+    C[1] += c[1]
+    B[j] += B[j - 1] * b[j]
+    C[j] += C[j - 1] * c[j]
+    Z[()] += B[p.n]
+    Z[()] += C[p.n]
+
+
+@recursion
+def two_states(p: Any) -> None:
+    j, x, Z, F, w = p.positions("j"), p.symbols("x", 2), p.items("Z"), p.items("F", 2), p.weights("w", 2)
+    F[1, x] += w[1, x]
+    F[j, x] += F[j - 1, x] * w[j, x]
+    Z[()] += F[p.n, x]
+
+
+@recursion
+def two_that_meet(p: Any) -> None:
+    """The product of two small items, which grows."""
+    j, Z, b, c = p.positions("j"), p.items("Z"), *p.weights("b c")
+    B, C, D = p.items("B C D")
+    B[1] += b[1]
+    B[j] += B[j - 1] * b[j]
+    C[1] += c[1]
+    C[j] += C[j - 1] * c[j]
+    D[4] += C[4] * C[4]
+    D[j] += D[j - 1] * c[j] * c[j]
+    Z[()] += B[p.n]
+    Z[()] += D[p.n]
+
+
+@pytest.mark.parametrize("bits", [100, 150])
+def test_two_small_items_that_meet(bits: int) -> None:
+    c = np.log(2.0) * bits * np.array([0, -1, -1, -1, -1, 1, 1, 1, 1])
+    weights = {"b": np.zeros((1, 9)), "c": c[None]}
+    log_z, counts = Program(two_that_meet()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+    np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
+    np.testing.assert_allclose(counts["b"][0, 1:], 0.5, rtol=1e-12)
+    np.testing.assert_allclose(counts["c"][0, 1:], 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("bits", [100, 250, 300, 480])
+@pytest.mark.parametrize("page", [two_chains, two_states], ids=["chains", "states"])
+def test_what_goes_down_comes_up_again(page: Any, bits: int) -> None:
+    """Beside derivations that stay: half of the mass, though its items were below all floats on the way."""
+    log = np.log(2.0) * bits * np.array([0, -1, -1, -1, -1, 1, 1, 1, 1])
+    weights = (
+        {"w": np.stack([np.zeros(9), log], -1)[None]} if page is two_states else {"b": np.zeros((1, 9)), "c": log[None]}
+    )
+    log_z, counts = Program(page()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+    np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
+    for table in counts.values():
+        np.testing.assert_allclose(table[:, 1:], 0.5, rtol=1e-12)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

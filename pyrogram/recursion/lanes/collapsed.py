@@ -50,7 +50,7 @@ class CollapsedSweep(Sweeps):
                 with self.elements.each_lane() as x:
                     code.put(LOG_Z, Name("b", "int"), self.log_z(x))
                 self.outside()
-                self.note_marks()
+                code.set("spoilt", 0)
                 self.drain_tables()
                 with self.elements.each_lane():
                     with code.when(self.possible()):

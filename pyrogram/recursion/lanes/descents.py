@@ -29,7 +29,7 @@ from ..rules.recursions import Recursion
 from .arithmetic import LOGS
 from .driver import INF, LOG_Z, Blocks
 from .elements import NUMBERS
-from .numbers import EXPONENTS
+from .numbers import EXPONENTS, MARKED
 from .schedule import K
 from .tables import GAUGE, MEMORY
 
@@ -93,7 +93,7 @@ class TreeDescents(Descents):
                         found = self._product(self._inner(term), outer)
                         v = code.set("amount", value(self.arithmetic.one) if found is None else found)
                         if not self.arithmetic.in_logs:
-                            with code.when(Name("spoilt", "int") > 0), code.apart("amount"):
+                            with code.when(MARKED > 0), code.apart("amount"):
                                 code.set("amount", self._with_exponents(head.ref, [*term.factors, *self._inner(term)]))
                         self.offer(v)
         self.choose()
@@ -208,7 +208,7 @@ class IndependentDraws(Descents):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
-            self.note_marks()
+            code.set("spoilt", 0)
             with self.elements.each_lane() as x:
                 code.put(LOG_Z, b, self.log_z(x))
                 with code.when(self.fits(LOG_Z[b])), code.loop("rank", 0, Name("draws", "int")) as rank:

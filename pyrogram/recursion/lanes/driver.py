@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from ..calling.layout import Layout
 from ..calling.sentence_layout import SentenceLayout
@@ -163,8 +164,9 @@ class Blocks:
             self.find_posteriors(self.pairs)
 
     def fill_chart(self, numbers: Numbers) -> None:
-        """The inside pass."""
-        Inside(self.elements.tables, self.code, numbers, self.options).run()
+        """The inside pass; of pairs one column at a time, which is less code to compile."""
+        options = replace(self.options, pair=False) if isinstance(numbers, PairNumbers) else self.options
+        Inside(self.elements.tables, self.code, numbers, options).run()
 
     def find_posteriors(self, numbers: Numbers) -> None:
         """The outside pass."""
@@ -287,19 +289,14 @@ class Blocks:
         return {}
 
     def restore(self) -> None:
-        """Zeros, if a sentence may have left others: weights that only empty sums are multiplied by stay zero."""
-        with self.code.when(Name("spoilt", "int") > 0):
-            self.clear_cells()
-
-    def clear_cells(self) -> None:
-        """Zeros in all cells."""
-        with self.code.loop("x", 0, Name("total", "int")) as x:
-            for array in self.memory:
-                self.code.put(array, x, fill(0.0))
-
-    def note_marks(self) -> None:
-        """Numbers with exponents have left something, too."""
-        self.code.set("spoilt", MARKED)
+        """Weights have no exponents; zeros, if a sentence may have left others: weights that only empty sums are
+        multiplied by stay zero.
+        """
+        begin, end = Name("weights.begin", "int"), Name("weights.end", "int")
+        with self.code.when(MARKED > 0), self.code.loop("x", begin, end) as x:
+            self.code.put(EXPONENTS, x, fill(0.0))
+        with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, Name("total", "int")) as x:
+            self.code.put(MEMORY, x, fill(0.0))
 
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
@@ -327,7 +324,7 @@ class LogCounts(Blocks):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
-            self.note_marks()
+            code.set("spoilt", 0)
             with self.elements.each_lane() as x:
                 code.put(LOG_Z, Name("b", "int"), self.log_z(x))
             with code.when(Name("with_counts", "int") > 0):

@@ -178,7 +178,7 @@ class Elements:
                 with code.loop("t", low * count, (high + 1) * count, ROW) as t:
                     at = code.let(least(t, (high + 1) * count - ROW))
                     code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
-                if inward:  # cells read it, and multiply it by empty sums
+                if inward and self.gauged:  # cells read it, and multiply it by empty sums
                     self._clear_rest(family, hull, last, adjoint=False)
         with code.otherwise():
             yield
@@ -192,33 +192,40 @@ class Elements:
         return Region.of(first.ref, bounds, [loop.name for loop in first.loops])
 
     def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop, adjoint: bool) -> None:
-        """Zero for what is in the hull, and in no region: for weights, or for their posteriors."""
-        code = self.code
-        count = self.tables.turns[family[0]][0]
+        """Zero for what is in a row of the hull, and in no region: for weights, or for their posteriors."""
+        code, count = self.code, self.tables.turns[family[0]][0]
         by_turn = {self.tables.turns[w][1]: w for w in family}
-        with self.loops(replace(hull, loops=(last,)), None):
-            start = self.place(family[0], hull, adjoint) - self.tables.turns[family[0]][1]
-            place = code.let(start)
-            for turn in range(count):
-                if turn not in by_turn:
-                    code.put(MEMORY, place + turn, fill(0.0))
-                    continue
-                regions = self.regions[by_turn[turn]]
-                if len(regions) == 1 and str(regions[0].loops) == str(hull.loops):
-                    continue
-                inside: Expression | None = None
-                for region in regions:
-                    here = self._holds(region)
-                    inside = here if inside is None else inside | here
-                assert inside is not None
-                with code.when(negated(inside)):
-                    code.put(MEMORY, place + turn, fill(0.0))
+        first, end = self._low(last), self._high(last) + 1
+
+        def clear(low: Expression, high: Expression, turn: int, regions: Sequence[Region] = ()) -> None:
+            with code.loop(f"at.{last.name}", low, high):
+                start = self.place(family[0], hull, adjoint) - self.tables.turns[family[0]][1]
+                with code.when(negated(functools.reduce(lambda a, b: a | b, map(self._holds, regions), value(False)))):
+                    code.put(MEMORY, start + turn, fill(0.0))
+
+        for turn in range(count):
+            regions = self.regions[by_turn[turn]] if turn in by_turn else []
+            if len(regions) == 1 and str(regions[0].loops) == str(hull.loops):
+                continue
+            low, high, covered = code.set("rest.low", end), code.set("rest.high", first), code.set("rest.covered", 0)
+            for region in regions:  # no two meet
+                (own,) = (loop for loop in region.loops if loop.name == last.name)
+                outer = replace(region, loops=tuple(loop for loop in region.loops if loop is not own))
+                begin, over = code.let(self._low(own)), code.let(self._high(own) + 1)
+                with code.when(self._holds(outer) & (begin < over)):
+                    code.set(low.name, least(low, begin))
+                    code.set(high.name, greatest(high, over))
+                    code.set(covered.name, covered + (over - begin))
+            clear(first, low, turn)
+            clear(greatest(low, high), end, turn)
+            with code.when(covered < high - low):
+                clear(low, high, turn, regions)
 
     def _holds(self, region: Region) -> Expression:
         """Whether the axes at hand are in a region."""
         tests = [Name(f"at.{loop.name}", "int") >= self._low(loop) for loop in region.loops]
         tests += [Name(f"at.{loop.name}", "int") <= self._high(loop) for loop in region.loops]
-        return functools.reduce(lambda a, b: a & b, tests)
+        return functools.reduce(lambda a, b: a & b, tests, value(True))
 
     def _low(self, loop: Loop) -> Expression:
         first = self.tables.at(loop.low[0])

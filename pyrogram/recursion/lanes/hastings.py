@@ -87,7 +87,7 @@ class HastingsSweep(Sweeps, Descents):
         self._raise()
         self.feed_reals(logs=False)
         self.inside()
-        self.note_marks()
+        code.set("spoilt", 0)
         with self.elements.each_lane() as x:
             code.put(LOG_Z, Name("b", "int"), self.log_z(x))
         with self.elements.each_lane() as x, code.when(self.possible()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..lanes.descents import BestDerivation, Descents, IndependentDraws
 from ..lanes.driver import INF
-from ..lanes.numbers import EXPONENTS
+from ..lanes.numbers import EXPONENTS, MARKED
 from ..lanes.tables import GAUGE, MEMORY
 from ..logs.derivations import choose_in_proportion
 from ..logs.instances import Enumeration
@@ -49,7 +49,7 @@ class TileDescents(TileBlocks, Descents):
         if self.arithmetic.in_logs:
             return found
         amount = code.set("amount", found)
-        with code.when(Name("spoilt", "int") > 0), code.apart(amount.name):
+        with code.when(MARKED > 0), code.apart(amount.name):
             numbers, product = self.pairs, None
             for grid in grids:
                 index = code.let(grid.index({}))
