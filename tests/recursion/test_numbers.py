@@ -157,30 +157,100 @@ def two_that_meet(p: Any) -> None:
     B[j] += B[j - 1] * b[j]
     C[1] += c[1]
     C[j] += C[j - 1] * c[j]
-    D[4] += C[4] * C[4]
+    D[11] += C[11] * C[11]
     D[j] += D[j - 1] * c[j] * c[j]
     Z[()] += B[p.n]
     Z[()] += D[p.n]
 
 
-@pytest.mark.parametrize("bits", [100, 150])
-def test_two_small_items_that_meet(bits: int) -> None:
-    c = np.log(2.0) * bits * np.array([0, -1, -1, -1, -1, 1, 1, 1, 1])
-    weights = {"b": np.zeros((1, 9)), "c": c[None]}
-    log_z, counts = Program(two_that_meet()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+def test_two_small_items_that_meet() -> None:
+    c = np.log(2.0) * 50 * np.array([0, *[-1] * 11, *[1] * 11])
+    weights = {"b": np.zeros((1, 23)), "c": c[None]}
+    log_z, counts = Program(two_that_meet()).log_counts(Sentences(np.array([22]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
     np.testing.assert_allclose(counts["b"][0, 1:], 0.5, rtol=1e-12)
     np.testing.assert_allclose(counts["c"][0, 1:], 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("bits", [100, 250, 300, 480])
-@pytest.mark.parametrize("page", [two_chains, two_states], ids=["chains", "states"])
-def test_what_goes_down_comes_up_again(page: Any, bits: int) -> None:
-    """Beside derivations that stay: half of the mass, though its items were below all floats on the way."""
-    log = np.log(2.0) * bits * np.array([0, -1, -1, -1, -1, 1, 1, 1, 1])
-    weights = (
-        {"w": np.stack([np.zeros(9), log], -1)[None]} if page is two_states else {"b": np.zeros((1, 9)), "c": log[None]}
+@recursion
+def a_zero_beside_a_large_sum(p: Any) -> None:
+    """Of C, which is small, and so its adjoint is large: times the sum it would be infinite."""
+    j, k, Z = p.positions("j"), p.positions("k"), p.items("Z")
+    x = p.symbols("x", 2)
+    A, D = p.items("A D")
+    C, (u, d), (e, w) = p.items("C", 2), p.weights("u d"), p.weights("e w", 2)
+    A[1] += u[1]
+    D[1] += d[1]
+    A[j] += A[j - 1] * u[j]
+    D[j] += D[j - 1] * d[j]
+    C[j, x] += w[j, x] * e[j, x] * A[k] * A[k] * (k < j)
+    C[j, x] += D[j]
+    Z[()] += C[p.n, x]
+
+
+def test_a_zero_beside_a_large_sum() -> None:
+    up = np.full((1, 9), 50 * np.log(2.0))
+    weights = {"u": up, "d": -up, "e": np.zeros((1, 9, 2)), "w": np.full((1, 9, 2), -np.inf)}
+    log_z, counts = Program(a_zero_beside_a_large_sum()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+    np.testing.assert_allclose(log_z, -399 * np.log(2.0), rtol=1e-12)
+    np.testing.assert_allclose(counts["d"][0, 1:], 1.0, rtol=1e-12)
+    assert not counts["u"].any() and not counts["e"].any() and not counts["w"].any()
+
+
+@recursion
+def zeros_among_large_items(p: Any, size: int = 0) -> None:
+    """R is zero, and its adjoint, times the large U of others, would be infinite; then times a weight of zero."""
+    j, Z = p.positions("j"), p.items("Z")
+    u, d, w = p.weights("u d w")
+    U, D, P, Q, R = p.items("U D P Q R", *([size] if size else []))
+    x = (p.symbols("x", size),) if size else ()
+
+    def at(item: Any, position: Any) -> Any:
+        return item[(position, *x)]
+
+    U[(1, *x)] += u[1]
+    D[(1, *x)] += d[1]
+    U[(j, *x)] += at(U, j - 1) * u[j]
+    D[(j, *x)] += at(D, j - 1) * d[j]
+    P[(j, *x)] += at(D, j) * w[j]
+    Q[(j, *x)] += at(P, j) * at(U, j)
+    R[(j, *x)] += at(Q, j) * at(U, j)
+    Z[()] += at(R, p.n)
+    Z[()] += at(D, p.n)
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_zeros_among_large_items(size: int) -> None:
+    up = np.full((1, 9), 50 * np.log(2.0))
+    weights = {"u": up, "d": -up, "w": np.full((1, 9), -np.inf)}
+    log_z, counts = Program(zeros_among_large_items(size=size)).log_counts(
+        Sentences(np.array([8]), weights, {}, {}, {})
     )
+    np.testing.assert_allclose(log_z, np.log(max(1, size)) - 400 * np.log(2.0), rtol=1e-12)
+    np.testing.assert_allclose(counts["d"][0, 1:], 1.0, rtol=1e-12)
+    assert not counts["u"].any() and not counts["w"].any()
+
+
+@pytest.mark.parametrize("name", ["projective", "dmv", "hmm", "pcfg"])
+def test_draws_of_tiny_weights_are_those_of_others(name: str) -> None:
+    """By the same random numbers: all terms of an item have its exponent."""
+    page = next(page for page in PAGES if page.name == name)
+    made = page.make()
+    given = random_sentences(page, made, [5, 4, 3], np.random.default_rng(0), shared=False)
+    tiny = replace(given, weights={n: x - 3000 * np.log(2.0) for n, x in given.weights.items()})
+    trace = Trace(given)
+    usual, rows = (Program(made).draw(own, 200, 3, trace.numbers(), 60)[1] for own in (given, tiny))
+    assert (usual == rows).all()
+
+
+@pytest.mark.parametrize("steps", [[100] * 4, [250] * 4, [480] * 4, [350, 350, 400, 400]], ids=str)
+@pytest.mark.parametrize("page", [two_chains, two_states], ids=["chains", "states"])
+def test_what_goes_down_comes_up_again(page: Any, steps: list[int]) -> None:
+    """Beside derivations that stay: half of the mass, though its items were below all floats on the way."""
+    log = np.log(2.0) * np.array([0, *(-x for x in steps), *steps])
+    weights = {"b": np.zeros((1, 9)), "c": log[None]}
+    if page is two_states:
+        weights = {"w": np.stack([np.zeros(9), log], -1)[None]}
     log_z, counts = Program(page()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
     for table in counts.values():
