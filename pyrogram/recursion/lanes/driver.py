@@ -270,7 +270,7 @@ class Blocks:
             powers.see(w, x)
 
         powers.begin()
-        Exponentials(self.elements, self.dtype, self.range, see).run(logs)
+        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, see).run(logs)
         powers.run()
         for w in self.elements.tables.weights:
             if w.table == GAUGE:

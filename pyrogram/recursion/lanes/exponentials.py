@@ -23,7 +23,7 @@ from ..machine.expressions import (
 )
 from ..machine.statements import Code
 from .elements import Elements
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Met, Range, any_of
 from .tables import MEMORY, WeightCells
 
 
@@ -33,12 +33,14 @@ class Exponentials:
 
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
+    :param met: the weights that were seen.
     :param see: is given every plain number.
     """
 
     elements: Elements
     dtype: str
     range: Range
+    met: Met
     see: Callable[[WeightCells, Expression], None]
 
     def run(self, logs: bool) -> None:
@@ -47,11 +49,18 @@ class Exponentials:
         :param logs: whether they are logarithms.
         """
         self.elements.code.set(MARKED.name, 0)
+        self._each(self._raise if logs else lambda w, place: self.see(w, self.elements.code.let(MEMORY[place])))
+        if not logs:
+            low, high = map(fill, self.range.of_weights)
+            with self.elements.code.when(any_of((self.met.least < low) | (self.met.greatest > high))):
+                self._each(self._look_at)
+
+    def _each(self, work: Callable[[WeightCells, Name], None]) -> None:
+        """Do something for every weight of the block."""
         for w, regions in self.elements.regions.items():
             for region in regions:
                 with self.elements.loops(region, Name("n", "int")):
-                    place = self.elements.code.let(self.elements.place(w, region))
-                    (self._raise if logs else self._look_at)(w, place)
+                    work(w, self.elements.code.let(self.elements.place(w, region)))
 
     def _raise(self, w: WeightCells, place: Name) -> None:
         """exp(x) is exp(r) * 2**k."""
@@ -73,7 +82,6 @@ class Exponentials:
     def _look_at(self, w: WeightCells, place: Name) -> None:
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])
-        self.see(w, x)
         low, high = map(fill, self.range.of_weights)
         apart = ((x < low) & (x > fill(0.0))) | ((x > high) & (x < fill(math.inf)))
         e = code.let(least(greatest(exponent_of(x), fill(0.0) - bits), bits))

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..machine.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
+from ..rules.language import Variable
 from .elements import Elements
 from .gauge import Growth
 from .numbers import Range, log2_of
@@ -50,7 +51,8 @@ class Powers:
             sums, counts = scratch_of(w.table)
             word = Name(f"at.axis{w.num_axes - 1}", "int") if w.num_axes else value(0)
             self.elements.code.add(MEMORY, sums + word, x)
-            self.elements.code.add(MEMORY, counts + word, fill(1.0))
+            if w.num_axes > 2:
+                self.elements.code.add(MEMORY, counts + word, fill(1.0))
 
     def run(self) -> None:
         """The powers, and the sum of their exponents in the cell ``gauge``, when all weights were seen."""
@@ -89,5 +91,17 @@ class Powers:
     def _mean(self, table: str, word: Expression) -> Expression:
         """The logarithm of the mean of the weights at a word."""
         code, (sums, counts) = self.elements.code, scratch_of(table)
-        mean = code.let(MEMORY[sums + word] / greatest(MEMORY[counts + word], fill(1.0)))
-        return code.let(log2_of(code, mean, self.range.bits))
+        count: Expression = greatest(MEMORY[counts + word], fill(1.0))
+        if all(w.num_axes <= 2 for w in self._used[table]):
+            count = fill(real(self._number_of(self._used[table])))
+        return code.let(log2_of(code, code.let(MEMORY[sums + word] / count), self.range.bits))
+
+    def _number_of(self, cells: Iterable[WeightCells]) -> Expression:
+        """About how many weights there are at a word, of tables over at most two positions."""
+        number = value(0)
+        for w in cells:
+            own: Expression = Name("n", "int") if w.num_axes == 2 else value(1)
+            for x in {x for region in self.elements.regions[w] for x in region.ref.symbols if isinstance(x, Variable)}:
+                own = own * self.elements.layout.size(x.size)
+            number = number + own
+        return number

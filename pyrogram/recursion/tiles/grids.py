@@ -46,6 +46,7 @@ class Grid:
     :param strides: of each.
     :param numbers: the array that they are in, if they are numbers, the same in all lanes, and not cells.
     :param adjoint: whether they are adjoints.
+    :param items: of how many items the greatest value is the product; 0 for a weight or an adjoint.
     """
 
     start: Expression
@@ -53,6 +54,7 @@ class Grid:
     strides: tuple[Expression, ...]
     numbers: Array | None = None
     adjoint: bool = False
+    items: int = 0
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -327,8 +329,8 @@ class Sums:
     ) -> list[Number]:
         """The product of factors for every place of a tile, added to totals if there are any.
 
-        What all places share is multiplied first, and adjoints last: theirs times what is not zero is in range, but if
-        some other factor is zero, only the product of all others times them is.
+        What all places share is multiplied first. But an adjoint that meets several items comes last: times them it is
+        in range, if nothing else is zero; else only the product of all others times it is.
 
         :param last: an adjoint that is a factor, too.
         """
@@ -338,7 +340,8 @@ class Sums:
             return len(names & {x.name for x in f.variables}) if isinstance(f, Grid) else 0
 
         known = {} if known is None else known
-        numbers, ordered = self.numbers, sorted(factors, key=lambda f: (is_adjoint(f), varies(f)))
+        numbers, large = self.numbers, sum(f.items for f in factors if isinstance(f, Grid)) > 1
+        ordered = sorted(factors, key=lambda f: (large and is_adjoint(f), varies(f)))
         found: list[Number] = []
         for place, steps in enumerate(tile):
             values: list[Number] = []
@@ -360,8 +363,9 @@ class Sums:
                 continue
             given = totals[place]
             total = numbers.get(given) if isinstance(given, str) else given
-            several = len(values) > 1
-            found.append(numbers.add_product(total, product, values[-1]) if several else numbers.plus(total, product))
+            found.append(
+                numbers.add_product(total, product, values[-1]) if len(values) > 1 else numbers.plus(total, product)
+            )
         return found
 
     def clear(self, grid: Grid) -> None:

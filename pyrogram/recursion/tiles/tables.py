@@ -154,9 +154,10 @@ class TileTables:
         sizes: Sequence[Size],
         numbers: Array | None = None,
         adjoint: bool = False,
+        items: int = 0,
     ) -> Grid:
         strides = [self.block(sizes[a + 1 :]) for a in range(len(sizes))]
-        return Grid(start, tuple(symbols), tuple(strides), numbers, adjoint)
+        return Grid(start, tuple(symbols), tuple(strides), numbers, adjoint, 0 if adjoint else items)
 
     def item(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it."""
@@ -165,7 +166,7 @@ class TileTables:
         for x in ref.positions:
             index = index * PITCH + within(self.sums.at(x), 0, PITCH)
         start = Name(f"{'adjoint' if adjoint else 'item'}.{ref.table}", "int") + index * self.block(sizes)
-        return self._grid(start, ref.symbols, sizes, adjoint=adjoint)
+        return self._grid(start, ref.symbols, sizes, adjoint=adjoint, items=1)
 
     def whole(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it, by all of its symbols."""
@@ -196,7 +197,8 @@ class TileTables:
         sizes = [x.size for x in node.inner.free]
         index = {"span": Name("at.i", "int"), "point": Name("at.j", "int"), "goal": value(0)}[cell.kind]
         start = Name(f"{'d' if adjoint else ''}node.{node.number}", "int") + index * self.block(sizes)
-        return self._grid(start, node.inner.free, sizes, adjoint=adjoint)
+        items = sum(f.is_item for f in node.inner.factors)
+        return self._grid(start, node.inner.free, sizes, adjoint=adjoint, items=items)
 
     @contextmanager
     def elements(self, code: Code, w: WeightCells) -> Iterator[Expression]:

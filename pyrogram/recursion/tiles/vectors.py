@@ -231,7 +231,8 @@ class VectorSums(Sums):
 
     def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
         """Add the products of factors to vectors: what is a number is multiplied first."""
-        adjoints = [f for f in factors if is_adjoint(f)]
+        large = sum(f.items for f in factors if isinstance(f, Grid)) > 1
+        adjoints = [f for f in factors if large and is_adjoint(f)]
         others = [f for f in factors if f not in adjoints]
         numbers = [f for f in others if isinstance(f, Name) or v not in f.variables]
         vectors = [f for f in others if f not in numbers] + adjoints
