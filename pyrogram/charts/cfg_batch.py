@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from .cfg_kinds import Kinds, kinds_of
@@ -232,7 +232,7 @@ class Batch:
         by_sentence = rows == len(self.matches)
         given = self.sentences(weights)
         if self.matches.forbidden is not None and self.form.has_x:
-            given = given.with_constants({"bonus.X": Constant(self._factors, 1.0)})
+            given = given.with_constants({"bonus.X": self._factors})
         into = self._tables_of(total, given) if by_sentence else None
         log_z, found = self.program.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
         found = into or found

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.calling.sentences import Constant
+from pyrogram.recursion.calling.sentences import Numbers
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
@@ -105,7 +105,7 @@ def expected_counts(
     sentence_weights: Float[Tensor, "B"] | None = None,
     *,
     bonus: Float[Tensor, "B n K"] | None = None,
-    factors: Constant | None = None,
+    factors: Numbers | None = None,
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "K"], Float[Tensor, "K K+1"], Float[Tensor, "K V"]]:
     """log Z of each sentence and the weighted sum of the expected counts of all, without a graph.
@@ -129,7 +129,7 @@ def expected_counts(
     return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
 
 
-def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Constant | None:
+def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Numbers | None:
     """Factors for the state of each word, as compiled code takes them with tables of a type; None if it does not."""
     return factors_of(_from_one(bonus), dtype)
 

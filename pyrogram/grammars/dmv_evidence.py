@@ -17,7 +17,7 @@ from pyrogram.charts.trees import is_tree, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
-from pyrogram.recursion.calling.sentences import Constant
+from pyrogram.recursion.calling.sentences import Numbers
 from pyrogram.recursion.running.on_tensors import Given, factors_of, fits_compiled
 
 from .dmv_collapsed import DMVUpdates
@@ -35,7 +35,7 @@ class _Prepared:
     bonus: Tensor
 
     @cached_property
-    def factors(self) -> Constant | None:
+    def factors(self) -> Numbers | None:
         """The factors of arcs, for all E-steps, if they are numbers."""
         return factors_of(self.bonus)
 
@@ -149,7 +149,7 @@ class DMVEvidence(EvidenceGrammar):
         factors = None if words.device.type != "cpu" else factors_of(self._bonus(rows))
         if factors is None:
             return super().partly_updates(words)
-        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors.numbers))
+        return DMVUpdates(self, words, DMVUpdates.plan(self.base, own, factors))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -17,7 +17,7 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import States, StateSequence
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
-from pyrogram.recursion.calling.sentences import Constant
+from pyrogram.recursion.calling.sentences import Numbers
 
 from .hmm_page_sweeps import HMMPageUpdates
 
@@ -31,9 +31,9 @@ class _Prepared:
 
     words: Tensor
     bonus: Tensor
-    by_type: dict[torch.dtype, Constant | None] = field(default_factory=dict)
+    by_type: dict[torch.dtype, Numbers | None] = field(default_factory=dict)
 
-    def factors(self, *tables: Tensor) -> Constant | None:
+    def factors(self, *tables: Tensor) -> Numbers | None:
         """The factors of states, for all E-steps with tables of one type, if they are numbers."""
         dtype = torch.float32 if all(t.dtype == torch.float32 for t in tables) else torch.float64
         if dtype not in self.by_type:
@@ -145,7 +145,7 @@ class HMMEvidence(EvidenceGrammar):
         factors = None if words.device.type != "cpu" else chart.factors_of_states(self._bonus(rows), torch.float64)
         if factors is None:
             return super().partly_updates(words)
-        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors.numbers))
+        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyrogram.charts import rank_space
 from pyrogram.charts.rank_space import RankSpace
-from pyrogram.recursion.calling.sentences import Constant
+from pyrogram.recursion.calling.sentences import Numbers
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
 
@@ -68,7 +68,7 @@ class RankSpaceProgram(TensorProgram):
         scale: Tensor | None = None,
         *,
         by_sentence: bool = False,
-        constants: Mapping[str, Constant] | None = None,
+        constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         if by_sentence or constants or not self._suits(given):
             return super().log_counts(given, scale, by_sentence=by_sentence, constants=constants)

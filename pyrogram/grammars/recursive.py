@@ -292,7 +292,7 @@ class RecursiveGrammar(Grammar):
         scores = {bonus_name(name): table for name, table in evidence.items()}
         scores |= {x.name: x.scores(words, fitted.sizes, torch.float64) for x in self._sums.places}
         factors = {name: factors_of(table) for name, table in scores.items()}
-        given = {name: table.numbers for name, table in factors.items() if table is not None}
+        given = {name: table for name, table in factors.items() if table is not None}
         if len(given) < len(factors) or not fits_sweeps(program.program, self.blocks, words):
             return None
         return Plan(self, words, program.program, fitted.sizes, fitted.lists, given)

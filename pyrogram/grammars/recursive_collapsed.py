@@ -102,8 +102,7 @@ class RecursiveUpdates(CompiledUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
-    :mod:`~pyrogram.recursion.calling.sentence_events`. A sentence for which numbers leave the range in which real space
-    can be trusted is done in plain torch, at the end of the sweep. Derivations are rows of events.
+    :mod:`~pyrogram.recursion.calling.sentence_events`. Derivations are rows of events.
 
     :param grammar: the grammar of the plan, or one that has evidence on its sentences, or tied weights.
     :param words: of this grammar.

@@ -53,4 +53,4 @@ class SparseDMVEvidence(DMVEvidence):
         factors = factors_of(self._bonus(rows)) if on_cpu and self.base.log_parts(own) is None else None
         if factors is None:
             return EvidenceGrammar.partly_updates(self, words)
-        return SparseDMVUpdates(self, words, plan(self.base, own, factors.numbers))
+        return SparseDMVUpdates(self, words, plan(self.base, own, factors))

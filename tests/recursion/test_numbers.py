@@ -129,6 +129,33 @@ def test_draws_and_best_derivations(kind: str) -> None:
 
 
 @recursion
+def weights_beside_empty_sums(p: Any) -> None:
+    """A sentence of one word reads c[1], times a sum of nothing."""
+    i, j, k = p.positions("i j k")
+    A, Z, c, end = *p.items("A Z"), *p.weights("c end")
+    A[i, j] += (i <= j) * (j <= p.n)
+    A[i, j] += A[i, k] * A[k + 1, j] * c[i] * (i < j)
+    Z[()] += A[1, p.n] * end[1]
+
+
+@pytest.mark.parametrize("junk", [3000.0, -3000.0, np.inf, np.nan])
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("page", [weights_beside_empty_sums, first_order, second_order])
+def test_a_block_leaves_nothing_to_a_shorter_one(page: Any, counts: bool, junk: float) -> None:
+    """Neither infinities nor exponents, in memory that the next sentences have."""
+    made, rng = page(), np.random.default_rng(0)
+    own = Page("page", page)
+    given = random_sentences(own, made, [5] * 8 + [1] * 8, rng, shared=False)
+    alone = Program(made).log_counts(given.only(np.arange(8, 16)))
+    for table in given.weights.values():
+        table[:8] += junk
+    log_z, found = Program(made).log_counts(given, counts=counts)
+    np.testing.assert_array_equal(log_z[8:], alone[0])
+    for name, table in found.items():
+        np.testing.assert_array_equal(table[8:], alone[1][name])
+
+
+@recursion
 def two_chains(p: Any) -> None:
     j, Z, b, c = p.positions("j"), p.items("Z"), *p.weights("b c")
     B, C = p.items("B C")

@@ -16,7 +16,7 @@ from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import Recursion, recursion
-from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes import engine
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
@@ -295,7 +295,7 @@ def test_a_call_leaves_nothing_to_the_next_one(name: str) -> None:
 def as_constant(given: Sentences, name: str) -> Sentences:
     """A table as numbers that nobody counts."""
     numbers = np.exp(given.weights[name])
-    return given.with_constants({name: Constant(numbers, float(numbers.max()))})
+    return given.with_constants({name: numbers})
 
 
 @pytest.mark.one_in(40)

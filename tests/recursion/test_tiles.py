@@ -15,7 +15,7 @@ from pages import PAGES, Page
 
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.lanes.gauge import rules_of_words
 from pyrogram.recursion.lanes.sweep_engine import SweepEngine
@@ -459,6 +459,6 @@ def test_rows_of_a_table_that_a_product_adds_to() -> None:
     program = Program(made)
     assert program.in_tiles
     bonus = np.exp(given.weights["bonus"])
-    found = program.log_counts(given.with_constants({"bonus": Constant(bonus, float(bonus.max()))}))
+    found = program.log_counts(given.with_constants({"bonus": bonus}))
     np.testing.assert_allclose(found[0], log_z, rtol=1e-10)
     np.testing.assert_allclose(found[1]["emission"], counts["emission"], rtol=1e-9, atol=1e-9)

@@ -15,7 +15,7 @@ from test_tiles import several
 
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.calling.sentences import Constant, Sentences
+from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.lanes.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
@@ -119,7 +119,7 @@ def test_counts_into_tables_and_constants(page: Page, widths: set[int]) -> None:
 
 def with_constant(made: Recursion, given: Sentences, name: str) -> Sentences:
     numbers = np.exp(given.weights[name])
-    return given.with_constants({name: Constant(numbers, float(numbers.max()))})
+    return given.with_constants({name: numbers})
 
 
 def test_who_is_alone() -> None:

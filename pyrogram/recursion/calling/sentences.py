@@ -5,26 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 Numbers = Any  # a numpy array
 
 PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
-
-
-class Constant(NamedTuple):
-    """A table that is the same in many calls, evidence say: weights that are no logarithms, and that nobody counts.
-
-    :param numbers: shape ``(B, *axes)``, positions first.
-    :param greatest: the greatest of them.
-    """
-
-    numbers: Numbers
-    greatest: float
 
 
 @dataclass
@@ -36,7 +25,7 @@ class Sentences:
     :param words: by name, shape ``(B, n)``.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
-    :param constants: which of the tables are :class:`Constant`, each with its greatest number.
+    :param constants: tables that are the same in many calls, evidence say: numbers, no logarithms, that nobody counts.
     """
 
     lengths: Numbers
@@ -44,7 +33,7 @@ class Sentences:
     words: Mapping[str, Numbers]
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
-    constants: Mapping[str, float] = field(default_factory=dict)
+    constants: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.lengths = np.asarray(self.lengths)
@@ -56,17 +45,17 @@ class Sentences:
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
 
-    def with_constants(self, constants: Mapping[str, Constant]) -> Sentences:
-        """The same with tables that are not counted."""
-        numbers = {name: constant.numbers for name, constant in constants.items()}
-        greatest = {name: constant.greatest for name, constant in constants.items()}
-        return replace(self, weights={**self.weights, **numbers}, constants=greatest) if constants else self
+    def with_constants(self, constants: Mapping[str, Numbers]) -> Sentences:
+        """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""
+        return (
+            replace(self, weights={**self.weights, **constants}, constants=frozenset(constants)) if constants else self
+        )
 
     def in_logarithms(self) -> Sentences:
         """The same, with logarithms of all weights."""
         with np.errstate(divide="ignore"):
             logs = {name: np.log(self.weights[name]) for name in self.constants}
-        return replace(self, weights={**self.weights, **logs}, constants={}) if logs else self
+        return replace(self, weights={**self.weights, **logs}, constants=frozenset()) if logs else self
 
     @cached_property
     def pitch(self) -> int:

@@ -47,13 +47,11 @@ class CollapsedSweep(Sweeps):
                 self.announce([OWN, OUT, PLACES])
                 self.feed_reals(logs=False)
                 self.inside()
-                with self.elements.each_lane() as x:
-                    code.put(LOG_Z, Name("b", "int"), self.log_z(x))
+                self.put_log_z()
                 self.outside()
-                code.set("spoilt", 0)
                 self.drain_tables()
                 with self.elements.each_lane():
-                    with code.when(self.possible()):
+                    with code.when(self.fits(LOG_Z[Name("b", "int")])):
                         self._sum_rows()
                         self._score()
                     with code.otherwise():

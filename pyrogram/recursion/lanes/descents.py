@@ -14,7 +14,8 @@ Before, for ``RC[i, j] += sum(k = i + 1 .. j: IR[i, k] * RC[k, j])``, after:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ..calling.agenda import WAY_DOWN, Agenda, in_class
@@ -29,7 +30,7 @@ from ..rules.recursions import Recursion
 from .arithmetic import LOGS
 from .driver import INF, LOG_Z, Blocks
 from .elements import NUMBERS
-from .numbers import EXPONENTS, MARKED
+from .numbers import EXPONENTS, MARKED, Pair
 from .schedule import K
 from .tables import GAUGE, MEMORY
 
@@ -71,6 +72,15 @@ class Descents(Blocks):
         """Append a weight to the derivation at hand."""
         write_weight(self.elements.layout, self.code, f)
 
+    def in_units_of(self, item: Expression | None, factors: Iterable[Pair]) -> Expression:
+        """The product of factors in the lane at hand, in units of 2**e of an item.
+
+        :param item: its cell; None for the goal.
+        """
+        product = functools.reduce(self.pairs.times, factors, self.pairs.one)
+        unit = MEMORY[Name("z.exponent", "int")] if item is None else EXPONENTS[item]
+        return lane(self.pairs.aligned(product, unit), Name("lane", "int"))
+
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
         layout = self.elements.layout
@@ -94,7 +104,9 @@ class TreeDescents(Descents):
                         v = code.set("amount", value(self.arithmetic.one) if found is None else found)
                         if not self.arithmetic.in_logs:
                             with code.when(MARKED > 0), code.apart("amount"):
-                                code.set("amount", self._with_exponents(head.ref, [*term.factors, *self._inner(term)]))
+                                cells = [self.elements.tables.cell(f) for f in (*term.factors, *self._inner(term))]
+                                item = self.elements.tables.cell(head.ref) if head.ref.positions else None
+                                code.set("amount", self.in_units_of(item, map(self.pairs.load, cells)))
                         self.offer(v)
         self.choose()
         chosen = Name("chosen", "int")
@@ -150,15 +162,6 @@ class TreeDescents(Descents):
         with self.code.loop("at.k", low, high + 1):
             yield
 
-    def _with_exponents(self, head: Ref, factors: list[Ref]) -> Expression:
-        """The value of a term in units of the head's exponent."""
-        numbers, tables = self.pairs, self.elements.tables
-        product = numbers.one
-        for f in factors:
-            product = numbers.times(product, numbers.load(tables.cell(f)))
-        unit = EXPONENTS[tables.cell(head)] if head.positions else MEMORY[Name("z.exponent", "int")]
-        return lane(numbers.aligned(product, unit), Name("lane", "int"))
-
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
 
@@ -208,13 +211,12 @@ class IndependentDraws(Descents):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
-            code.set("spoilt", 0)
-            with self.elements.each_lane() as x:
-                code.put(LOG_Z, b, self.log_z(x))
-                with code.when(self.fits(LOG_Z[b])), code.loop("rank", 0, Name("draws", "int")) as rank:
-                    row = code.set("row", rank * Name("batch", "int") + b)
-                    seed_stream(code, Name("seed", "int"), row)
-                    self.descend(row)
+            self.put_log_z()
+            ranks = code.loop("rank", 0, Name("draws", "int"))
+            with self.elements.each_lane(), code.when(self.fits(LOG_Z[b])), ranks as rank:
+                row = code.set("row", rank * Name("batch", "int") + b)
+                seed_stream(code, Name("seed", "int"), row)
+                self.descend(row)
             self.restore()
         own: list[Array | Name] = [
             Name("draws", "int"),

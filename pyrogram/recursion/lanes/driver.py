@@ -28,7 +28,6 @@ from ..machine.expressions import (
     take,
 )
 from ..machine.statements import Code, Function
-from ..rules.language import Ref
 from ..rules.lowering import lower
 from ..rules.products import Products, with_products
 from ..rules.recursions import Recursion
@@ -37,23 +36,8 @@ from .elements import NUMBERS, STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth, with_gauge
 from .inside import Inside
-from .numbers import (
-    EXPONENTS,
-    GOAL,
-    ITEM,
-    MANTISSAS,
-    MARKED,
-    SUM,
-    FactorCounts,
-    Met,
-    Numbers,
-    PairNumbers,
-    PlainNumbers,
-    Range,
-    any_of,
-    count_for,
-    set_limits,
-)
+from .limits import GOAL, ITEM, SUM, Extremes, FactorCounts, items_and_weights, set_limits
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, any_of
 from .outside import Outside
 from .passes import Options
 from .powers import Powers
@@ -61,7 +45,7 @@ from .tables import GAUGE, MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
 LOG_Z = Array("log_z", "real")
-_WEIGHT = Met("weight")
+_WEIGHT = Extremes("weight")
 BLOCKS: list[Array | Name] = [
     Array("lengths", "int"),
     Array("order", "int"),
@@ -150,7 +134,7 @@ class Blocks:
             return
         with code.when(equal(MARKED, 0)):
             self.fill_chart(self.plain)
-            with code.when(self.any_lane(self.outside_range())):
+            with code.when(self.is_any_outside(self.outside_range())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
             self.pairs.take_weights(Name("weights.begin", "int"), Name("weights.end", "int"))
@@ -175,34 +159,30 @@ class Blocks:
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        found = ITEM.left | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
-        return found | SUM.left if self.factor_counts.of_sums else found
+        found = ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
+        return found | SUM.outside if self.factor_counts.of_sums else found
 
-    def any_lane(self, test: Expression) -> Expression:
-        """Whether it holds in a lane."""
-        return any_of(test)
+    def is_any_outside(self, lanes: Expression) -> Expression:
+        """Whether a number of some lane is outside its range.
+
+        :param lanes: those that are known to have one.
+        """
+        return any_of(lanes)
 
     @property
     def factor_counts(self) -> FactorCounts:
         """The products of which the chart is made."""
         goal, whole, of_sums = set(), set(), set()
-
-        def number(factors: Sequence[Ref]) -> tuple[int, int]:
-            items = sum(f.is_item for f in factors)
-            return items, len(factors) - items
-
         for s in self.elements.tables.scheduled:
             if s.cell.kind == "goal":
-                goal |= {number(t.source.all_factors) for h in s.heads for t in h.terms}
+                goal |= {items_and_weights(t.source.all_factors) for h in s.heads for t in h.terms}
                 continue
-            whole |= {number(factors) for x in s.sums for factors in (x.core, *x.ends)}
-            for h in s.heads:
-                for t in h.terms:
-                    factors = number([*h.common, *t.factors])
-                    if t.sum is None:
-                        whole.add(factors)
-                    elif factors != (0, 0):
-                        of_sums.add(factors)
+            whole |= {items_and_weights(factors) for x in s.sums for factors in (x.core, *x.ends)}
+            for t, factors in ((t, [*h.common, *t.factors]) for h in s.heads for t in h.terms):
+                if t.sum is None:
+                    whole.add(items_and_weights(factors))
+                elif factors:
+                    of_sums.add(items_and_weights(factors))
         return FactorCounts(*map(frozenset, (goal, whole, of_sums)))
 
     @contextmanager
@@ -260,28 +240,26 @@ class Blocks:
         """Weights of a block, as numbers, and how large items may be beside them."""
         code, n = self.code, Name("n", "int")
         self.feed(-math.inf if logs else 0.0)
-        for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.extremes, strict=True):
+        for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.shared_extremes, strict=True):
             code.set(name.name, x)
-
         powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
 
         def see(w: WeightCells, x: Expression) -> None:
-            count_for(code, x, _WEIGHT)
+            _WEIGHT.include(code, x)
             powers.see(w, x)
 
         powers.begin()
         Exponentials(self.elements, self.dtype, self.range, _WEIGHT, see).run(logs)
         powers.run()
-        for w in self.elements.tables.weights:
-            if w.table == GAUGE:
-                with code.loop("x", 1, n + 1) as x:
-                    count_for(code, MEMORY[Name(w.name, "int") + x], _WEIGHT)
+        for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
+            with code.loop("x", 1, n + 1) as x:
+                _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
         set_limits(code, self.factor_counts, self.range, code.let(bits))
 
     @property
-    def extremes(self) -> tuple[Expression, Expression]:
-        """The least and the greatest weight that lie elsewhere."""
+    def shared_extremes(self) -> tuple[Expression, Expression]:
+        """The least and the greatest of the weights that all sentences share and no block has; here there are none."""
         return fill(1.0), fill(1.0)
 
     def logs_of_means(self) -> dict[str, Expression]:
@@ -289,14 +267,24 @@ class Blocks:
         return {}
 
     def restore(self) -> None:
-        """Weights have no exponents; zeros, if a sentence may have left others: weights that only empty sums are
-        multiplied by stay zero.
+        """Forget the numbers of a block that are infinite or none, for they are not zero when empty sums meet them.
+
+        A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
         begin, end = Name("weights.begin", "int"), Name("weights.end", "int")
         with self.code.when(MARKED > 0), self.code.loop("x", begin, end) as x:
-            self.code.put(EXPONENTS, x, fill(0.0))
+            for array in (MEMORY, EXPONENTS):
+                self.code.put(array, x, fill(0.0))
         with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, Name("total", "int")) as x:
             self.code.put(MEMORY, x, fill(0.0))
+
+    def put_log_z(self) -> None:
+        """Log Z of every lane; where it is no number, the sentence has left some that are none."""
+        code, log_z = self.code, LOG_Z[Name("b", "int")]
+        code.set("spoilt", 0)
+        with self.elements.each_lane() as x:
+            code.put(LOG_Z, Name("b", "int"), self.log_z(x))
+            code.set("spoilt", select(self.fits(log_z), Name("spoilt", "int"), 1))
 
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
@@ -324,16 +312,11 @@ class LogCounts(Blocks):
         with self.blocks():
             self.feed_reals(logs)
             self.inside()
-            code.set("spoilt", 0)
-            with self.elements.each_lane() as x:
-                code.put(LOG_Z, Name("b", "int"), self.log_z(x))
+            self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):
                 self.outside()
-                with self.elements.each_lane():
-                    fits = code.set("fits", select(self.fits(LOG_Z[Name("b", "int")]), 1, 0))
-                    for name in ("whole", "full"):
-                        code.set(name, Name(name, "int") * Name("plain", "int") * fits)
-                    code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
+                for name in ("whole", "full"):  # rows go out of all lanes or of none
+                    code.set(name, Name(name, "int") * Name("plain", "int") * (1 - Name("spoilt", "int")))
                 self._drain()
             self.restore()
         parameters = [*self.elements.layout.parameters(), *self.through, *_OWN]

@@ -23,7 +23,8 @@ from ..machine.expressions import (
 )
 from ..machine.statements import Code
 from .elements import Elements
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Met, Range, any_of
+from .limits import Extremes
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
 from .tables import MEMORY, WeightCells
 
 
@@ -33,14 +34,14 @@ class Exponentials:
 
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
-    :param met: the weights that were seen.
+    :param extremes: of the weights, among which ``see`` counts each.
     :param see: is given every plain number.
     """
 
     elements: Elements
     dtype: str
     range: Range
-    met: Met
+    extremes: Extremes
     see: Callable[[WeightCells, Expression], None]
 
     def run(self, logs: bool) -> None:
@@ -52,8 +53,8 @@ class Exponentials:
         self._each(self._raise if logs else lambda w, place: self.see(w, self.elements.code.let(MEMORY[place])))
         if not logs:
             low, high = map(fill, self.range.of_weights)
-            with self.elements.code.when(any_of((self.met.least < low) | (self.met.greatest > high))):
-                self._each(self._look_at)
+            with self.elements.code.when(any_of((self.extremes.least < low) | (self.extremes.greatest > high))):
+                self._each(self._take_apart)
 
     def _each(self, work: Callable[[WeightCells, Name], None]) -> None:
         """Do something for every weight of the block."""
@@ -79,7 +80,8 @@ class Exponentials:
             apart = ((k < low) | (k > high)) & (x > fill(-math.inf)) & (x < fill(math.inf))
             self._keep(place, apart, number, k)
 
-    def _look_at(self, w: WeightCells, place: Name) -> None:
+    def _take_apart(self, w: WeightCells, place: Name) -> None:
+        """A number that is too small or too large gets an exponent."""
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])
         low, high = map(fill, self.range.of_weights)

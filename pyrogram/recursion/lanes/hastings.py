@@ -87,10 +87,8 @@ class HastingsSweep(Sweeps, Descents):
         self._raise()
         self.feed_reals(logs=False)
         self.inside()
-        code.set("spoilt", 0)
-        with self.elements.each_lane() as x:
-            code.put(LOG_Z, Name("b", "int"), self.log_z(x))
-        with self.elements.each_lane() as x, code.when(self.possible()):
+        self.put_log_z()
+        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[Name("b", "int")])):
             k = code.set("member", first + x)
             code.set("positions_length", 0)
             seed_stream(code, Name("seed", "int"), Name("b", "int"))

@@ -14,7 +14,8 @@ from ..machine.expressions import Expression, Name, fill, greatest, least
 from ..rules.cells import renamed
 from ..rules.language import Ref
 from .blocks import Block
-from .numbers import ITEM, SUM, Number, count_for
+from .limits import ITEM, SUM
+from .numbers import Number
 from .passes import Pass, shifted
 from .schedule import CellSum, ScheduledCell, ScheduledHead
 
@@ -26,8 +27,8 @@ class Inside(Pass):
         """Fill the chart and Z."""
         code = self.code
         if self.numbers.in_range:
-            for met in (ITEM, SUM):
-                met.begin(code)
+            for kind in (ITEM, SUM):
+                kind.begin(code)
         width = self.set_width()
         code.set("start", self.first)
         with code.loop_while(Name("start", "int") <= self.n):
@@ -96,14 +97,14 @@ class Inside(Pass):
                     total = numbers.let(block.product([shifted(f, c) for f in factors], total))
                 sums[step.number] = total = numbers.let(total)
                 if numbers.in_range and step.factored:
-                    count_for(self.code, total, SUM)
+                    SUM.include(self.code, total)
                 if step.factored and s.cell.kind == "span":
                     numbers.put(self.sum_place(s, step, c), total)
                 continue
             head = self._head(step, sums, block, c)
             block.store(shifted(step.ref, c), head)
             if numbers.in_range and not self.is_constant(step):
-                count_for(self.code, head, ITEM)
+                ITEM.include(self.code, head)
 
     def _head(self, head: ScheduledHead, sums: dict[int, Number], block: Block, c: int) -> Number:
         numbers, result = self.numbers, None

@@ -4,13 +4,12 @@
 
 All code of sums is written once, for either. A chart is filled with plain numbers first. They are right as long as no
 product of the factors of a rule leaves the range of a float: then nothing is lost, whatever it is a part of. So the
-least and the greatest item are kept; if they are too small or too large for the weights of the block, its chart is
-filled with numbers m * 2**e, which have no range, and give the same bits.
+least and the greatest item are kept (:mod:`.limits`); if they are too small or too large for the weights of the block,
+its chart is filled with numbers m * 2**e, which have no range, and give the same bits.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,7 +18,6 @@ from ..machine.expressions import (
     Array,
     Expression,
     Name,
-    Type,
     any_lane,
     equal,
     exponent_of,
@@ -38,6 +36,7 @@ from .tables import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
+MOST_ADJOINT = Name("greatest.adjoint", "lanes")  # what adjoints of items that are not zero are below
 _Z, _Z_EXPONENT = Name("z", "int"), Name("z.exponent", "int")
 Number = Any  # an expression, or a Pair of them
 
@@ -314,98 +313,3 @@ class PairNumbers:
     def aligned(self, x: Pair, e: Expression) -> Expression:
         """A number in units of 2**e."""
         return scaled(x.m, x.e - e)
-
-
-@dataclass(frozen=True)
-class FactorCounts:
-    """The products of a recursion, each by how many items and how many weights are its factors.
-
-    :param goal: those that Z is the sum of.
-    :param whole: others of items and weights alone.
-    :param of_sums: of sums and of these.
-    """
-
-    goal: frozenset[tuple[int, int]]
-    whole: frozenset[tuple[int, int]]
-    of_sums: frozenset[tuple[int, int]] = frozenset()
-
-
-@dataclass(frozen=True)
-class Met:
-    """The least and the greatest number of a kind that were met in a block, and those that there may be.
-
-    :param kind: ``item`` or ``sum``.
-    :param type: of what was met: lanes, or a vector.
-    """
-
-    kind: str
-    type: Type = "lanes"
-
-    @property
-    def least(self) -> Name:
-        return Name(f"least.{self.kind}", self.type)
-
-    @property
-    def greatest(self) -> Name:
-        return Name(f"greatest.{self.kind}", self.type)
-
-    @property
-    def low(self) -> Name:
-        return Name(f"low.{self.kind}", "lanes")
-
-    @property
-    def high(self) -> Name:
-        return Name(f"high.{self.kind}", "lanes")
-
-    def begin(self, code: Code) -> None:
-        """None was met."""
-        for name in (self.least, self.greatest):
-            code.set(name.name, like(name, 1.0))
-
-    @property
-    def left(self) -> Expression:
-        """The lanes in which one was outside its range."""
-        return (self.least < self.low) | (self.greatest > self.high)
-
-
-def count_for(code: Code, x: Expression, met: Met) -> None:
-    """Let a number be met, if it is not zero; NaN is not."""
-    x, low, high = code.let(x), met.least, met.greatest
-    code.set(low.name, select((x > like(x, 0.0)) & (x < low), x, low))
-    code.set(high.name, greatest(x, high))
-
-
-ITEM, SUM, GOAL = Met("item"), Met("sum"), Met("goal")
-MOST_ADJOINT = Name("greatest.adjoint", "lanes")
-_ROOM = 12.0  # bits by which an item may be less large than small: products are added up
-
-
-def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression) -> None:
-    """How far from one items and sums may be: no product of the factors of a rule for an item may leave the range.
-
-    Z is not a factor. What is lost of a product that has all items of a rule for it is far less than Z, if that is not
-    small itself.
-
-    An adjoint times an item is at most one; so what an adjoint times some factors of a rule may lose is below
-    ``2**-(bits / 4)`` of a posterior, if the exponents of an item and of the weights are ``3 / 4 * bits`` at most.
-
-    :param bits: the exponents of all weights are between these, either way.
-    """
-
-    def rest(weights: int, share: float = 1.0) -> Expression:
-        return fill(share * range.bits) - bits * fill(float(weights))
-
-    def least_of(found: list[Expression]) -> Name:
-        most = fill(range.bits)
-        return code.let(least(greatest(functools.reduce(least, found), fill(0.0) - most), most))
-
-    whole = counts.whole | {(max(0, items - 1), weights) for items, weights in counts.goal}
-    of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(whole)]
-    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(whole | counts.of_sums))])
-    limits = {ITEM: item, GOAL: least_of([rest(weights, 0.7) for _, weights in sorted(counts.goal)])}
-    if counts.of_sums:
-        limits[SUM] = least_of([rest(weights) - item * fill(items) for items, weights in sorted(counts.of_sums)])
-    for met, limit in limits.items():
-        code.set(met.low.name, power_of_two(fill(0.0) - limit))
-        code.set(met.high.name, power_of_two(greatest(limit - fill(_ROOM), fill(0.0) - limit)))
-    code.set(MOST_ADJOINT.name, power_of_two(item))

@@ -15,6 +15,8 @@ from .gauge import Growth
 from .numbers import Range, log2_of
 from .tables import GAUGE, MEMORY, WeightCells, scratch_of
 
+_FEW = 0.05  # uses a word that do not count
+
 
 @dataclass
 class Powers:
@@ -36,7 +38,7 @@ class Powers:
         self._used: dict[str, list[WeightCells]] = {}
         for table, uses in self.growth.weights.items() if own else ():
             cells = [w for w in self.elements.regions if w.table == table]
-            if abs(uses) > 0.05 and table not in self.logs:
+            if abs(uses) > _FEW and table not in self.logs:
                 self._used[table] = [w for w in cells if w.num_axes] or cells
 
     def begin(self) -> None:
@@ -84,7 +86,7 @@ class Powers:
         """The logarithm to base 2 of how many times as many derivations there are with a word more."""
         found: Expression = value(self.growth.derivations / math.log(2.0))
         for size, power in self.growth.sizes.items():
-            if abs(power) > 0.05:
+            if abs(power) > _FEW:
                 found = found + log(real(self.elements.layout.size(size))) * (power / math.log(2.0))
         return found
 

@@ -31,9 +31,9 @@ class Region:
     loops: tuple[Loop, ...]
 
     @staticmethod
-    def of(ref: Ref, bounds: Bounds, names: Sequence[str], outer: Sequence[str] = ()) -> Region:
-        """Loops over the axes ``names``, within those over ``outer``."""
-        known = ["", "n", *outer]
+    def of(ref: Ref, bounds: Bounds, names: Sequence[str]) -> Region:
+        """Loops over the axes ``names``."""
+        known = ["", "n"]
         loops = []
         for name in names:
             loops.append(Loop(name, *bounds.limits(name, known)))
@@ -88,9 +88,3 @@ def _axis_bounds(cells: Cells, term: Term, f: Ref) -> Bounds:
         here = Position(name)
         given += [*(here <= x).bounds, *(x <= here).bounds]
     return Bounds([*term.rule.positions, "i", "j", *names], given)
-
-
-def within(region: Region, outer: Sequence[str]) -> Region:
-    """The region, in loops within those over some of its axes."""
-    names = [loop.name for loop in region.loops if loop.name not in outer]
-    return Region.of(region.ref, region.bounds, names, outer)

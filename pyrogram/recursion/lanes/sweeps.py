@@ -232,12 +232,6 @@ class Sweeps(Blocks):
         with self.code.loop("event", 0, length) as x:
             yield x
 
-    def possible(self) -> Expression:
-        """Whether log Z of the sentence at hand is a number; if not, it has left some that are none."""
-        fits = self.code.set("fits", flag(self.code, self.fits(LOG_Z[Name("b", "int")])))
-        self.code.set("spoilt", greatest(Name("spoilt", "int"), 1 - fits))
-        return fits > 0
-
 
 def flag(code: Code, test: Expression) -> Name:
     """1 if the test holds, else 0."""

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.sentences import Constant
 from ..calling.traces import Trace
 from ..device.launching import Launcher, launcher_for
 from ..rules.recursions import Recursion
@@ -115,7 +114,7 @@ class SumsOnTensors(ABC):
         scale: Tensor | None = None,
         *,
         by_sentence: bool = False,
-        constants: Mapping[str, Constant] | None = None,
+        constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`marginals` by compiled code, without a graph; on a device by kernels or torch. NaN where log Z is.
 

@@ -132,7 +132,7 @@ class Program:
         return engine.draw(few, longest_first(given.lengths), (number, width), seed, trace)
 
     def _is_shared(self, given: Sentences) -> bool:
-        """Whether all sentences have one set of weights, by symbols alone: these are not shifted."""
+        """Whether all sentences have one set of weights, by symbols alone."""
         return not self._by_position and all(len(table) == 1 for table in given.weights.values())
 
     def has_numbers(self, shared: Mapping[str, bool]) -> bool:
@@ -149,10 +149,9 @@ class Program:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
         shared = self._is_shared(given) or bool(given.constants)
         numbers = self.plain if self._has_numbers(given) else frozenset[str]()
-        raised = set(given.weights) - set(given.constants) if shared else numbers
+        raised = set(given.weights) - given.constants if shared else numbers
         if not all(_is_near_one(given.weights[name]) for name in raised):
-            names = frozenset(given.constants)
-            return self._lanes(dtype, weights=_dtype(given), given=names), given.in_logarithms()
+            return self._lanes(dtype, weights=_dtype(given), given=given.constants), given.in_logarithms()
         if not raised and not shared:
             return self._lanes(dtype, weights=_dtype(given)), given
         weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
@@ -163,7 +162,7 @@ class Program:
             weights |= {name: np.exp(weights[name]) for name in raised}
         if given.constants:
             options = {"shared": bool(numbers)} if self.in_tiles else {}
-            engine = self._lanes(dtype, logs=False, given=frozenset(given.constants), **options)
+            engine = self._lanes(dtype, logs=False, given=given.constants, **options)
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
         return engine, replace(given, weights=weights)

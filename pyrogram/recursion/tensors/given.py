@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..calling.sentences import Constant, Sentences
+from ..calling.sentences import Sentences
 
 Numbers = Any  # a numpy array
 
@@ -77,7 +77,7 @@ def fits_compiled(*tensors: Tensor) -> bool:
     return all(t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) for t in tensors)
 
 
-def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant | None:
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
     """The factors that scores are the logarithms of; None if some are too great or too small for a number.
 
     None also on another device: kernels take logarithms.
@@ -91,4 +91,4 @@ def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Constant |
     is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
     if bool(is_small.any()) or not bool(factors.isfinite().all()):
         return None
-    return Constant(factors.numpy(), float(factors.max()) if factors.numel() else 0.0)
+    return factors.numpy()

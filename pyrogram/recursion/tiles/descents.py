@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from ..lanes.descents import BestDerivation, Descents, IndependentDraws
 from ..lanes.driver import INF
-from ..lanes.numbers import EXPONENTS, MARKED
-from ..lanes.tables import GAUGE, MEMORY
+from ..lanes.numbers import MARKED
+from ..lanes.tables import GAUGE
 from ..logs.derivations import choose_in_proportion
 from ..logs.instances import Enumeration
-from ..machine.expressions import Expression, Name, equal, fill, lane, negated, select, value
+from ..machine.expressions import Expression, Name, equal, negated, select, value
 from ..rules.cells import Term
 from .driver import TileBlocks
 from .grids import NUMBERS
@@ -48,17 +48,11 @@ class TileDescents(TileBlocks, Descents):
         found = value(self.arithmetic.one) if total is None else total
         if self.arithmetic.in_logs:
             return found
-        amount = code.set("amount", found)
+        amount, sums = code.set("amount", found), self.sums_of(self.pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
-            numbers, product = self.pairs, None
-            for grid in grids:
-                index = code.let(grid.index({}))
-                x = numbers.load(index) if grid.numbers is None else numbers.of(fill(grid.numbers[index]))
-                product = x if product is None else numbers.times(product, x)
-            product = numbers.one if product is None else product
             head = next(h.ref for c in self.elements.cells.classes for h in c.heads if any(t is term for t in h.terms))
-            unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
-            code.set(amount.name, lane(numbers.aligned(product, unit), Name("lane", "int")))
+            item = tables.item(head).index({}) if head.positions else None
+            code.set(amount.name, self.in_units_of(item, (sums.value(grid, {}) for grid in grids)))
         return code.let(amount)
 
     def _number(self, cell: Expression) -> Expression:

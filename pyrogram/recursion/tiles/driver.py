@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from ..calling.layout import Layout
 from ..lanes.driver import LOG_Z, Blocks, LogCounts
 from ..lanes.gauge import with_gauge
-from ..lanes.numbers import FactorCounts, Met, Numbers, PairNumbers, count_for, log2_of
+from ..lanes.limits import Extremes, FactorCounts, items_and_weights
+from ..lanes.numbers import Numbers, PairNumbers, log2_of
 from ..lanes.tables import MEMORY, WeightCells
 from ..machine.expressions import (
     Array,
@@ -34,7 +35,7 @@ from .inside import Inside
 from .outside import Outside
 from .tables import TileTables
 
-_NUMBER = Met("number")  # that all sentences share
+_NUMBER = Extremes("number")  # that all sentences share
 
 
 def size(
@@ -88,12 +89,12 @@ class TileBlocks(Blocks):
             grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
             with tables.sums.loops((), grid.variables):
                 x = code.let(grid.value({}))
-                count_for(code, x, _NUMBER)
+                _NUMBER.include(code, x)
                 code.set(total.name, total + x)
 
     @property
-    def extremes(self) -> tuple[Expression, Expression]:
-        return (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else super().extremes
+    def shared_extremes(self) -> tuple[Expression, Expression]:
+        return (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else super().shared_extremes
 
     def logs_of_means(self) -> dict[str, Expression]:
         code, tables, found = self.code, self.elements.tables, dict[str, Expression]()
@@ -106,24 +107,24 @@ class TileBlocks(Blocks):
         return found
 
     def fill_chart(self, numbers: Numbers) -> None:
-        Inside(self.elements.tables, self.code, self._sums(numbers)).run()
+        Inside(self.elements.tables, self.code, self.sums_of(numbers)).run()
 
     def find_posteriors(self, numbers: Numbers) -> None:
-        Outside(self.elements.tables, self.code, self._sums(numbers)).run()
+        Outside(self.elements.tables, self.code, self.sums_of(numbers)).run()
 
-    def any_lane(self, test: Expression) -> Expression:
-        return self.elements.tables.sums.any_lane(test)
+    def is_any_outside(self, lanes: Expression) -> Expression:
+        return self.elements.tables.sums.is_any_outside(lanes)
 
     @property
     def factor_counts(self) -> FactorCounts:
         found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
         for c in self.elements.cells.classes:
             for factors in (t.all_factors for h in c.heads for t in h.terms):
-                items = sum(f.is_item for f in factors)
-                found[c.kind == "goal"].add((items, len(factors) - items))
+                found[c.kind == "goal"].add(items_and_weights(factors))
         return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
-    def _sums(self, numbers: Numbers) -> Sums:
+    def sums_of(self, numbers: Numbers) -> Sums:
+        """Code of sums of such numbers: of pairs in small tiles, for each takes twice the registers."""
         if isinstance(numbers, PairNumbers):
             return Sums(self.code, self.elements.layout, numbers, (2, 2))
         return self.elements.tables.sums

@@ -26,7 +26,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..calling.layout import Layout
-from ..lanes.numbers import ITEM, MOST_ADJOINT, Number, Numbers, any_of, count_for
+from ..lanes.limits import ITEM
+from ..lanes.numbers import MOST_ADJOINT, Number, Numbers, any_of
 from ..lanes.tables import MEMORY
 from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
 from ..machine.statements import Code
@@ -392,11 +393,14 @@ class Sums:
     def look_at(self, grid: Grid) -> None:
         """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
         with self.loops((), grid.variables):
-            count_for(self.code, grid.value({}), ITEM)
+            ITEM.include(self.code, grid.value({}))
 
-    def any_lane(self, test: Expression) -> Expression:
-        """Whether a test holds in a lane, or an item that has been looked at in vectors was outside its range."""
-        return any_of(test)
+    def is_any_outside(self, lanes: Expression) -> Expression:
+        """Whether a number of some lane is outside its range, or an item that has been looked at in vectors.
+
+        :param lanes: those that are known to have one.
+        """
+        return any_of(lanes)
 
     def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
         """Take all adjoints of a table down to a number that they may be.

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..lanes.numbers import ITEM, MOST_ADJOINT, Met, count_for
+from ..lanes.limits import ITEM, Extremes
+from ..lanes.numbers import MOST_ADJOINT
 from ..lanes.tables import MEMORY
 from ..machine.expressions import (
     VECTOR,
@@ -40,7 +41,7 @@ from ..rules.language import Variable
 from .grids import TILE, Factor, Grid, Steps, Sums, is_adjoint, variables_of
 
 VECTORS = Array("memory", "vector")
-_ITEM = Met("item.vector", "vector")
+_ITEM = Extremes("item.vector", "vector")
 
 
 class VectorSums(Sums):
@@ -172,13 +173,13 @@ class VectorSums(Sums):
             return
         with self.loops((), [x for x in grid.variables if x != v]):
             with self._vectors(v):
-                count_for(self.code, VECTORS[grid.index({})], _ITEM)
+                _ITEM.include(self.code, VECTORS[grid.index({})])
             with self._rest(v):
-                count_for(self.code, grid.value({}), ITEM)
+                ITEM.include(self.code, grid.value({}))
 
-    def any_lane(self, test: Expression) -> Expression:
-        left = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
-        return super().any_lane(test) | any_lane(select(left, vector_of(1.0), vector_of(0.0)))
+    def is_any_outside(self, lanes: Expression) -> Expression:
+        outside = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
+        return super().is_any_outside(lanes) | any_lane(select(outside, vector_of(1.0), vector_of(0.0)))
 
     def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
         v = _last_symbol(None, [grid])
