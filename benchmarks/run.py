@@ -129,9 +129,6 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         "Collapsed inference of hidden Markov models and latent annotations, one thread, float64": lambda: _table(
             sweeps.HEADER, sweeps.sweeps(seconds / 3)
         ),
-        "Sweeps by page, one sentence after the other, one thread, float64": lambda: _table(
-            sweeps.PAGE_HEADER, sweeps.by_page(seconds / 6)
-        ),
         "A chain of one's own beside the library's, eight sentences, one thread, float64": lambda: _table(
             sweeps.OWN_HEADER, sweeps.own_chains(seconds / 10)
         ),

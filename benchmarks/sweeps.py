@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collapsed inference of hidden Markov models and of latent annotations against iterations of EM, in the same run.
 
-And their sweeps by page, one sentence after the other, against those by hand; and a chain of one's own.
+And a chain of one's own beside the library's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pyro
@@ -23,7 +22,7 @@ from torch import Tensor
 from pyrogram import models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import Corpus, read_treebank
-from pyrogram.grammars import CFG, HMM
+from pyrogram.grammars import HMM
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "grammars"))
@@ -31,7 +30,6 @@ from own_grammars import hmm
 
 HEADER = ["grammar", "corpus", "", "ms per iteration or sweep", "times an iteration of EM"]
 OWN_HEADER = ["words", "", "µs a sentence by the library's page", "µs by the own one", "times"]
-PAGE_HEADER = ["grammar", "words", "sweep", "µs a sentence by hand", "µs by page", "times"]
 WSJ = Path(__file__).resolve().parents[2] / "shared/data/wsj-sample/train.mrg"
 STATES, LONGEST, SENTENCES = (10, 20, 50), 40, 2000
 SUBTYPES = (2, 4, 8)
@@ -63,27 +61,6 @@ def _sentences() -> Mapping[str, Tensor]:
     return found
 
 
-def by_page(seconds: float) -> list[list[str]]:
-    """Rows: a sweep of one sentence after the other, on one thread, in float64, for about so many seconds each."""
-    torch.set_default_dtype(torch.float64)
-    grammars = {
-        **{f"HMM, {states} states": (HMM(states, 1000), (20, 100)) for states in (3, *STATES[::2])},
-        **{f"CFG, {size} + {size}, dense": (CFG.dense(size, size, 50), (10,)) for size in (5, 10)},
-    }
-    rows = []
-    for label, (grammar, lengths) in grammars.items():
-        for n, method in product(lengths, ("collapsed VB", "Hastings")):
-            words = torch.randint(50, (10_000 // n, n), generator=torch.Generator().manual_seed(0))
-            updates = grammar.collapsed_updates(words)
-            kinds = {"by hand": updates, "by page": updates.by_page()}
-            times = race({name: _sweep(kind, method) for name, kind in kinds.items()}, 1, seconds)
-            both = [f"{1e6 * t.median / len(words):.3g}" for t in times.values()]
-            ratio = times["by hand"].times_faster_than(times["by page"])
-            rows.append([label, f"{n}", method, *both, f"{ratio:.2f}"])
-            print(" | ".join(rows[-1]), flush=True)
-    return rows
-
-
 def own_chains(seconds: float) -> list[list[str]]:
     """Rows by length: one's own page of ten states and 1,000 words beside the library's, eight sentences."""
     K, V, rows = 10, 1000, []
@@ -95,7 +72,7 @@ def own_chains(seconds: float) -> list[list[str]]:
             logs = {name: w.log() for name, w in weights.items()}
             works.setdefault("counts", []).append(partial(grammar.expected_counts, logs, words))
             for method in ("collapsed VB", "Hastings"):
-                updates = grammar.collapsed_updates(words).by_page()
+                updates = grammar.collapsed_updates(words)
                 works.setdefault(method, []).append(_sweep(updates, method, len(words)))
         for use, (library, mine) in works.items():
             times = race({"library": library, "own": mine}, 1, seconds)
@@ -163,5 +140,4 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=5.0, help="for each table of a grammar")
     seconds = parser.parse_args().seconds
     sweeps(seconds)
-    by_page(seconds)
     own_chains(seconds / 5)

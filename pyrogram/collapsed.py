@@ -129,10 +129,6 @@ class CollapsedUpdates:
         """
         return CollapsedUpdates(grammar, self.words)
 
-    def by_page(self) -> CollapsedUpdates | None:
-        """The same sweeps, compiled from the rules of a recursion; None, if there is no code for it."""
-        return None
-
     # ------------------------------------------------------------------ expected counts
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:

@@ -9,7 +9,7 @@ the sequence of its events from the top down and from left to right (a leftmost 
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,23 +47,6 @@ class RuleTable:
             raise ValueError(
                 f"unary rule {late[0]} must come after all unary rules of its child, {self.unary[late[0]]}"
             )
-
-    @cached_property
-    def pairs(self) -> tuple[Any, Any]:
-        """The distinct pairs of right sides, shape (P, 2), sorted, and the pair of each binary rule, (Nb,)."""
-        found, own = np.unique(self.binary[:, 1] * self.num_symbols + self.binary[:, 2], return_inverse=True)
-        pairs = np.stack([found // self.num_symbols, found % self.num_symbols], 1)
-        return np.ascontiguousarray(pairs), own.reshape(-1).astype(np.int64)
-
-    @cached_property
-    def by_parent(self) -> tuple[Any, Any, Any, Any]:
-        """Rules in the order of their parents: order and starts (S + 1,) of the binary ones, then of the unary ones."""
-        found: list[Any] = []
-        for table in (self.binary, self.unary):
-            order = np.argsort(table[:, 0], kind="stable").astype(np.int64)
-            starts = np.searchsorted(table[order, 0], np.arange(self.num_symbols + 1)).astype(np.int64)
-            found += [order, starts]
-        return found[0], found[1], found[2], found[3]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,51 +103,12 @@ class Matches:
         forbidden = None if self.forbidden is None else self.forbidden[sentences]
         return Matches(self.lengths[sentences], offsets, self.table[rows], forbidden)
 
-    @cached_property
-    def in_order(self) -> Any:
-        """The table with the matches of each sentence sorted by i, k and symbol (stably)."""
-        i, k, symbol, _ = self.table.T
-        keys = ((self.sentence * (self.max_length + 1) + i) * (self.max_length + 1) + k, symbol)
-        if len(self.table) and not _is_sorted(*keys):
-            return np.ascontiguousarray(self.table[np.lexsort(keys[::-1])])
-        return self.table
-
     def check(self, rules: RuleTable) -> None:
         """
         :raises ValueError: if a symbol or an event is not one of the grammar's; compiled code does not look.
         """
         _check(self.table[:, 2], 0, rules.num_symbols, "symbols of matches")
         _check(self.table[:, 3], -1, rules.num_events, "events of matches")
-
-
-class Grammar(NamedTuple):
-    """What compiled code reads of a :class:`RuleTable`; binary rules are sorted by their parents.
-
-    ``left``, ``right``, ``event`` (Nb,) belong to binary rules; ``unary`` (Nu, 3) is [parent, child, event];
-    ``binary_of``, ``unary_of`` (S + 1,) say where the rules of a parent begin, the latter in ``unary_order``.
-    """
-
-    S: int
-    start: int
-    left: Any
-    right: Any
-    event: Any
-    unary: Any
-    binary_of: Any
-    unary_of: Any
-    unary_order: Any
-
-
-def grammar_of(rules: RuleTable) -> Grammar:
-    """The arrays of a grammar, made once."""
-    found = rules.__dict__.get("compiled")
-    if found is None:
-        order, binary_of, unary_order, unary_of = rules.by_parent
-        left, right, event = (np.ascontiguousarray(x) for x in rules.binary[order].T[1:])
-        arrays = left, right, event, rules.unary, binary_of, unary_of, unary_order
-        found = Grammar(rules.num_symbols, rules.start, *arrays)
-        rules.__dict__["compiled"] = found
-    return found
 
 
 @lru_cache(maxsize=1024)
@@ -188,8 +132,3 @@ def longest(rules: RuleTable, n: int, with_silent: bool = False) -> int:
 def _check(values: Any, low: int, end: int, what: str) -> None:
     if values.size and (values.min() < low or values.max() >= end):
         raise ValueError(f"{what} must lie in {low} .. {end - 1}, not {values.min()} .. {values.max()}")
-
-
-def _is_sorted(major: Any, minor: Any) -> bool:
-    later = (major[1:] > major[:-1]) | ((major[1:] == major[:-1]) & (minor[1:] >= minor[:-1]))
-    return bool(later.all())

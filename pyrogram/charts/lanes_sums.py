@@ -28,27 +28,6 @@ def add_up(typingctx, x):
 
 
 @intrinsic
-def sums_of_eight(typingctx, a, b, c, d, e, f, g, h):
-    """The sums of the lanes of eight, as lanes."""
-
-    def codegen(context, builder, signature, args):
-        rows = list(args)
-        while len(rows) > 1:
-            half = len(rows) // 2
-            # Of the first row, the lanes whose number has this bit are added to those without; of the second, likewise.
-            without = [8 + lane - half if lane & half else lane for lane in range(8)]
-            picks = [
-                ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes)
-                for lanes in (without, [lane + half for lane in without])
-            ]
-            pairs = zip(rows[:half], rows[half:], strict=True)
-            rows = [builder.fadd(*(builder.shuffle_vector(*pair, pick) for pick in picks)) for pair in pairs]
-        return rows[0]
-
-    return a(a, b, c, d, e, f, g, h), codegen
-
-
-@intrinsic
 def load_eight(typingctx, array, i):
     """Elements 8 i .. 8 i + 7 of an array of float64 or float32."""
 

@@ -312,7 +312,10 @@ class CFG(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return CollapsedUpdates(self, words) if words.device.type != "cpu" else CFGUpdates(self, words)
+        plan = None
+        if words.device.type == "cpu" and words.dim() == 2:
+            plan = CFGUpdates.plan(self, words, self.matches(words))
+        return CollapsedUpdates(self, words) if plan is None else CFGUpdates(self, words, plan)
 
     def sample(
         self,

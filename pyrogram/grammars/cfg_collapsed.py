@@ -1,143 +1,97 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Collapsed inference for context-free grammars: compiled sweeps on the CPU."""
+"""Collapsed inference for context-free grammars: sweeps compiled from the rules of a recursion."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from pyrogram.charts import cfg_sweeps as chart
-from pyrogram.charts import cfg_sweeps_trees as tree_chart
-from pyrogram.charts.cfg_rules import longest
-from pyrogram.charts.cfg_sweeps_layout import make_layout, total
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
+from pyrogram.charts.cfg_batch import Batch
+from pyrogram.charts.cfg_rules import Matches, longest
+from pyrogram.collapsed_checks import check_trees
 from pyrogram.distributions.constraints import LeftmostDerivations
 
-from .cfg_page_sweeps import CFGPageUpdates
-from .compiled_collapsed import CompiledUpdates
+from .recursive_collapsed import Plan, RecursiveUpdates
 
 if TYPE_CHECKING:
     from .cfg import CFG
 
-BLOCK = "rules"
+_RULES = "rules"  # the events of the grammar, and one more of weight one, before the tables of the program
+_MOST_PLACES = 2**29  # of weights by position, in all sentences
 
 
-class CFGUpdates(CompiledUpdates):
-    """Sweeps of a :class:`.CFG`; words must lie on the CPU.
+class CFGUpdates(RecursiveUpdates):
+    """Sweeps of a :class:`.CFG`; derivations are rows of rules, leftmost first, shape ``(N, L)``."""
 
-    Sentence counts are the ``values`` of the events that can occur in each sentence, see
-    :mod:`pyrogram.charts.cfg_sweeps_layout`. A sentence for which numbers leave the range of real space is done in
-    plain torch, at the end of the sweep.
-    """
+    _base: CFG
 
-    grammar: CFG
-
-    def __init__(self, grammar: CFG, words: Tensor) -> None:
-        super().__init__(grammar, words)
-        self._matches = grammar.matches(self.words)
-        owner = grammar.blocks[BLOCK].owner.numpy()
-        self._tables = make_layout(grammar.table, self._matches, owner)
-        self._layout = self._tables[0]
-        self.num_own = int(self._layout.num_own)
-
-    def by_page(self) -> CollapsedUpdates | None:
-        plan = CFGPageUpdates.plan(self.grammar, self.words, self._matches)
-        return None if plan is None else CFGPageUpdates(self.grammar, self.words, plan)
-
-    # ------------------------------------------------------------------ expected counts
-
-    def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
-        check_weights(weights, self.blocks)
-        w = weights[BLOCK].detach().to(torch.float64)
-        out = torch.zeros(self._layout.num_own, dtype=torch.float64)
-        found = chart.expect(*self._tables, w.contiguous().numpy(), out.numpy())
-        log_z, entropies, failed = (torch.from_numpy(x) for x in found)
-        fixed = CorpusCounts({BLOCK: torch.zeros_like(w)}, {}, {BLOCK: w})
-        if failed.any():
-            most = max(1, self.CHUNK // self._size)
-            self._plain(fixed, torch.zeros_like(out), out, failed.nonzero()[:, 0], most, log_z, entropies)
-        return log_z, entropies, {"values": out}
-
-    def collapsed_vb(
-        self,
-        corpus: CorpusCounts,
-        sentence_counts: SentenceCounts,
-        order: Tensor,
-        batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
-    ) -> tuple[Tensor, SentenceCounts]:
-        self._check_vb(corpus, sentence_counts, order, batch_size, buffer)
-        values = sentence_counts["values"]
-        out = torch.empty_like(values) if buffer is None else buffer["values"]
-        if BLOCK in corpus.weights:  # nothing depends on the counts
-            log_z, entropies, found = self.expected_counts(corpus.weights)
-            corpus.counts[BLOCK].copy_(self.total(found)[BLOCK])
-            return entropies, found
-        counts, alpha = self._vector(corpus.counts), self._vector(corpus.concentration)
-        arrays = counts.numpy(), alpha.numpy(), values.numpy(), out.numpy()
-        found_arrays = chart.collapsed_vb(*self._tables, *arrays, order.numpy(), batch_size)
-        log_z, entropies, failed = (torch.from_numpy(x) for x in found_arrays)
-        corpus.counts[BLOCK].copy_(counts)
-        if failed.any():
-            self._plain(corpus, values, out, failed.nonzero()[:, 0], 1, log_z, entropies)
-        return entropies, {"values": out}
-
-    def total(self, sentence_counts: SentenceCounts) -> Weights:
-        self._check_sentence_counts(sentence_counts)
-        return {BLOCK: torch.from_numpy(total(self._layout, sentence_counts["values"].numpy(), self._size))}
-
-    def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
-        self._check_sentence_counts(sentence_counts)
-        check_sentences("sentences", sentences, len(self.words))
-        return {BLOCK: self._dense_own(sentence_counts["values"], sentences)}
-
-    def _dense_own(self, own: Tensor, sentences: Tensor) -> Tensor:
-        dense = own.new_zeros(len(sentences), self._size)
-        for k, i in enumerate(sentences.tolist()):
-            dense[k, self._events(i)] = own[self._own(i)]
-        return dense
-
-    def _own(self, sentence: int) -> slice:
-        return self._layout.own(sentence)
-
-    def _events(self, sentence: int) -> Tensor:
-        return torch.from_numpy(self._layout.events_of(sentence))
-
-    # ------------------------------------------------------------------ derivations
-
-    def counts(self, trees: Tensor) -> Weights:
-        self._check_trees(trees)
-        return {BLOCK: torch.bincount(trees[trees >= 0], minlength=self._size).to(torch.float64)}
+    @staticmethod
+    def plan(grammar: CFG, words: Tensor, matches: Matches) -> Plan | None:
+        """
+        :param matches: of the words, with the spans that are forbidden.
+        :returns: None, if there is no compiled code for the rules, or there are too many places for words.
+        """
+        batch, block = Batch(grammar.table, matches), grammar.blocks["rules"]
+        program, R = batch.program.program, grammar.table.num_events
+        count = sum(int(np.prod(places.shape)) for places in batch.places.values())
+        if not (program.in_lanes or program.in_tiles) or count > _MOST_PLACES:
+            return None
+        located = {}
+        for name, places in batch.places.items():
+            located[name] = np.full(places.shape, -1, np.int32)
+            located[name].reshape(-1)[places.at] = places.event
+        given = {}
+        if matches.forbidden is not None and batch.form.has_x:
+            given["bonus.X"] = np.exp(batch.allowed)
+        shapes, numbers = _numbers_of_rules({_RULES: np.arange(R + 1), **batch.kinds.events}, _owners(block))
+        return Plan(
+            *(grammar, words, program, batch.sizes, batch.lists, given),
+            shapes=shapes,
+            located=located,
+            renumbered=numbers,
+        )
 
     def _check_trees(self, trees: Tensor) -> None:
-        check_trees(trees, (len(self.words), longest(self.grammar.table, self.words.shape[-1])))
-        if not bool(LeftmostDerivations(self.grammar.flat, self.words).check(trees).all()):
+        check_trees(trees, (len(self.words), longest(self._base.table, self.words.shape[-1])))
+        if not bool(LeftmostDerivations(self._base.flat, self._plan.words).check(trees).all()):
             raise ValueError("trees must be leftmost derivations of the sentences, padded with -1, but some are not")
 
-    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
-        check_sentence_counts(sentence_counts, self._layout.num_own)
+    def _rows(self, trees: Tensor) -> Any:
+        """Rows of numbers of the program, with room for rules of weight one."""
+        width = longest(self._base.table, self.words.shape[-1], with_silent=True)
+        return np.pad(trees.numpy(), ((0, 0), (0, width - trees.shape[1])), constant_values=-1)
 
-    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
-        return counts[BLOCK][k, self._events(sentence)]
+    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
+        rules = np.where(rows < 0, -1, self._plan.renumbered[rows])
+        rules[rules >= self._base.table.num_events] = -1
+        order = np.argsort(rules < 0, axis=1, kind="stable")[:, : trees.shape[1]]
+        trees.numpy()[accepted] = np.take_along_axis(rules, order, 1)[accepted]
 
-    def _is_compiled(self, corpus: CorpusCounts) -> bool:
-        return BLOCK not in corpus.weights
 
-    def _run_hastings(
-        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
-    ) -> tuple[Any, Any]:
-        counts, alpha = self._vector(corpus.counts), self._vector(corpus.concentration)
-        arrays = counts.numpy(), alpha.numpy(), trees.numpy(), order.numpy()
-        found = tree_chart.hastings(*self._tables, self.grammar.table, *arrays, batch_size, seed, temperature)
-        corpus.counts[BLOCK].copy_(counts)
-        return found
+def _owners(block: Any) -> Any:
+    """The multinomial of each event, and two that there are not: of the event of weight one, and of nothing."""
+    owner = block.owner.numpy()
+    return np.concatenate([owner, [owner.max() + 1] * 2])
 
-    def _vector(self, values: Mapping[str, Tensor]) -> Tensor:
-        """A copy in float64."""
-        return values[BLOCK].detach().to("cpu", torch.float64).clone()
+
+def _numbers_of_rules(tables: dict[str, Any], owners: Any) -> tuple[dict[str, tuple[int, ...]], Any]:
+    """Shapes of tables of events, and the numbers of the grammar by those of the program.
+
+    :param tables: by name, the event of each element: R for weight one and no event, R + 1 for no rule.
+    :param owners: see :func:`_owners`.
+    """
+    R = len(owners) - 2
+    padding = R + owners.max()
+    events = np.concatenate([np.arange(R), [padding, padding + 1]])
+    shapes, numbers, sums = {}, [], []
+    for name, own in tables.items():
+        rows = own.reshape(-1, own.shape[-1])
+        first = np.take_along_axis(rows, (rows <= R).argmax(1)[:, None], 1)  # of rules, if there are any in the row
+        is_row = own.ndim > 1 and (owners[np.where(rows <= R, rows, first)] == owners[first]).all()
+        shapes[name] = own.shape if is_row else (*own.shape, 1)
+        numbers.append(events[own.reshape(-1)])
+        sums.append(R + owners[first[:, 0] if is_row else own.reshape(-1)])
+    return shapes, np.concatenate([*numbers, *sums, [padding, padding + 1]]).astype(np.int32)

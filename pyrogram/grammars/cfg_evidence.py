@@ -22,7 +22,7 @@ from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
 from pyrogram.printable import plural
 
-from .cfg_page_sweeps import CFGPageUpdates
+from .cfg_collapsed import CFGUpdates
 
 if TYPE_CHECKING:
     from .cfg import CFG
@@ -142,8 +142,8 @@ class CFGEvidence(EvidenceGrammar):
         plan = None
         if words.device.type == "cpu":
             own, rows = self.split(words)
-            plan = CFGPageUpdates.plan(self.base, own, self._prepared(own, rows))
-        return super().partly_updates(words) if plan is None else CFGPageUpdates(self, words, plan)
+            plan = CFGUpdates.plan(self.base, own, self._prepared(own, rows))
+        return super().partly_updates(words) if plan is None else CFGUpdates(self, words, plan)
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

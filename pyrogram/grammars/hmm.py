@@ -94,7 +94,9 @@ class HMM(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         words = checked_words(words, self.num_words)
-        return CollapsedUpdates(self, words) if words.device.type != "cpu" else HMMUpdates(self, words)
+        if words.device.type != "cpu" or words.dim() != 2:
+            return CollapsedUpdates(self, words)
+        return HMMUpdates(self, words, HMMUpdates.plan(self, words))
 
     def derivation(
         self,

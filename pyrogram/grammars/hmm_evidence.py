@@ -19,7 +19,7 @@ from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
 from pyrogram.recursion.calling.sentences import Numbers
 
-from .hmm_page_sweeps import HMMPageUpdates
+from .hmm_collapsed import HMMUpdates
 
 if TYPE_CHECKING:
     from .hmm import HMM
@@ -145,7 +145,7 @@ class HMMEvidence(EvidenceGrammar):
         factors = None if words.device.type != "cpu" else chart.factors_of_states(self._bonus(rows), torch.float64)
         if factors is None:
             return super().partly_updates(words)
-        return HMMPageUpdates(self, words, HMMPageUpdates.plan(self.base, own, factors))
+        return HMMUpdates(self, words, HMMUpdates.plan(self.base, own, factors))
 
     def _derivation(
         self, log_weights: Mapping[str, Tensor], words: Tensor, rows: Tensor, validate_args: bool | None = None

@@ -14,16 +14,19 @@ import torch
 from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from pyrogram.collapsed_checks import check_sentence_counts, check_sentences, check_trees, check_weights
+from pyrogram.collapsed_checks import (
+    check_batches,
+    check_corpus_counts,
+    check_sentence_counts,
+    check_sentences,
+    check_trees,
+    check_weights,
+)
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL, FewEvents
-from pyrogram.recursion.lanes.sweep_engine import SweepEngine
+from pyrogram.recursion.lanes.sweep_engine import FAR, SweepEngine
 from pyrogram.recursion.running.program import Program, longest_first
 from pyrogram.recursion.tiles.engine import TilesSweepEngine
-
-from .compiled_collapsed import CompiledUpdates
-
-_FAR = 1e300  # below zero, for counts that shall not count
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) ->
     return at_once and plain and words.device.type == "cpu" and words.dim() == 2
 
 
-class RecursiveUpdates(CompiledUpdates):
+class RecursiveUpdates(CollapsedUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
@@ -144,9 +147,6 @@ class RecursiveUpdates(CompiledUpdates):
         """The same sweeps of another grammar and plan."""
         return type(self)(grammar, self.words, plan)
 
-    def by_page(self) -> RecursiveUpdates:
-        return self
-
     # ------------------------------------------------------------------ expected counts
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
@@ -156,6 +156,22 @@ class RecursiveUpdates(CompiledUpdates):
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
         return self._sweep(fixed, own, torch.empty_like(own), order, CELL)
+
+    def collapsed_vb(
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        *,
+        buffer: SentenceCounts | None = None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        check_corpus_counts(corpus, self.blocks)
+        check_batches(order, batch_size, len(self.words))
+        for counts in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
+            self._check_sentence_counts(counts)
+        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
+        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
 
     def _sweep(
         self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
@@ -173,6 +189,26 @@ class RecursiveUpdates(CompiledUpdates):
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
         return log_z, entropies, {"values": out}
+
+    def _plain(
+        self,
+        corpus: CorpusCounts,
+        own: Tensor,
+        out: Tensor,
+        order: Tensor,
+        batch_size: int,
+        log_z: Tensor,
+        entropies: Tensor,
+    ) -> None:
+        """A sweep in plain torch."""
+        for i in self._chunks(order, batch_size):
+            old = self.dense_counts({"values": own}, i)
+            log_weights = self._others(corpus, old)
+            log_z[i], new = self._posterior(log_weights, i)
+            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
+            self._replace(corpus, old, new)
+            for k, sentence in enumerate(i.tolist()):
+                out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
@@ -242,33 +278,45 @@ class RecursiveUpdates(CompiledUpdates):
                 f"trees must be rows of events, 0 to {self._num_events - 1}, padded with -1, but some are not"
             )
 
-    def _run_hastings(
-        self, corpus: CorpusCounts, trees: Tensor, order: Tensor, batch_size: int, seed: int, temperature: float
-    ) -> tuple[Any, Any]:
-        counts, alpha = self._shared(corpus)
-        rows = self._rows(trees)
+    def _hastings(
+        self,
+        corpus: CorpusCounts,
+        trees: Tensor,
+        order: Tensor,
+        batch_size: int,
+        generator: torch.Generator | None,
+        temperature: float,
+    ) -> Tensor:
+        self._check_trees(trees)
+        if not self._is_compiled(corpus):
+            return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
+        seed = int(torch.randint(2**62, (), generator=generator))
+        own, (counts, alpha) = trees.contiguous(), self._shared(corpus)
+        rows = self._rows(own)
         accepted, positions = self._engine.hastings(
             counts, alpha, rows, order.numpy(), batch_size, seed, temperature, self._positions()
         )
-        self._move(trees, rows, positions, accepted)
+        self._move(own, rows, positions, accepted)
+        if own is not trees:
+            trees.copy_(own)
         self._write(counts, corpus)
         if corpus.weights:
             new = self.counts(trees)
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
-        return accepted, np.zeros_like(accepted)
+        return torch.from_numpy(accepted)
 
     # ------------------------------------------------------------------ tables
 
     def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
         """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
-        counts[-2], alpha[-2] = -_FAR, 1.0  # of the padding, its own multinomial: its weight is one
+        counts[-2], alpha[-2] = -FAR, 1.0  # of the padding, its own multinomial: its weight is one
         first = self._size
         for (name, events), size in zip(self._slices.items(), self._num_multinomials, strict=True):
             sums = slice(first, first + size)
             if name in corpus.weights:
-                counts[events], counts[sums], alpha[sums] = -_FAR, -_FAR, 1.0
+                counts[events], counts[sums], alpha[sums] = -FAR, -FAR, 1.0
             first += size
         return counts, alpha
 

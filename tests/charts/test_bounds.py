@@ -15,11 +15,8 @@ KERNEL = """
 import numpy as np
 from numba import njit
 from pyrogram.charts.lanes_sums import load_eight, store_eight
-from pyrogram.charts.lanes_tiles import multiply_pairs
 from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
-
-BLOCKS = np.array([[1, 1] + 10 * [0]])  # one left and one right symbol, and their product
 
 @njit
 def run(array, other, offsets, i):
@@ -39,7 +36,7 @@ def run(code: str, tmp_path: Path, checks: str) -> subprocess.CompletedProcess[s
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
 
 
-@pytest.mark.one_in(18)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize(
     ("line", "arrange", "inside", "outside"),
     [
@@ -50,9 +47,6 @@ def run(code: str, tmp_path: Path, checks: str) -> subprocess.CompletedProcess[s
         ("gather_cells(array, 0, other, offsets, i)", "", 0, 1),
         ("scatter_cells(array, 0, other, offsets, i)", "", 0, 1),
         ("scatter_cells(array, i, other, offsets, 0)", "offsets = offsets[::-1].copy()", 8, 9),
-        ("multiply_pairs(array, BLOCKS, 0, 0, 8, 1, 1, 1, i)", "", 15, 16),
-        ("multiply_pairs(array, BLOCKS, 0, i, 8, 1, 1, 2, 0)", "", 14, 15),
-        ("multiply_pairs(array, BLOCKS, i, 0, 8, 1, 1, 1, 0)", "", 0, 1),
     ],
 )
 def test_an_access_beyond_an_array_is_an_error(
@@ -105,14 +99,9 @@ def test_an_access_beyond_a_table_is_an_error(tmp_path: Path) -> None:
 CHARTS = """
 import json
 import numpy as np
-from types import SimpleNamespace
-from pyrogram.charts import cfg_tiles
 from pyrogram.charts.gaussians import direction
 
-plan = SimpleNamespace(S=3, num_products=5, num_weights=7)
-tiles = cfg_tiles.chart_of(6, plan)
 made = {
-    "cfg, tiles": (cfg_tiles.make_memory(tiles), tiles),
     "gaussians": direction.make_cells(5, 4, 2, 3, True),
     "gaussians, diagonal": direction.make_cells(5, 4, 2, 3, False),
 }

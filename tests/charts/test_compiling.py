@@ -21,9 +21,9 @@ def names(path: str) -> set[str]:
 
 
 def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
-    own = names("charts/cfg_tiles.py")
-    assert {"cfg_tiles.py", "lanes_tiles.py", "lanes.py"} <= own
-    assert {"cfg_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
+    own = names("charts/annotation_lanes.py")
+    assert {"annotation_lanes.py", "lanes_sums.py", "lanes.py"} <= own
+    assert {"annotation_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
 
 
 def test_absolute_imports_count_as_well():
@@ -57,11 +57,11 @@ from .runtime.lanes import (
     a,
     b,
 )
-from pyrogram.charts import (cfg_possible)
+from pyrogram.charts import (cfg_batch)
 def later():
     from ..grammar import Block
 """
-    names = {"hmm_sample", "dmv_sample", "lanes", "cfg_possible", "grammar"}
+    names = {"hmm_sample", "dmv_sample", "lanes", "cfg_batch", "grammar"}
     assert {found.stem for found in imported(path, text)} == names
 
 

@@ -327,7 +327,7 @@ def test_long_chains_of_rare_words_stay_in_compiled_code(monkeypatch):
     start = own.initial_weights(words, "random", seed=1)
     found = []
     for grammar in (own, library):
-        sweeps = grammar.collapsed_updates(words).by_page()
+        sweeps = grammar.collapsed_updates(words)
         log_z, _, counts = sweeps.expected_counts(start)
         assert bool((log_z < -800).all())
         field = CorpusCounts(sweeps.total(counts), {n: torch.full(b.shape, 0.3) for n, b in grammar.blocks.items()})

@@ -67,16 +67,6 @@ def check_elements(context: Any, builder: Any, array_type: Any, array: Any, firs
         _check_numbers(context, builder, builder.gep(view.data, [first]), count)
 
 
-def check_address(context: Any, builder: Any, array_type: Any, array: Any, address: Any) -> None:
-    """:func:`check_elements` for the element, or the vector of elements, at an address."""
-    if not config.BOUNDSCHECK:
-        return
-    data, number = context.make_array(array_type)(context, builder, array).data, ir.IntType(64)
-    offset = builder.sub(builder.ptrtoint(address, number), builder.ptrtoint(data, number))
-    first = builder.sdiv(offset, ir.Constant(number, array_type.dtype.bitwidth // 8))
-    check_elements(context, builder, array_type, array, first, getattr(address.type.pointee, "count", 1))
-
-
 def _check_numbers(context: Any, builder: Any, address: Any, count: int) -> None:
     """Raise an IndexError if any of so many numbers at an address lies in a red zone."""
     bits = 32 if address.type.pointee == ir.FloatType() else 64

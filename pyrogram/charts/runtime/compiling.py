@@ -174,11 +174,3 @@ def borrowing(function: Callable[..., Any], **options: Any) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """:func:`borrowing` for a few lines that are always inlined."""
     return borrowing(function, forceinline=True)
-
-
-def joined(function: Callable[..., Any]) -> Any:
-    """Make a function a part of each that calls it, for what is long and called in one place.
-
-    Others are compiled anew at every level of calls above them.
-    """
-    return njit(nogil=True, inline="always")(function)

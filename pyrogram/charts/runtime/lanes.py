@@ -126,23 +126,6 @@ def maximum(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def rounded(typingctx: Any, a: Any) -> Any:
-    """The nearest integer, per lane."""
-    return _llvm_function("rint", 1)(a)
-
-
-@intrinsic
-def above(typingctx: Any, a: Any, bound: Any) -> Any:
-    """a where it is greater than the bound, else 0, per lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        zero = _constant(context.get_value_type(a), 0.0)
-        return builder.select(builder.fcmp_ordered(">", *args), args[0], zero)
-
-    return a(a, bound), codegen
-
-
-@intrinsic
 def is_zero(typingctx: Any, a: Any) -> Any:
     """1 where a is zero, else 0, per lane."""
 
@@ -152,19 +135,6 @@ def is_zero(typingctx: Any, a: Any) -> Any:
         return builder.select(builder.fcmp_ordered("==", args[0], zero), one, zero)
 
     return a(a), codegen
-
-
-@intrinsic
-def any_lane(typingctx: Any, a: Any) -> Any:
-    """Whether some lane is not zero."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = context.get_value_type(a)
-        bits = builder.fcmp_unordered("!=", args[0], _constant(vector, 0.0))
-        whole = ir.IntType(vector.count)
-        return builder.icmp_unsigned("!=", builder.bitcast(bits, whole), ir.Constant(whole, 0))
-
-    return types.boolean(a), codegen
 
 
 def _arithmetic(operation: Any, instruction: str) -> Any:
@@ -185,38 +155,6 @@ _arithmetic(operator.add, "fadd")
 _arithmetic(operator.sub, "fsub")
 _arithmetic(operator.mul, "fmul")
 _arithmetic(operator.truediv, "fdiv")
-
-
-@intrinsic
-def power_of_two(typingctx: Any, exponent: Any) -> Any:
-    """2 to the power of integral ``exponent``, which lies in the range of normal numbers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mantissa_bits, bias = (52, 1023) if exponent.dtype == types.float64 else (23, 127)
-        integers = _int_type(exponent)
-        biased = builder.add(builder.fptosi(args[0], integers), _constant(integers, bias))
-        bits = builder.shl(biased, _constant(integers, mantissa_bits))
-        return builder.bitcast(bits, context.get_value_type(exponent))
-
-    return exponent(exponent), codegen
-
-
-@intrinsic
-def exponent_of(typingctx: Any, a: Any) -> Any:
-    """floor(log2(a)) of positive normal numbers, clamped to -24 .. 24; 0 where a is zero."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mantissa_bits, bias = (52, 1023) if a.dtype == types.float64 else (23, 127)
-        integers, vector = _int_type(a), context.get_value_type(a)
-        bits = builder.lshr(builder.bitcast(args[0], integers), _constant(integers, mantissa_bits))
-        unbiased = builder.sub(bits, _constant(integers, bias))
-        for bound, comparison in ((-24, "<"), (24, ">")):
-            limit = _constant(integers, bound)
-            unbiased = builder.select(builder.icmp_signed(comparison, unbiased, limit), limit, unbiased)
-        zero = builder.fcmp_unordered("==", args[0], _constant(vector, 0.0))
-        return builder.select(zero, _constant(vector, 0.0), builder.sitofp(unbiased, vector))
-
-    return a(a), codegen
 
 
 def _exchange(builder: Any, rows: Any) -> Any:

@@ -72,9 +72,8 @@ class MixtureGrammar(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         base = self.base.collapsed_updates(words)
-        page = base.by_page()
-        if isinstance(page, RecursiveUpdates):
-            return MixedUpdates(self, page, self.num_components)
+        if isinstance(base, RecursiveUpdates):
+            return MixedUpdates(self, base, self.num_components)
         return _MixtureUpdates(self, words, base)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:

@@ -26,7 +26,7 @@ LOG_Q, LOG_U = Array("log_q", "real"), Array("log_u", "real")
 WIDTH, POWER = Name("trace_width", "int"), Name("power", "real")
 REPLACEMENTS: list[Array | Name] = [ROWS, PROPOSED, WIDTH, MULTINOMIALS, ACCEPTED, LOG_Q, LOG_U, POWER]
 """Parameters, beside those of sweeps."""
-_SMALL = 1e-200  # products are taken on as logarithms below it
+_SMALL = 1e-200  # products are taken on as logarithms below it, and above its inverse
 
 
 class Replacements:
@@ -113,12 +113,14 @@ class Replacements:
         self.code.set(f"{name}.product", 1.0)
 
     def multiply(self, name: str, factor: Expression) -> None:
-        """Take a product on."""
-        code, product = self.code, Name(f"{name}.product", "real")
-        code.set(product.name, product * factor)
-        with code.when(product < _SMALL):
-            code.set(f"{name}.log", Name(f"{name}.log", "real") + log(product))
+        """Take a product on; where it would leave this range, the logarithms of both factors."""
+        code, product, factor = self.code, Name(f"{name}.product", "real"), self.code.let(factor)
+        found = code.let(product * factor)
+        with code.when((found < _SMALL) | (found > 1 / _SMALL)):
+            code.set(f"{name}.log", Name(f"{name}.log", "real") + (log(product) + log(factor)))
             code.set(product.name, 1.0)
+        with code.otherwise():
+            code.set(product.name, found)
 
     def log(self, name: str) -> Expression:
         """The logarithm of a product."""

@@ -25,6 +25,11 @@ multinomials, and its rows say which is theirs, their *owner*. Where several eve
 
 Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else.
 
+Where there are weights by position, few of a sentence's numbers are in any derivation of it: of a thousand rules fifty,
+say. Then the numbers that are kept are a *list*, with the place that each has among all of its sentence:
+
+    [3, 17, 40] of others  padding  |  repeated events  padding  |  [2, 5] of multinomials  padding
+
 Compiled code finds its way by :mod:`.sentence_layout`.
 """
 
@@ -32,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +106,8 @@ class SentenceEvents:
     :param distinct: u of each sentence, shape ``(N,)``.
     :param starts: where the numbers of each sentence begin; sentences of equal length lie side by side.
     :param sizes: how many they are, padding included.
+    :param ends: where those of its events that are not repeated end, of all its events, and all, shape ``(N, 3)``.
+    :param rooms: how many there are if none is left out, and room for padding.
     :param places: to which number of the corpus each belongs, of all sentences, int32.
     :param multinomials: of each event of the corpus, the number of its multinomial there, int32.
     :param num_numbers: of the corpus.
@@ -108,6 +115,7 @@ class SentenceEvents:
     :param row_starts: where the rows of each sentence begin in ``owners``, shape ``(N,)``.
     :param owned: how many multinomials each sentence has, shape ``(N,)``.
     :param repeated: the tables in which several events of a sentence may be one entry.
+    :param elements: the place of each number among all of its sentence, int32; None: none is left out.
     """
 
     words: Numbers
@@ -117,6 +125,8 @@ class SentenceEvents:
     distinct: Numbers
     starts: Numbers
     sizes: Numbers
+    ends: Numbers
+    rooms: Numbers
     places: Numbers
     multinomials: Numbers
     num_numbers: int
@@ -124,6 +134,7 @@ class SentenceEvents:
     row_starts: Numbers
     owned: Numbers
     repeated: frozenset[str]
+    elements: Numbers = None
 
     @staticmethod
     def of(
@@ -133,6 +144,7 @@ class SentenceEvents:
         located: Mapping[str, Numbers] | None = None,
         few: Mapping[str, FewEvents] | None = None,
         renumbered: Numbers | None = None,
+        repeated: frozenset[str] | None = None,
     ) -> SentenceEvents:
         """
         :param shapes: of the weights that are events, in the order that they have in the corpus, which may have further
@@ -141,6 +153,7 @@ class SentenceEvents:
             ``(N, n + 1, ..., *sizes)``.
         :param few: tables few of whose elements are events, of those that are no weights by position.
         :param renumbered: what is counted in the place of each number of the corpus; None: the same.
+        :param repeated: see :func:`repeated_tables`; None: those of these sentences.
         :raises ValueError: if the corpus has more numbers than 32 bits can count.
         """
         located, few, word_axes = located or {}, few or {}, WordAxes.of(cells)
@@ -158,10 +171,8 @@ class SentenceEvents:
         lengths = real.sum(1)
         local, distinct, kinds = _local_words(words, real, word_axes.constants)
         counted = np.arange(num_numbers) if renumbered is None else renumbered
-        ranges = {name: np.arange(first_event[name], first_event[name] + sizes_of[name]) for name in shapes}
-        # Nothing says that the elements of a table of few events are different ones.
-        is_unknown = bool(few) and renumbered is not None
-        repeated = frozenset(weights) if is_unknown else _repeated(weights, ranges, located, counted)
+        if repeated is None:
+            repeated = repeated_tables(cells, shapes, located, few, renumbered)
         weights = {w.name: w for w in direct_first(weights.values(), repeated)}
 
         def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[str, Numbers, Numbers]]:
@@ -183,6 +194,7 @@ class SentenceEvents:
         groups = [np.flatnonzero((alike == own).all(1)) for own in np.unique(alike, axis=0)]
         found, owners = [], []
         sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
+        ends = np.zeros((len(words), 3), np.int64)
         padding = num_numbers - 2
         for these in groups:
             parts = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
@@ -195,12 +207,13 @@ class SentenceEvents:
             nothing = np.zeros((len(these), 0), np.int64)
             whole = [_whole_cells(np.concatenate([nothing, *own], 1), padding) for own in (*events, [sums])]
             found.append(np.concatenate(whole, 1))
-            sizes[these] = found[-1].shape[1]
+            ends[these] = np.cumsum([own.shape[1] for own in whole])
+            sizes[these] = ends[these, -1]
         order = np.argsort(lengths, kind="stable")
         starts, row_starts = _starts(sizes, order), _starts(num_rows, order)
         words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
         return SentenceEvents(
-            *(words, lengths, local, kinds, distinct, starts, sizes),
+            *(words, lengths, local, kinds, distinct, starts, sizes, ends, sizes),
             places=_laid_out(groups, found, starts, sizes),
             multinomials=multinomials,
             num_numbers=num_numbers,
@@ -209,6 +222,61 @@ class SentenceEvents:
             owned=owned,
             repeated=repeated,
         )
+
+    def listed(self, used: Numbers | None = None) -> SentenceEvents:
+        """Lists of the numbers that are used.
+
+        :param used: whether each is, of all sentences; None: all are.
+        """
+        N, padding = len(self.words), self.num_numbers - 2
+        order = np.argsort(self.starts, kind="stable")
+        sentence = np.repeat(order, self.sizes[order])
+        own = np.arange(len(sentence)) - self.starts[sentence]
+        part = 3 * sentence + (own >= self.ends[sentence, 0]) + (own >= self.ends[sentence, 1])
+        kept = np.arange(len(own)) if used is None else np.flatnonzero(used)
+        elements = own if self.elements is None else self.elements
+        counts = np.bincount(part[kept], minlength=3 * N).reshape(N, 3)
+        ends = np.cumsum(-(-counts // CELL) * CELL, 1)
+        starts = _starts(ends[:, -1], order)
+        begins = starts[:, None] + np.pad(ends[:, :-1], ((0, 0), (1, 0)))  # of the parts
+        before = np.cumsum(counts[order].reshape(-1)) - counts[order].reshape(-1)
+        rank = np.arange(len(kept)) - np.repeat(before, counts[order].reshape(-1))
+        at = begins.reshape(-1)[part[kept]] + rank
+        rooms = self.sizes + CELL if self.elements is None else self.rooms
+        new_places = np.full(int(ends[:, -1].sum()), padding, np.int32)
+        new_elements = np.repeat(rooms[order] - CELL, ends[order, -1]).astype(np.int32)
+        new_places[at], new_elements[at] = self.places[kept], elements[kept]
+        return replace(
+            self,
+            starts=starts,
+            sizes=ends[:, -1],
+            ends=ends,
+            rooms=rooms,
+            places=new_places,
+            elements=new_elements,
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[tuple[Numbers, SentenceEvents]]) -> SentenceEvents:
+        """Those of some sentences after those of others.
+
+        :param parts: numbers of sentences, and these.
+        """
+        (_, first), N = parts[0], sum(len(these) for these, _ in parts)
+        found: dict[str, Numbers] = {}
+        for name in ("words", "lengths", "local", "kinds", "distinct", "sizes", "ends", "rooms", "owned"):
+            table = getattr(first, name)
+            found[name] = np.empty((N, *table.shape[1:]), table.dtype)
+            for these, own in parts:
+                found[name][these] = getattr(own, name)
+        for name, beside in (("starts", "places"), ("row_starts", "owners")):
+            found[name], before = np.zeros(N, np.int64), 0
+            for these, own in parts:
+                found[name][these] = getattr(own, name) + before
+                before += len(getattr(own, beside))
+        for name in ("places", "elements", "owners"):
+            found[name] = np.concatenate([getattr(own, name) for _, own in parts])
+        return replace(first, **found)
 
     @property
     def num_events(self) -> int:
@@ -246,14 +314,25 @@ def direct_first(weights: Iterable[WeightTable], repeated: Container[str]) -> li
     return sorted(weights, key=lambda w: w.name in repeated)
 
 
-def _repeated(
-    weights: Iterable[str], ranges: Mapping[str, Numbers], located: Mapping[str, Numbers], counted: Numbers
+def repeated_tables(
+    cells: Cells,
+    shapes: Mapping[str, tuple[int, ...]],
+    located: Mapping[str, Numbers],
+    few: Mapping[str, FewEvents],
+    renumbered: Numbers | None,
 ) -> frozenset[str]:
     """The tables in which several events of a sentence may be one entry: by position, or all where weights are tied.
 
     What is no event is its own entry again and again, and never counted.
     """
-    direct = [counted[ranges[name]] for name in weights if name not in located]
+    weights = {w.name for w in Layout(cells).weights if w.name in {*shapes, *located}}
+    if few and renumbered is not None:
+        return frozenset(weights)  # nothing says that the elements of a table of few events are different ones
+    sizes_of = {n: len(few[n].rows) if n in few else math.prod(s) for n, s in shapes.items()}
+    first_event, _ = _firsts(shapes, sizes_of)
+    num_numbers = sum(sizes_of.values()) + sum(math.prod(s[:-1]) for s in shapes.values()) + 2
+    counted = np.arange(num_numbers) if renumbered is None else renumbered
+    direct = [counted[first_event[n] : first_event[n] + sizes_of[n]] for n in weights if n not in located]
     entries = np.concatenate([np.zeros(0, counted.dtype), *direct])
     entries = entries[entries != counted[-2]]
     by_position = [np.unique(counted[own[own >= 0]]) for own in located.values()]

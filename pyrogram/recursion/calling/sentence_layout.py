@@ -14,6 +14,8 @@ from .layout import Layout, WeightTable
 from .sentence_events import CELL, WordAxes, direct_first
 
 OWNERS = Array("owners", "int32")
+ENDS = [Name(f"{part}.end", "int") for part in ("direct", "events", "numbers")]
+"""Where parts of the numbers that are kept of the sentence at hand end."""
 
 
 @dataclass
@@ -25,16 +27,19 @@ class SentenceLayout(Layout):
     :param rows: tables of events in which every event is a row.
     :param repeated: see :class:`~pyrogram.recursion.calling.sentence_events.SentenceEvents`.
     :param owned: whether rows have owners.
+    :param listed: whether numbers of a sentence are left out; all of them have a place while it is at hand.
     """
 
     rows: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
     owned: bool = False
+    listed: bool = False
 
     def parameters(self) -> list[Array | Name]:
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
         found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         found += [Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
+        found += [Array("ends", "int")] if self.listed else []
         return [*found, OWNERS, Array("row_starts", "int"), Array("owned", "int")] if self.owned else found
 
     def _is_given(self, parameter: str) -> bool:
@@ -92,6 +97,15 @@ class SentenceLayout(Layout):
             code.set("row_start", Array("row_starts", "int")[b])
             at = Array("owned", "int")[b]
         code.set("numbers_of", (sums + at + (CELL - 1)) // CELL * CELL)
+        for x, (end, dense) in enumerate(zip(ENDS, ("direct_of", "events_of", "numbers_of"), strict=True)):
+            code.set(end.name, Array("ends", "int")[b * 3 + x] if self.listed else Name(dense, "int"))
+
+    @property
+    def out(self) -> tuple[Array, Expression]:
+        """Where the new numbers of the sentence at hand go, and where these begin."""
+        if self.listed:
+            return Array("drained", "element"), Name("first", "int")
+        return Array("out", "element"), Name("sentence", "int")
 
     def owner(self, table: str, row: Expression) -> Expression:
         """The number of a row's multinomial, among those of the sentence at hand."""
@@ -108,7 +122,7 @@ class SentenceLayout(Layout):
     def start(self, ref: Ref, outward: bool) -> Expression:
         if ref.table in self.given:
             return super().start(ref, outward)
-        return Name("sentence" if outward else "first", "int") + Name(f"part.{ref.table}", "int")
+        return (self.out[1] if outward else Name("first", "int")) + Name(f"part.{ref.table}", "int")
 
     def begin(self, code: Code, ref: Ref) -> None:
         super().begin(code, ref)
@@ -134,5 +148,6 @@ class SentenceLayout(Layout):
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         index = Name(f"part.{ref.table}", "int") + self._index(ref)
         if table is not None:
-            return Array("out", "element")[Name("sentence", "int") + index]
+            array, first = self.out
+            return array[first + index]
         return Array("numbers", "element")[Name("first", "int") + index]

@@ -17,15 +17,17 @@ from collections.abc import Iterable
 
 from ..calling.replacements import COUNTS
 from ..calling.sentence_events import CELL
-from ..machine.expressions import Array, Expression, Name, fma, lane, value
+from ..calling.sentence_layout import ENDS
+from ..machine.expressions import Array, Expression, Name, fma, lane, value, with_lane
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .driver import INF, LOG_Z
 from .logarithms import log_of_lanes
-from .sweeps import NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 from .tables import WeightCells
 
 OWN, OUT = Array("own", "real"), Array("out", "real")
+DRAINED = Array("drained", "element")  # all numbers of the sentences of a block, where some are left out
 ENTROPIES = Array("entropies", "real")
 
 
@@ -53,27 +55,24 @@ class CollapsedSweep(Sweeps):
                 with self.elements.each_lane():
                     with code.when(self.fits(LOG_Z[Name("b", "int")])):
                         self._sum_rows()
+                        self._keep()
                         self._score()
                     with code.otherwise():
-                        self.clear_counts()
+                        for cell in self.cells_of(value(0), ENDS[-1]):
+                            self.put_cell(self.cell(OUT, Name("sentence", "int"), cell), self.eight(0.0))
                         code.put(ENTROPIES, Name("b", "int"), -INF)
                 self.restore()
             with code.loop("member", low, high) as x:
                 self._replace(code.let(Array("order", "int")[x]))
-        own: list[Array | Name] = [OWN, OUT, ENTROPIES]
+        own: list[Array | Name] = [OWN, OUT, ENTROPIES, *([DRAINED] if self.weighing.listed else [])]
         parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
         return Function("collapsed_vb", parameters, code.body)
 
     def drain_tables(self) -> None:
         """Posteriors to the counts of sentences."""
         with self.elements.each_lane() as x:
-            self.clear_counts()
+            self.clear(*self.layout.out)
             self.drain_lane(x, self.elements.regions)
-
-    def clear_counts(self) -> None:
-        first = Name("sentence", "int")
-        for cell in self.cells_of(value(0), Name("numbers_of", "int")):
-            self.put_cell(self.cell(OUT, first, cell), self.eight(0.0))
 
     def drain_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
         """The posteriors of some tables of a lane to the counts of its sentence."""
@@ -82,12 +81,27 @@ class CollapsedSweep(Sweeps):
 
     def _sum_rows(self) -> None:
         """Counts of multinomials, from those of events."""
-        code, first = self.code, Name("sentence", "int")
+        code, (out, first) = self.code, self.layout.out
         for owner, at, length in self.multinomials():
             total = code.set("multinomial.sum", 0.0)
             for e in self.each(length):
-                code.set("multinomial.sum", total + OUT[first + at + e])
-            code.add(OUT, first + owner, total)
+                code.set("multinomial.sum", total + out[first + at + e])
+            code.add(out, first + owner, total)
+
+    def _keep(self) -> None:
+        """The new numbers that are kept, from all of them."""
+        if self.weighing.listed:
+            for cell in self.cells_of(value(0), ENDS[-1]):
+                self.put_cell(self.cell(OUT, Name("sentence", "int"), cell), self._all(DRAINED, cell))
+
+    def _all(self, array: Array, cell: Expression) -> Expression:
+        """Of all numbers of the sentence at hand, those of a cell that are kept."""
+        if not self.weighing.listed:
+            return self.cell(array, Name("first", "int"), cell)
+        found, at = self.eight(0.0), self.code.let(Name("sentence", "int") + cell * CELL)
+        for x in range(CELL):
+            found = with_lane(found, x, array[Name("first", "int") + ELEMENTS[at + x]])
+        return found
 
     def _replace(self, b: Expression) -> None:
         """A sentence's counts in those of the corpus: after a batch, which sees itself as it was."""
@@ -105,8 +119,8 @@ class CollapsedSweep(Sweeps):
         code, b = self.code, Name("b", "int")
         score = code.set("score", self.eight(0.0))
         sentence = Name("sentence", "int")
-        for cell in self.cells_of(value(0), Name("events_of", "int")):
-            weights = log_of_lanes(code, self.cell(NUMBERS, Name("first", "int"), cell))
+        for cell in self.cells_of(value(0), ENDS[1]):
+            weights = log_of_lanes(code, self._all(NUMBERS, cell))
             if self.weighing.tilted:
                 weights = weights - self.cell(NATS, sentence, cell)
             code.set("score", fma(self.cell(OUT, sentence, cell), weights, score))

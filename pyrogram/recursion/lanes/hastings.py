@@ -26,6 +26,7 @@ from ..calling.replacements import (
     Replacements,
 )
 from ..calling.rows import make_chains
+from ..calling.sentence_events import CELL
 from ..calling.traces import write_positions, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
@@ -36,8 +37,9 @@ from .descents import TERMS, Descents, Draws
 from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
-from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import ELEMENTS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 
+SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
 
 
@@ -70,6 +72,7 @@ class HastingsSweep(Sweeps, Descents):
         own: list[Array | Name] = [
             *(*WAY_DOWN, TERMS, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
             *(Array("positions", "int"), Name("positions_width", "int")),
+            *([SLOTS] if self.weighing.listed else []),
         ]
         for w in self.layout.weights:
             own += [Name(f"positions.{w.name}", "int")]
@@ -101,6 +104,13 @@ class HastingsSweep(Sweeps, Descents):
                 code.set("t", Name("t", "int") + 1)
         self.restore()
 
+    def put_numbers(self, cell: Expression, numbers: Expression) -> None:
+        super().put_numbers(cell, numbers)
+        if self.weighing.listed:
+            for x in range(CELL):
+                own = self.code.let(cell * CELL + x)
+                self.code.put(SLOTS, Name("first", "int") + ELEMENTS[Name("sentence", "int") + own], own)
+
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)
         write_positions(self.layout, self.code, f)
@@ -124,7 +134,9 @@ class HastingsSweep(Sweeps, Descents):
         made.start("q")
         with code.loop("x", 0, Name("length", "int")) as x:
             place = code.let(k * WIDTH + x)
-            drawn = code.let((EVENTS if self.tied else PLACES)[Name("sentence", "int") + PROPOSED[place]])
+            at: Expression = PROPOSED[place]
+            at = SLOTS[Name("first", "int") + at] if self.weighing.listed else at
+            drawn = code.let((EVENTS if self.tied else PLACES)[Name("sentence", "int") + at])
             made.multiply("q", made.share(drawn, code.let(MULTINOMIALS[drawn])))
             code.put(PROPOSED, place, drawn)
         new = code.let(made.log("q"))

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..calling.functions import compiled
 from ..calling.layout import Layout
-from ..calling.sentence_events import CELL, FewEvents, SentenceEvents
+from ..calling.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..calling.sentences import strided
 from ..machine.objects import Compiled
 from ..machine.statements import Function
@@ -25,6 +26,9 @@ from .sweeps import Weighing
 Numbers = Any  # a numpy array
 
 _DOUBLE = np.dtype(np.float64)
+FAR = 1e300  # below zero, for counts that shall not count
+MANY = 600.0  # log of so many derivations that the posterior of one may be zero
+CHUNK = 64  # sentences of which all numbers are made at a time
 
 
 class SweepEngine:
@@ -66,26 +70,57 @@ class SweepEngine:
         located = located or {}
         self._sizes = dict(sizes or {})
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
-        self.events = SentenceEvents.of(self._cells, shapes, words, located, few, renumbered)
+        repeated = repeated_tables(self._cells, shapes, located, few or {}, renumbered)
         self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
         self.weighing = Weighing(
             given=frozenset(self.given),
             rows=frozenset(rows | set(located)),
-            repeated=self.events.repeated,
-            owned=self.events.owners is not None,
+            repeated=repeated,
+            owned=bool(located) or renumbered is not None,
             tied=renumbered is not None,
             tilted=nats is not None,
+            listed=bool(located),
         )
         self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
-        self._tilts = {} if nats is None else self._tilts_of(nats)
+        self._nats = nats
+
+        def of(these: Numbers | slice) -> SentenceEvents:
+            own = {name: numbers[these] for name, numbers in located.items()}
+            return SentenceEvents.of(self._cells, shapes, words[these], own, few, renumbered, repeated)
+
+        self._take(self._used_events(words, of) if located else of(slice(None)))
+
+    def _take(self, events: SentenceEvents) -> None:
+        """The events of sentences, and the places of their numbers among those that are counted."""
+        self.events = events
         #: As those of :class:`.SentenceEvents`, of what is counted.
-        self.places, self.multinomials = self.events.places, self.events.multinomials
-        if renumbered is not None:
-            self.places, self.multinomials = renumbered[self.places], renumbered[self.multinomials]
+        self.places, self.multinomials = events.places, events.multinomials
+        if self._renumbered is not None:
+            self.places, self.multinomials = self._renumbered[self.places], self._renumbered[self.multinomials]
+        self._tilts = {} if self._nats is None else self._tilts_of(self._nats)
+
+    def _used_events(self, words: Numbers, of: Callable[[Numbers], SentenceEvents]) -> SentenceEvents:
+        """Of each sentence the numbers that some derivation has: those with a posterior if all weights are one.
+
+        :param of: all numbers of some sentences.
+        """
+        order, parts = np.argsort((words >= 0).sum(1), kind="stable"), []
+        for these in np.split(order, range(CHUNK, len(order), CHUNK)):
+            some = copy.copy(self)
+            some._nats = None if self._nats is None else np.zeros(0)
+            some.given = {name: (table[these] != 0).astype(np.float64) for name, table in self.given.items()}
+            some._take(of(these).listed())
+            counts, out = np.full(some.events.num_numbers, -FAR), np.zeros(len(some.places))
+            alpha, turns = np.ones_like(counts), np.arange(len(these))[::-1]
+            alpha[-1 if self._renumbered is None else self._renumbered[-1]] = 0.0  # nothing
+            log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
+            many = np.repeat(log_z > MANY, some.events.sizes)  # sentences of a part lie one after the other
+            parts.append((these, some.events.listed((out > 0) | many)))
+        return SentenceEvents.joined(parts)
 
     def collapsed_vb(
         self,
@@ -195,11 +230,13 @@ class SweepEngine:
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
         """The memory that a function needs for some sentences."""
-        n, room = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.sizes))
+        n, room = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.rooms))
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
         own = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
         size = self._function(name, lanes)("size", {**values, **own})
         own |= {"numbers": lines_of(room, _DOUBLE, lanes)}
+        if self.weighing.listed:
+            own |= {"drained": lines_of(room, _DOUBLE, lanes), "slots": lines_of(room, np.dtype(np.int32), lanes)}
         own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
         return own | memory_of_descents(self._cells, pitch, self._sizes) if name == "hastings" else own
 
@@ -228,6 +265,8 @@ class SweepEngine:
             "alpha": alpha,
             "places": self.places,
             "sentence_sizes": events.sizes,
+            "ends": events.ends,
+            "elements": events.elements,
             "log_z": np.zeros(N),
         }
         return values | self._tilts

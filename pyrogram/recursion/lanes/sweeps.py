@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..calling.replacements import ALPHA, COUNTS
 from ..calling.sentence_events import CELL
-from ..calling.sentence_layout import SentenceLayout
+from ..calling.sentence_layout import ENDS, SentenceLayout
 from ..machine.expressions import (
     Array,
     Element,
@@ -28,6 +28,7 @@ from ..machine.expressions import (
     equal,
     fill,
     greatest,
+    lane,
     least,
     select,
     value,
@@ -57,6 +58,7 @@ SWEEP: list[Array | Name] = [
 ]
 """Parameters of all sweeps."""
 TILTS, NATS = Array("tilts", "real"), Array("nats", "real")  # factors of all sentences' numbers, and their logs
+ELEMENTS = Array("elements", "int32")  # of the numbers that are kept, the places among all of a sentence
 LINE = 64  # bytes of a line of the cache
 _BYTES = {"real": 8, "int32": 4}
 
@@ -70,6 +72,7 @@ class Weighing(NamedTuple):
     :param owned: whether several rows may be one multinomial.
     :param tied: whether entries have other numbers than events.
     :param tilted: whether events have factors that are not counted.
+    :param listed: whether numbers of a sentence are left out.
     """
 
     given: frozenset[str] = frozenset()
@@ -78,20 +81,21 @@ class Weighing(NamedTuple):
     owned: bool = False
     tied: bool = False
     tilted: bool = False
+    listed: bool = False
 
     def __str__(self) -> str:
-        kinds = [name for name in ("owned", "tied", "tilted") if getattr(self, name)]
+        kinds = [name for name in ("owned", "tied", "tilted", "listed") if getattr(self, name)]
         sets = [f"{name} {sorted(getattr(self, name))}" for name in ("given", "rows", "repeated")]
         return ", ".join([*sets, *kinds])
 
     def layout(self, recursion: Recursion) -> SentenceLayout:
         """Where the numbers of a sentence lie."""
-        return SentenceLayout(lower(recursion), self.given, self.rows, self.repeated, self.owned)
+        return SentenceLayout(lower(recursion), self.given, self.rows, self.repeated, self.owned, self.listed)
 
     @property
     def parameters(self) -> list[Array | Name]:
         """Of sweeps with such weights, beside those of all."""
-        return [TILTS, NATS] if self.tilted else []
+        return [*([TILTS, NATS] if self.tilted else []), *([ELEMENTS] if self.listed else [])]
 
 
 class Sweeps(Blocks):
@@ -154,6 +158,21 @@ class Sweeps(Blocks):
         """Write a cell."""
         self.code.put(place.array, place.index, number)
 
+    def put_numbers(self, cell: Expression, numbers: Expression) -> None:
+        """Write a cell of the numbers that are kept to their places among all of the sentence at hand."""
+        code, first = self.code, Name("first", "int")
+        if not self.weighing.listed:
+            self.put_cell(self.cell(NUMBERS, first, cell), numbers)
+            return
+        at, numbers = code.let(Name("sentence", "int") + cell * CELL), code.let(numbers)
+        for x in range(CELL):
+            code.put(NUMBERS, first + ELEMENTS[at + x], lane(numbers, x))
+
+    def clear(self, array: Array, first: Expression) -> None:
+        """Zero for all numbers of the sentence at hand, and for padding."""
+        for cell in self.cells_of(value(0), Name("numbers_of", "int") + (CELL if self.weighing.listed else 0)):
+            self.put_cell(self.cell(array, first, cell), self.eight(0.0))
+
     def weigh(self, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
         their weights. These are multiplied by their factors, if they have some.
@@ -165,7 +184,9 @@ class Sweeps(Blocks):
         code, zero = self.code, self.eight(0.0)
         with self.elements.each_lane():
             start, first = Name("sentence", "int"), Name("first", "int")
-            direct, events, end = (Name(name, "int") for name in ("direct_of", "events_of", "numbers_of"))
+            direct, events, end = ENDS
+            if self.weighing.listed:
+                self.clear(NUMBERS, first)
 
             def pseudo(cell: Expression, own: Array | None) -> Expression:
                 at = code.let(start + cell * CELL)
@@ -179,7 +200,7 @@ class Sweeps(Blocks):
                     number = pseudo(cell, own)
                     if self.weighing.tilted:
                         number = number * self.cell(TILTS, start, cell)
-                    self.put_cell(self.cell(NUMBERS, first, cell), number)
+                    self.put_numbers(cell, number)
 
             weigh_events(value(0), direct, own)
             if self.weighing.repeated:
@@ -194,7 +215,7 @@ class Sweeps(Blocks):
                     with code.loop("number", low, high) as i:
                         code.put(COUNTS, PLACES[i], kept[i])
             for cell in self.cells_of(events, end):
-                self.put_cell(self.cell(NUMBERS, first, cell), self.eight(1.0) / pseudo(cell, own))
+                self.put_numbers(cell, self.eight(1.0) / pseudo(cell, own))
             for owner, at, length in self.multinomials():
                 inverse = code.let(NUMBERS[first + owner])
                 for e in self.each(length):

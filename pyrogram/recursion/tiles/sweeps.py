@@ -33,7 +33,7 @@ class _TileCollapsedVB(CollapsedSweep, TileBlocks):
     def drain_tables(self) -> None:
         rows, others = self._split()
         with self.elements.each_lane() as x:
-            self.clear_counts()
+            self.clear(*self.layout.out)
             self.drain_lane(x, others)
         for w in filter(self.elements.tables.is_counted, rows):
             with self.elements.rows([w], inward=False), self.elements.each_lane() as x:
