@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,8 +53,8 @@ KINDS = [("float64", 8), ("float32", 16), ("float64", 4)]
 
 
 def compiled(functions: Sequence[Function], dtype: str = "float64", lanes: int = 8) -> objects.Compiled:
-    text = llvm.assembly(functions, dtype, lanes)
-    return objects.load(text, lambda: (text, {f.name: [p.name for p in f.parameters] for f in functions}))
+    texts = llvm.assembly(functions, dtype, lanes)
+    return objects.load("".join(texts), lambda: (texts, {f.name: [p.name for p in f.parameters] for f in functions}))
 
 
 def run(parameters: list[Array | Name], code: Code, values: dict[str, Any]) -> None:
@@ -389,6 +392,141 @@ def test_random_numbers_are_those_of_splitmix64() -> None:
     assert 0 <= found.min() and found.max() < 1 and abs(found.mean() - 0.5) < 0.03
 
 
+# ---------------------------------------------------------------------- functions apart
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [*KINDS, ("float64", 1)])
+def test_values_of_every_type_go_into_functions_apart(dtype: str, lanes: int) -> None:
+    """Also where one is within another."""
+    code, out, i = Code(), Array("out", "lanes"), Name("i", "int")
+    x, y = (code.set(name, out[place]) for place, name in enumerate("xy"))
+    less, s = code.set("less", x < y), code.set("s", real(i) / 4.0)
+    vector = code.set("vector", Array("numbers", "vector")[3])
+    test = code.set("test", i > 2)
+    with code.when(test), code.apart("y"):
+        code.put(out, 2, select(less, x, y) + fill(select(test, s, 0.0)))
+        code.put(Array("numbers", "vector"), 11, vector)
+        with code.apart():
+            code.put(out, 3, y)
+        code.set("y", y + x)
+    code.put(out, 4, y)
+    f = compiled([Function("f", [out, i, Array("numbers", "element")], code.body)], dtype, lanes)
+    rng = np.random.default_rng(0)
+    for i_now in (2, 3):
+        cells, numbers = rng.normal(size=(5, lanes)).astype(dtype), rng.normal(size=20).astype(dtype)
+        a, b, c, d, _ = cells.copy()
+        expected = [a, b, c, d, b] if i_now == 2 else [a, b, np.minimum(a, b) + np.dtype(dtype).type(0.75), b, a + b]
+        moved = numbers.copy()
+        if i_now == 3:
+            moved[11:19] = numbers[3:11]
+        f("f", dict(out=cells, i=i_now, numbers=numbers))
+        np.testing.assert_array_equal(cells, expected)
+        np.testing.assert_array_equal(numbers, moved)
+
+
+def rarely_tripled(calls: list[str]) -> objects.Compiled:
+    """A number and its double, and in the place of that its triple if it is more than 1."""
+
+    def make() -> tuple[tuple[str, str], dict[str, list[str]]]:
+        calls.append("made")
+        code = Code()
+        x = code.set("x", OUT[0])
+        more = code.set("more", x)
+        with code.when(x > 1.0), code.apart("more"):
+            code.set("more", x * 2.0)
+        code.put(OUT, 1, x + more)
+        return llvm.assembly([Function("f", [OUT], code.body)], "float64", 8), {"f": ["out"]}
+
+    return objects.load("rarely three times a number", make)
+
+
+def after(f: objects.Compiled, number: float) -> float:
+    out = np.array([number, np.nan])
+    f("f", dict(out=out))
+    return float(out[1])
+
+
+def test_a_function_apart_is_compiled_when_it_is_first_called(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    f = rarely_tripled(calls)
+    assert after(f, 0.5) == 1.0 and len(list(cache.iterdir())) == 1
+    assert after(f, 5.0) == 15.0 and len(list(cache.iterdir())) == 2
+    monkeypatch.setattr(objects, "object_of", None)  # all is in the cache
+    f = rarely_tripled(calls)
+    assert after(f, 5.0) == after(f, 5.0) == 15.0 and calls == ["made"]
+
+
+def test_several_threads_call_a_function_apart_for_the_first_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    linked: list[bytes] = []
+    link = objects.link
+    monkeypatch.setattr(objects, "link", lambda data, names: [linked.append(data), link(data, names)][1])
+    f, barrier, found = rarely_tripled([]), threading.Barrier(8), []
+
+    def work(number: float) -> None:
+        barrier.wait(10)
+        found.append(after(f, number) == 3 * number)
+
+    threads = [threading.Thread(target=work, args=(2.0 + x,)) for x in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [True] * 8 and len(linked) == 2
+
+
+def test_what_keeps_a_function_apart_from_being_compiled_is_raised(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the call that needs it, which ends there; the next one tries again."""
+    f = rarely_tripled([])
+
+    def interrupted(text: str, vectors: bool) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "object_of", interrupted)
+        out = np.array([5.0, 7.0])
+        with pytest.raises(KeyboardInterrupt):
+            f("f", dict(out=out))
+        assert out.tolist() == [5.0, 7.0]
+        assert after(f, 0.5) == 1.0
+    assert after(f, 5.0) == 15.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_process_that_is_forked_while_another_thread_compiles(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, begun, object_of = rarely_tripled([]), threading.Event(), objects.object_of
+
+    def slowly(text: str, vectors: bool) -> bytes:
+        begun.set()
+        time.sleep(0.2)
+        return object_of(text, vectors)
+
+    monkeypatch.setattr(objects, "object_of", slowly)
+    thread = threading.Thread(target=after, args=(f, 5.0))
+    thread.start()
+    assert begun.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if after(f, 5.0) == after(rarely_tripled([]), 5.0) == 15.0 else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert after(f, 5.0) == 15.0
+
+
+@pytest.mark.slow
+def test_another_process_finds_functions_apart(cache: Path) -> None:
+    assert after(rarely_tripled([]), 5.0) == 15.0
+    files = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    code = "from test_machine import after, rarely_tripled; print(after(rarely_tripled([]), 5.0))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, text=True, check=True, timeout=100)
+    assert found.stdout.split() == ["15.0"]
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == files
+
+
 # ---------------------------------------------------------------------- bounds
 
 
@@ -396,9 +534,9 @@ def element_of_two(index: int, checked: bool) -> float:
     """Element ``index``, from 2 on, of a table that begins at place 2 and has two elements; others lie around it."""
     code = Code()
     code.put(OUT, 0, OUT[within(Name("i", "int"), 2, 4)])
-    text = llvm.assembly([Function("f", [OUT, Name("i", "int")], code.body)], "float64", 8, checked)
+    texts = llvm.assembly([Function("f", [OUT, Name("i", "int")], code.body)], "float64", 8, checked)
     out = np.arange(6.0)
-    objects.load(text, lambda: (text, {"f": ["out", "i"]}))("f", {"out": out, "i": index})
+    objects.load(texts[0], lambda: (texts, {"f": ["out", "i"]}))("f", {"out": out, "i": index})
     return float(out[0])
 
 
@@ -420,7 +558,7 @@ PROGRAM = Path(__file__).with_name("compile_a_sum.py")
 
 
 def doubled(calls: list[str]) -> objects.Compiled:
-    def make() -> tuple[str, dict[str, list[str]]]:
+    def make() -> tuple[tuple[str, str], dict[str, list[str]]]:
         calls.append("made")
         code = Code()
         code.put(OUT, 0, OUT[0] * 2.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.machine import objects
 from pyrogram.recursion.running.program import Program
 
 Array = Any
@@ -153,6 +155,29 @@ def test_a_block_leaves_nothing_to_a_shorter_one(page: Any, counts: bool, junk: 
     np.testing.assert_array_equal(log_z[8:], alone[0])
     for name, table in found.items():
         np.testing.assert_array_equal(table[8:], alone[1][name])
+
+
+def test_a_call_that_ends_early_leaves_nothing_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it compiles what only its own numbers need, somebody gives up."""
+    monkeypatch.setenv("PYROGRAM_CACHE_DIR", str(tmp_path))
+    made, rng = weights_beside_empty_sums(), np.random.default_rng(0)
+    own = Page("page", weights_beside_empty_sums)
+    given = random_sentences(own, made, [2] * 8 + [1] * 8, rng, shared=False)
+    program, short, long = Program(made), given.only(np.arange(8, 16)), given.only(np.arange(8))
+    alone = program.log_counts(short)
+    long.weights["c"][...], long.weights["end"][...] = np.nan, 3000.0
+
+    def interrupted(text: str, vectors: bool) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(objects, "object_of", interrupted)
+        program.log_counts(long)
+    log_z, found = program.log_counts(short)
+    np.testing.assert_array_equal(log_z, alone[0])
+    for name, table in found.items():
+        np.testing.assert_array_equal(table, alone[1][name])
+    assert np.isnan(program.log_counts(long)[0]).all()
 
 
 @recursion

@@ -34,14 +34,14 @@ def compiled(
     :param dtype: of lanes, and of weights unless ``weights`` says another.
     """
 
-    def text() -> tuple[str, dict[str, list[str]]]:
+    def texts() -> tuple[tuple[str, str], dict[str, list[str]]]:
         functions = make()
-        text = llvm.assembly(functions, dtype, lanes, checked, weights, objects.processor()[1])
-        return text, {f.name: [p.name for p in f.parameters] for f in functions}
+        texts = llvm.assembly(functions, dtype, lanes, checked, weights, objects.processor()[1])
+        return texts, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
     source = "\n".join([recursion.key(), kind, dtype, weights, str(lanes), str(checked), _compiler()])
-    return objects.load(source, text, vectors=lanes == 1)
+    return objects.load(source, texts, vectors=lanes == 1)
 
 
 CPU = "cpu"  # the architecture of kernels that run on the processor at hand, thread by thread

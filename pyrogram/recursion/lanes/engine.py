@@ -171,7 +171,11 @@ class LanesEngine:
         values = {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
 
         def work(turns: Numbers) -> None:
-            prepared.call(values | {"turns": turns} | self._memory(name, prepared))
+            try:
+                prepared.call(values | {"turns": turns} | self._memory(name, prepared))
+            except BaseException:
+                self._own.__dict__.clear()  # a function that ends early leaves anything in memory
+                raise
 
         run_workers(work, cost=cost * self.dtype.itemsize / 8)
 

@@ -79,7 +79,7 @@ def assembly(kernels: Sequence[Kernel], helpers: Sequence[Function], dtype: str,
     """
     doubles, module = Module("float64", 1, False, "float64"), _KernelModule(dtype, 1, False, weights, target=target)
     module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
-    module.attributes = " alwaysinline"  # into the entry, however long it is
+    module.attributes = "alwaysinline"  # into the entry, however long it is
     module.helpers = frozenset(f.name for f in helpers)
     bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
     declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number, greatest, least, like, power_of_two
 from .expressions import Type as ValueType
@@ -59,6 +59,9 @@ _INTEGER = {
 # of integers whose overflow is meant: hashes
 _WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+FIND = ".apart"
+"""Of a module with functions apart: a pointer to the function that finds them by their numbers. Of the module that they
+are in: that function."""
 
 
 def assembly(
@@ -68,8 +71,8 @@ def assembly(
     checked: bool = False,
     weights: str = "",
     features: str = "",
-) -> str:
-    """The text of a module.
+) -> tuple[str, str]:
+    """The text of a module, and that of its functions apart, which is empty if there are none.
 
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
@@ -78,8 +81,29 @@ def assembly(
     :param features: of the processor.
     """
     module = Module(dtype, lanes, checked, weights or dtype, avx512="+avx512f" in features)
-    bodies = [text for f in functions for text in module.function(f)]
-    return "\n".join([*bodies, *module.apart, *sorted(module.declared)]) + "\n"
+    main = [text for f in functions for text in module.function(f)]
+    apart: list[str] = []
+    if module.apart:
+        main.append(f'@"{FIND}" = global ptr null')
+        apart = [*module.apart.values(), _FINDS.format(len(module.apart), ", ".join(map(_address_of, module.apart)))]
+    return _lines(main, module.declared), _lines(apart, module.declared)
+
+
+_FINDS = f"""@".places" = internal constant [{{0}} x ptr] [{{1}}]
+define ptr @"{FIND}"(i64 %number) {{{{
+  %place = getelementptr ptr, ptr @".places", i64 %number
+  %found = load ptr, ptr %place, align 8
+  ret ptr %found
+}}}}
+"""
+
+
+def _address_of(name: str) -> str:
+    return f'ptr @"{name}.body"'
+
+
+def _lines(texts: Sequence[str], declared: set[str]) -> str:
+    return "\n".join([*texts, *sorted(declared)]) + "\n" if texts else ""
 
 
 @dataclass
@@ -94,7 +118,7 @@ class Module:
     attributes: str = ""  # of functions
     avx512: bool = False  # whether there is an instruction for x * 2**e
     declared: set[str] = field(default_factory=set)
-    apart: list[str] = field(default_factory=list)  # functions that others call
+    apart: dict[str, str] = field(default_factory=dict)  # functions that others call: name to text
 
     def __post_init__(self) -> None:
         self.bits = _BITS[self.dtype]
@@ -149,15 +173,12 @@ class Module:
             for p in f.parameters
         ]
 
-    def body(self, f: Function) -> str:
-        """The function itself, with a parameter for each of its own."""
-        head = f'define internal {self.types[f.result]} @"{f.name}.body"({self.typed_parameters(f)}){self.attributes}'
+    def body(self, f: Function, attributes: str = "") -> str:
+        """The function itself, with a parameter for each of its own; no two arrays overlap."""
+        typed = ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
+        head = f'define internal {self.types[f.result]} @"{f.name}.body"({typed}) {attributes or self.attributes}'
         lines = "\n".join(self.lines(f))
         return f"{head} {{\n{lines}\n}}\n"
-
-    def typed_parameters(self, f: Function) -> str:
-        """Those of a definition; no two arrays overlap."""
-        return ", ".join(f"{t} noalias {n}" if t == self.pointer else f"{t} {n}" for t, n in self.parameters(f))
 
     def lines(self, f: Function) -> list[str]:
         """The instructions of a function."""
@@ -170,8 +191,7 @@ class Body:
     def __init__(self, module: Module, function: Function) -> None:
         self.m, self.f = module, function
         self.out: list[str] = []
-        self.variables: dict[str, str] = {}  # name to type
-        self.frames: dict[str, int] = {}  # of variables of functions apart: how many
+        self.variables: dict[str, ValueType] = {}
         self.count = 0
         self.arrays = {p.name for p in function.parameters if isinstance(p, Array)}
 
@@ -182,18 +202,14 @@ class Body:
             self.out.append("  ret void")
         else:
             self.out.append("  unreachable")
-        return [*self._allocas(), *self.out]
+        types = ((n, self.m.types[kind]) for n, kind in self.variables.items())
+        return ["entry:", *(f'  %"{n}.v" = alloca {t}, align {_align(t)}' for n, t in types), *self.out]
 
     def _take_parameters(self) -> None:
         """Numbers become variables."""
         for p in self.f.parameters:
             if isinstance(p, Name):
                 self._store(p.name, f'%"{p.name}"', p.type)
-
-    def _allocas(self) -> list[str]:
-        """The variables, and room for those of other functions."""
-        own = [f'  %"{n}.v" = alloca {t}, align {64 if t[0] == "<" else 8}' for n, t in self.variables.items()]
-        return ["entry:", *own, *(f'  %"{n}" = alloca [{64 * k} x i8], align 64' for n, k in self.frames.items())]
 
     # ------------------------------------------------------------------ statements
 
@@ -288,50 +304,37 @@ class Body:
         self._label(done)
 
     def _apart(self, s: Apart) -> None:
-        """A call of another function, with the parameters of this one, and with variables in memory."""
+        """A call of another function, with the values of what it reads."""
         self.count += 1
-        used = {*names_read(s.body), *s.gives}
-        name, frame, names = (
-            f"{self.f.name}.{self.count}",
-            f"frame.{self.count}",
-            [n for n in self.variables if n in used],
-        )
-        self.frames[frame] = len(names)
-        for x, n in enumerate(names):
-            self._move(n, f'%"{n}.v"', self._slot(f'%"{frame}"', x))
-        given = [*self.m.parameters(self.f), ("ptr", f'%"{frame}"')]
-        self.out.append(f'  call void @"{name}"({", ".join(f"{t} {n}" for t, n in given)})')
-        for n in s.gives:
-            self._move(n, self._slot(f'%"{frame}"', names.index(n)), f'%"{n}.v"')
-        inner = Body(self.m, replace(self.f, name=name, body=s.body, result="none"))
-        inner.variables = {n: self.variables[n] for n in names}
-        self.m.apart.append(inner.called(names, s.gives))
+        used = {*names_read(s.body), s.gives}
+        read: list[Array | Name] = [p for p in self.f.parameters if isinstance(p, Array) and p.name in used]
+        read += [Name(n, kind) for n, kind in self.variables.items() if n in used]
+        result: ValueType = self.variables[s.gives] if s.gives else "none"
+        end = Return(Name(s.gives, result) if s.gives else None)
+        f = Function(f"{self.f.name}.{self.count}", read, [*s.body, end], result)
+        values = [f'%"{p.name}"' if isinstance(p, Array) else self._value(p) for p in read]
+        typed = ", ".join(f"{t} {v}" for (t, _), v in zip(self.m.parameters(f), values, strict=True))
+        call = f"call {self.m.types[result]} {self._place_of(f.name)}({typed}) cold"
+        self.m.apart[f.name] = ""  # it has its number
+        self.m.apart[f.name] = self.m.body(f, "noinline cold")
+        if s.gives:
+            self._store(s.gives, self._new(call), result)
+        else:
+            self.out.append(f"  {call}")
 
-    def called(self, names: Sequence[str], gives: Sequence[str]) -> str:
-        """The text of a function that is called by another one.
-
-        :param names: variables whose values are in its frame.
-        :param gives: those whose values are there in the end.
-        """
-        self._take_parameters()
-        for x, n in enumerate(names):
-            self._move(n, self._slot("%frame", x), f'%"{n}.v"')
-        self._block(self.f.body)
-        for n in gives:
-            self._move(n, f'%"{n}.v"', self._slot("%frame", names.index(n)))
-        lines = "\n".join([*self._allocas(), *self.out, "  ret void"])
-        head = f'define internal void @"{self.f.name}"({self.m.typed_parameters(self.f)}, ptr %frame)'
-        return f"{head} noinline cold {{\n{lines}\n}}\n"
-
-    def _slot(self, frame: str, x: int) -> str:
-        return self._new(f"getelementptr i8, ptr {frame}, i64 {64 * x}")
-
-    def _move(self, name: str, source: str, target: str) -> None:
-        """The value of a variable from one place in memory to another."""
-        text = self.variables[name]
-        align = 64 if text[0] == "<" else 8
-        found = self._new(f"load {text}, ptr {source}, align {align}")
-        self.out.append(f"  store {text} {found}, ptr {target}, align {align}")
+    def _place_of(self, name: str) -> str:
+        """The place of a function apart, whose number is the next; if it cannot be had, the function at hand ends."""
+        if self.f.name in self.m.apart:
+            return f'@"{name}.body"'
+        find = self._new(f'load atomic ptr, ptr @"{FIND}" acquire, align 8')
+        place = self._new(f"call ptr {find}(i64 {len(self.m.apart)}) cold")
+        fails, fits = self._labels("fails", "fits")
+        self._branch(self._new(f"icmp eq ptr {place}, null"), fails, fits)
+        self._label(fails)
+        result = self.m.types[self.f.result]
+        self.out.append("  ret void" if result == "void" else f"  ret {result} zeroinitializer")
+        self._label(fits)
+        return place
 
     def _for(self, s: For) -> None:
         head, inside, done = self._labels("head", "body", "done")
@@ -369,10 +372,10 @@ class Body:
         self._new(f"atomicrmw fadd {address}, {kind} {given} monotonic, align {align}")
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
-        text = self.m.types[kind]
-        if self.variables.setdefault(name, text) != text:
-            raise TypeError(f"variable {name} is {self.variables[name]} and {text}")
-        self.out.append(f'  store {text} {value}, ptr %"{name}.v", align {64 if text[0] == "<" else 8}')
+        text, known = self.m.types[kind], self.m.types[self.variables.setdefault(name, kind)]
+        if known != text:
+            raise TypeError(f"variable {name} is {known} and {text}")
+        self.out.append(f'  store {text} {value}, ptr %"{name}.v", align {_align(text)}')
 
     # ------------------------------------------------------------------ values
 
@@ -381,7 +384,7 @@ class Body:
             return self._number(x)
         if isinstance(x, Name):
             text = self.m.types[x.type]
-            return self._new(f'load {text}, ptr %"{x.name}.v", align {64 if text[0] == "<" else 8}')
+            return self._new(f'load {text}, ptr %"{x.name}.v", align {_align(text)}')
         if isinstance(x, Element):
             return self._load(x)
         assert isinstance(x, Call)
@@ -575,6 +578,11 @@ class Body:
 
     def _branch(self, test: str, yes: str, no: str) -> None:
         self.out.append(f"  br i1 {test}, label %{yes}, label %{no}")
+
+
+def _align(text: str) -> int:
+    """Of a variable."""
+    return 64 if text[0] == "<" else 8
 
 
 def _all(kind: str, number: str, width: int) -> str:

@@ -7,6 +7,9 @@ of LLVM and of llvmlite. It is written whole under another name and then renamed
 one, and it begins with a hash of the rest, so that a damaged file is made anew. Where no file can be written, code is
 compiled in every process, which costs a second.
 
+Functions apart have an object of their own, which is made when one of them is first called. It is named by a hash of
+its text, and the text is kept with the object that calls them.
+
 With ``PYROGRAM_OPTIMIZE=0`` LLVM translates instruction by instruction: that takes a tenth of the time, and its code
 gives the same numbers, more slowly. This is for programs that compile much and compute little, such as tests.
 """
@@ -22,6 +25,7 @@ import struct
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +33,16 @@ from typing import Any
 
 import numpy as np
 
-_lock = threading.Lock()
+from .llvm import FIND
+
+_lock = threading.RLock()
+# No other thread compiles while a process forks: nobody would unlock the child.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)  # the result of one that has none is not read
 _BYTE = ctypes.c_char
+_FIND = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _engines: list[Any] = []  # keep the code of loaded objects alive
+_failed: dict[int, BaseException] = {}  # by thread: why its function has ended early
 
 
 def folder() -> Path:
@@ -74,12 +84,17 @@ class Call:
         self._function = _FUNCTION(compiled.addresses[name])
 
     def __call__(self, changes: Mapping[str, Any]) -> int:
-        """Call with some parameters changed; what the function has none of is passed over."""
+        """Call with some parameters changed; what the function has none of is passed over.
+
+        Where functions apart cannot be compiled, the function ends early, and the error is raised here.
+        """
         slots, places = self._type.from_buffer_copy(self._slots), self._places
         for key, x in changes.items():
             if key in places:
                 slots[places[key]] = _slot(x)
         result: int = self._function(slots)
+        if _failed and (error := _failed.pop(threading.get_ident(), None)):
+            raise error
         return result
 
 
@@ -103,21 +118,54 @@ def _address(array: Any) -> int:
         return address
 
 
-def load(source: str, make: Callable[[], tuple[str, dict[str, list[str]]]], vectors: bool = False) -> Compiled:
+def load(
+    source: str, make: Callable[[], tuple[tuple[str, str], dict[str, list[str]]]], vectors: bool = False
+) -> Compiled:
     """Compiled functions, from the cache or made now.
 
     :param source: all that decides what ``make`` returns.
-    :param make: gives LLVM's assembly language and the parameters of each function; called only if there is no object.
+    :param make: gives LLVM's assembly language, see :func:`.llvm.assembly`, and the parameters of each function; called
+        only if there is no object.
     :param vectors: see :func:`optimized`.
     """
 
     def made() -> tuple[bytes, dict[str, list[str]]]:
-        text, parameters = make()
-        return object_of(text, vectors), parameters
+        (text, apart), parameters = make()
+        packed = zlib.compress(apart.encode())
+        return len(packed).to_bytes(8, "little") + packed + object_of(text, vectors), parameters
 
     data, parameters = kept("\0".join((source, *target())), ".o", made)
+    begin = 8 + int.from_bytes(data[:8], "little")
     with _lock:
-        return Compiled(link(data, list(parameters)), parameters)
+        addresses = link(data[begin:], [*parameters, FIND])
+        if place := addresses.pop(FIND):
+            _compile_later(place, data[8:begin], vectors)
+        return Compiled(addresses, parameters)
+
+
+def _compile_later(place: int, packed: bytes, vectors: bool) -> None:
+    """Have functions apart compiled when one of them is first called, by whichever thread.
+
+    :param place: of a pointer to the function that finds them. At first it is one of Python's, then one of theirs.
+    :param packed: their text.
+    """
+
+    def find(number: int) -> int:
+        try:
+            with _lock:
+                if pointer.value == first:
+                    text = zlib.decompress(packed).decode()
+                    code, _ = kept("\0".join((text, *target())), ".o", lambda: (object_of(text, vectors), {}))
+                    pointer.value = link(code, [FIND])[FIND]
+            found: int = _FIND(pointer.value)(number)
+            return found
+        except BaseException as error:  # none gets through machine code
+            _failed[threading.get_ident()] = error
+            return 0
+
+    function, pointer = _FIND(find), ctypes.c_int64.from_address(place)
+    _engines.append(function)
+    first = pointer.value = ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def kept(

@@ -110,26 +110,26 @@ class AtomicAdd:
 class Apart:
     """What is rarely done, in a function of its own: the code around it keeps the registers.
 
-    :param gives: variables whose values are known outside afterwards; they have values before, too.
+    :param gives: the variable whose value is known outside afterwards, if there is one; it has a value before, too.
     """
 
     body: list[Statement]
-    gives: tuple[str, ...]
+    gives: str
 
 
 Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd | Apart
 
 
 def names_read(body: Sequence[Statement]) -> Iterator[str]:
-    """The variables, and the parameters that are numbers, in statements."""
+    """The variables and the arrays in statements."""
 
     def of(x: Any) -> Iterator[str]:
-        if isinstance(x, Name):
+        if isinstance(x, (Name, Array)):
             yield x.name
         elif isinstance(x, (list, tuple)):
             for y in x:
                 yield from of(y)
-        elif is_dataclass(x) and not isinstance(x, (type, Array)):
+        elif is_dataclass(x):
             for f in fields(x):
                 yield from of(getattr(x, f.name))
 
@@ -215,7 +215,7 @@ class Code:
         self.body = outer
 
     @contextmanager
-    def apart(self, *gives: str) -> Iterator[None]:
+    def apart(self, gives: str = "") -> Iterator[None]:
         """See :class:`Apart`."""
         outer, self.body = self.body, []
         yield
@@ -258,7 +258,7 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
         elif isinstance(s, Prefetch):
             yield f"{indent}prefetch {s.array.name}[{s.index}]"
         elif isinstance(s, Apart):
-            yield f"{indent}apart{' for ' if s.gives else ''}{', '.join(s.gives)}:"
+            yield f"{indent}apart{' for ' if s.gives else ''}{s.gives}:"
             yield from _lines(s.body, depth + 1)
         elif isinstance(s, AtomicAdd):
             yield f"{indent}{s.array.name}[{s.index}] += {s.value}, at once"
