@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from enumeration import expected_counts, listed, random_sentences
+from enumeration import Trace, expected_counts, listed, random_sentences
 from fake_device import FakeDriver, fake_launcher
 from pages import PAGES, Page
 
@@ -78,12 +78,13 @@ def test_kernels_give_the_numbers_of_all_derivations(page: Page, dtype: str, sha
     "page", [p for p in TREES + WITH_SYMBOLS if p.name in ("projective", "hmm", "pcfg_rules")], ids=str
 )
 def test_a_sentence_leaves_nothing_behind(page: Page) -> None:
-    """A thread goes on with the memory of a sentence with exponents, or that was NaN."""
+    """A thread goes on with the memory of a sentence with exponents, or that was NaN, or both."""
     made, rng = page.make(), np.random.default_rng(0)
     given = random_sentences(page, made, [3] * 32 + [2] * 64, rng, shared=False)
     table = given.weights["arc" if page.name == "projective" else next(iter(given.weights))]
     table[:16] += 1e4
     table[16:32] = np.nan
+    table[24:32].reshape(8, -1)[:, 1::2] = 1e4
     log_z, counts = DeviceEngine(made, "float64", fake_launcher()).log_counts(tensors(given))
     truth = listed(page, made, given)
     assert log_z[16:32].isnan().all()
@@ -91,6 +92,29 @@ def test_a_sentence_leaves_nothing_behind(page: Page) -> None:
     np.testing.assert_allclose(log_z[32:], [one.log_z for one in truth[32:]], rtol=1e-12)
     for name, table in expected_counts(given, truth).items():
         np.testing.assert_allclose(counts[name][32:], table[32:], atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["projective", "hmm", "pcfg_rules"])
+def test_what_a_kernel_leaves_is_done_by_the_complete_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second sentence; all numbers are as if that had done all, which it does where log Z is NaN before."""
+    page = next(p for p in TREES + WITH_SYMBOLS if p.name == name)
+    made, launcher = page.make(), fake_launcher()
+    given = random_sentences(page, made, [4, 3, 2, 4, 1] * 8, np.random.default_rng(0), shared=False)
+    for table in given.weights.values():
+        table[::2] *= 300.0
+    found = []
+    for complete in (False, True):
+        engine, trace = DeviceEngine(made, "float64", launcher), Trace(given).numbers()
+        with monkeypatch.context() as patch:
+            if complete:
+                patch.setattr(engine, "_launch", lambda name, *values, e=engine: e._start(name, True, *values))
+            else:
+                patch.setattr(torch, "empty", torch.zeros)
+            log_z, counts = engine.log_counts(tensors(given))
+            found.append([log_z, *counts.values(), *engine.draw(tensors(given), (20, 40), 3, trace)])
+    assert [name for _, _, name in launcher._driver.launched] == ["lanes"] * 2 + ["draw"] * 2 + ["lanes", "draw"]
+    for x, y in zip(*found, strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def test_logarithms_of_all_magnitudes() -> None:

@@ -403,12 +403,14 @@ def test_values_of_every_type_go_into_functions_apart(dtype: str, lanes: int) ->
     less, s = code.set("less", x < y), code.set("s", real(i) / 4.0)
     vector = code.set("vector", Array("numbers", "vector")[3])
     test = code.set("test", i > 2)
-    with code.when(test), code.apart("y"):
+    with code.attempt(), code.when(test), code.apart("y"):
         code.put(out, 2, select(less, x, y) + fill(select(test, s, 0.0)))
         code.put(Array("numbers", "vector"), 11, vector)
         with code.apart():
             code.put(out, 3, y)
         code.set("y", y + x)
+    with code.otherwise():
+        code.set("y", fill(0.0))  # nothing fails here
     code.put(out, 4, y)
     f = compiled([Function("f", [out, i, Array("numbers", "element")], code.body)], dtype, lanes)
     rng = np.random.default_rng(0)

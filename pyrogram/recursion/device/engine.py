@@ -76,7 +76,7 @@ class DeviceEngine:
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
-        self._kernels: dict[str, Loaded] = {}
+        self._kernels: dict[tuple[str, bool], Loaded] = {}
 
     def log_counts(
         self,
@@ -183,14 +183,21 @@ class DeviceEngine:
     # ------------------------------------------------------------------ kernels
 
     def _launch(self, name: str, batch: Batch, values: Values) -> None:
-        kernel, descends = self._kernel(name), name != "lanes"
+        """Start a kernel, and the complete one if it leaves sentences to that."""
+        self._start(name, False, batch, values)
+        log_z = values.get("log_z")
+        if isinstance(log_z, Tensor) and log_z.isnan().any():
+            self._start(name, True, batch, values)
+
+    def _start(self, name: str, complete: bool, batch: Batch, values: Values) -> None:
+        kernel, descends = self._kernel(name, complete), name != "lanes"
         B, device = len(batch.order), batch.order.device
         cells, agenda, terms, each = self._room(batch.pitch, batch.given.sizes, descends)
         if descends:
             values["chains"] = self._chains(batch).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
-        values |= {"size": cells, "size.agenda": agenda, "size.terms": terms}
+        values |= {"size": cells, "size.agenda": agenda, "size.terms": terms, "again": int(complete)}
         fresh = torch.empty if self._in_lanes else torch.zeros
         values["memory"] = fresh(number * cells, dtype=self._torch_dtype, device=device)
         for name in ("mantissas", "exponents"):
@@ -230,17 +237,19 @@ class DeviceEngine:
     def _rows(self) -> Compiled:
         return compiled(self.recursion, "chains", lambda: [chains_of_rows(self.layout)], self.dtype, 1)
 
-    def _kernel(self, name: str) -> Loaded:
-        if name not in self._kernels:
+    def _kernel(self, name: str, complete: bool) -> Loaded:
+        key = name, complete
+        if key not in self._kernels:
             module, parameters = compiled_kernels(
                 self.recursion,
                 f"{name} with numbers" if self.shared else name,
                 lambda: ([self._make(name)], [threads.log()]),
                 (self.dtype, self.dtype),
                 self.launcher.device.architecture,
+                complete,
             )
-            self._kernels |= self.launcher.load(module, parameters)
-        return self._kernels[name]
+            self._kernels[key] = self.launcher.load(module, parameters)[name]
+        return self._kernels[key]
 
     def _make(self, name: str) -> Kernel:
         if self._in_lanes:

@@ -4,6 +4,8 @@
 
 The sentences are in order of their lengths, so that the threads of a warp do the same. Thread t of T has the sentences
 t, t + T, ...; so memory is that of T charts, however many sentences there are.
+
+Sentences whose numbers leave the range of floats are left to the complete kernel: their log Z is NaN until then.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from contextlib import contextmanager
 from ..calling.layout import Layout
 from ..calling.rows import place_chains
 from ..lanes.descents import BestDerivation, BestTree, IndependentDraws, TreeDraws
-from ..lanes.driver import Blocks, LogCounts
+from ..lanes.driver import LOG_Z, Blocks, LogCounts
 from ..lanes.elements import Elements
 from ..lanes.logarithms import log_of_lanes
+from ..lanes.numbers import MARKED
 from ..lanes.passes import Options
 from ..lanes.tables import MEMORY, WeightCells
-from ..machine.expressions import Array, Expression, Name, equal, fill, lane, select
+from ..machine.expressions import Array, Expression, Name, equal, fill, lane, negated, select
 from ..machine.kernels import THREAD, THREADS, Kernel
 from ..machine.statements import Code, Function
 from ..rules.language import Ref
@@ -29,6 +32,7 @@ from ..rules.recursions import Recursion
 
 # One column at a time: two take twice the registers. Columns are filled in groups of 160 / n.
 OPTIONS = Options(pair=False, columns=160)
+_COUNT, _AGAIN = Name("count", "int"), Name("again", "int")
 _OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda", "terms": "size.terms"}
 
 
@@ -51,9 +55,9 @@ class ByThread(Elements):
 
 
 class Threads(Blocks):
-    """Code for the sentences of a thread."""
+    """Code for the sentences of a thread; where ``again``, for those whose log Z is no number."""
 
-    through = [Array("lengths", "int"), Array("order", "int"), Name("count", "int"), THREAD, THREADS]
+    through = [Array("lengths", "int"), Array("order", "int"), _COUNT, _AGAIN, THREAD, THREADS]
     options = OPTIONS
     elements_type: type[Elements] = ByThread
 
@@ -70,11 +74,27 @@ class Threads(Blocks):
         code.set("here", 1)
         for name in ("ragged", "whole", "full"):
             code.set(name, 0)
-        with code.loop_while(begin < Name("count", "int")):
-            code.set("n", Array("lengths", "int")[Array("order", "int")[begin]])
-            self.clear_weights()
-            yield
+        with code.loop_while(begin < _COUNT):
+            b = code.set("b", Array("order", "int")[begin])
+            code.set("n", Array("lengths", "int")[b])
+            if self.arithmetic.in_logs:
+                self.clear_weights()
+                yield
+            else:
+                with code.when(equal(_AGAIN, 0) | negated(equal(LOG_Z[b], LOG_Z[b]))):
+                    self.clear_weights()
+                    with code.attempt():
+                        yield
+                    with code.otherwise():
+                        self._give_up()
             code.set("begin.of", begin + THREADS)
+
+    def _give_up(self) -> None:
+        """Leave a sentence to the complete kernel."""
+        self.code.put(LOG_Z, Array("order", "int")[Name("begin.of", "int")], math.nan)
+        self.code.set(MARKED.name, 0)
+        self.code.set("spoilt", 1)
+        self.restore()
 
     def chain_rows(self) -> None:
         """Chains of the rows of lists are made before, once for all threads."""

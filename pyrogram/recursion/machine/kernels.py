@@ -12,6 +12,8 @@ so that the threads of a warp, which do the same at the same time, read 32 neigh
 There are two targets. For a GPU a kernel is an entry of a module of PTX. For the CPU it is a function that runs the
 threads of a launch one after the other, with the parameters packed as ``cuLaunchKernel`` takes them: an array of
 pointers, one to each parameter. So all that a kernel does can be run where there is no GPU.
+
+A kernel is complete, or it is without what is apart, which it has registers for; then it gives up where it needs that.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Literal
 
 from .expressions import Array, Call, Name
 from .llvm import Body, Module
-from .statements import Apart, Function
+from .statements import Apart, Attempt, Function
 
 WARP = 32  # threads that run in step
 THREAD, THREADS = Name("thread", "int"), Name("threads", "int")
@@ -70,14 +72,23 @@ class Kernel:
         return [p for p in self.function.parameters if p not in (THREAD, THREADS)]
 
 
-def assembly(kernels: Sequence[Kernel], helpers: Sequence[Function], dtype: str, weights: str, target: Target) -> str:
+def assembly(
+    kernels: Sequence[Kernel],
+    helpers: Sequence[Function],
+    dtype: str,
+    weights: str,
+    target: Target,
+    complete: bool = True,
+) -> str:
     """The text of a module.
 
     :param helpers: functions of one real that operations of the same names call.
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param weights: the type of arrays of weights.
+    :param complete: whether what is apart is at hand; see :class:`.Attempt`.
     """
     doubles, module = Module("float64", 1, False, "float64"), _KernelModule(dtype, 1, False, weights, target=target)
+    module.complete = complete
     module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
     module.attributes = "alwaysinline"  # into the entry, however long it is
     module.helpers = frozenset(f.name for f in helpers)
@@ -89,6 +100,7 @@ def assembly(kernels: Sequence[Kernel], helpers: Sequence[Function], dtype: str,
 @dataclass
 class _KernelModule(Module):
     target: Target = "gpu"
+    complete: bool = True
     own: frozenset[str] = frozenset()
     helpers: frozenset[str] = field(default=frozenset())
 
@@ -129,15 +141,15 @@ class _KernelModule(Module):
         return [self.body(f), f"{head} {{\nentry:" + "\n".join(lines) + "\n}\n"]
 
     def lines(self, f: Function) -> list[str]:
-        return _KernelBody(self, f, self.own, self.helpers).lines()
+        return _KernelBody(self, f).lines()
 
 
 class _KernelBody(Body):
     """The lines of a thread."""
 
-    def __init__(self, module: Module, function: Function, own: frozenset[str], helpers: frozenset[str]) -> None:
+    def __init__(self, module: _KernelModule, function: Function) -> None:
         super().__init__(module, function)
-        self._own, self._helpers = own, helpers
+        self._own, self._helpers, self._complete = module.own, module.helpers, module.complete
 
     def _place(self, array: Array, index: str) -> str:
         if array.name in self._own:
@@ -146,9 +158,22 @@ class _KernelBody(Body):
             index = self._new(f"zext i32 {index} to i64")
         return super()._place(array, index)
 
+    def _attempt(self, s: Attempt) -> None:
+        self._fails, done = self._labels("fails", "done")
+        self._block(s.body)
+        self._go(done)
+        self._label(self._fails)
+        self._block(s.other)
+        self._go(done)
+        self._label(done)
+
     def _apart(self, s: Apart) -> None:
         """Nothing is apart: a thread has one function."""
-        self._block(s.body)
+        if self._complete:
+            self._block(s.body)
+        else:
+            self._go(self._fails)
+            self._label(self._labels("after")[0])
 
     def _call(self, x: Call, args: list[str]) -> str:
         if x.op in self._helpers:

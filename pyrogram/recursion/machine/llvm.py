@@ -22,6 +22,7 @@ from .expressions import Type as ValueType
 from .statements import (
     Apart,
     AtomicAdd,
+    Attempt,
     For,
     Function,
     If,
@@ -242,6 +243,8 @@ class Body:
                 self._add(s)
             elif isinstance(s, Apart):
                 self._apart(s)
+            elif isinstance(s, Attempt):
+                self._attempt(s)
             elif isinstance(s, Return):
                 text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
                 self.out.append(f"  {text}")
@@ -302,6 +305,10 @@ class Body:
             self._block(s.other)
             self._go(done)
         self._label(done)
+
+    def _attempt(self, s: Attempt) -> None:
+        """All is at hand."""
+        self._block(s.body)
 
     def _apart(self, s: Apart) -> None:
         """A call of another function, with the values of what it reads."""

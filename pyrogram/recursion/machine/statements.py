@@ -117,7 +117,15 @@ class Apart:
     gives: str
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd | Apart
+@dataclass
+class Attempt:
+    """A body; from where it reaches something apart that is not at hand, another one in the place of the rest."""
+
+    body: list[Statement]
+    other: list[Statement]
+
+
+Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd | Apart | Attempt
 
 
 def names_read(body: Sequence[Statement]) -> Iterator[str]:
@@ -223,10 +231,18 @@ class Code:
         self.body = outer
 
     @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """See :class:`Attempt`."""
+        outer, self.body = self.body, []
+        yield
+        outer.append(Attempt(self.body, []))
+        self.body = outer
+
+    @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """What is done if the last :meth:`when` is not."""
+        """What is done if the last :meth:`when` is not, or the last :meth:`attempt` fails."""
         last = self.body[-1]
-        assert isinstance(last, If)
+        assert isinstance(last, (If, Attempt))
         outer, self.body = self.body, last.other
         yield
         self.body = outer
@@ -260,6 +276,11 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
         elif isinstance(s, Apart):
             yield f"{indent}apart{' for ' if s.gives else ''}{s.gives}:"
             yield from _lines(s.body, depth + 1)
+        elif isinstance(s, Attempt):
+            yield f"{indent}attempt:"
+            yield from _lines(s.body, depth + 1)
+            yield f"{indent}if it fails:"
+            yield from _lines(s.other, depth + 1)
         elif isinstance(s, AtomicAdd):
             yield f"{indent}{s.array.name}[{s.index}] += {s.value}, at once"
         else:
