@@ -346,6 +346,60 @@ def a_rule_that_short_sentences_do_not_have(p: Any) -> None:
 
 
 @corner
+def a_sum_with_two_last_positions(p: Any) -> None:
+    """P is read at the point that is filled, where the constant is the greater of the two."""
+    j, k = p.positions("j k")
+    P, F, Z = p.items("P F Z")
+    a, b = p.weights("a b")
+    F[j] += P[k] * a[k, j] * (k <= j) * (k <= 2)
+    Z[()] += F[j]
+    P[j] += b[j]
+
+
+@corner
+def rows_that_read_cells_at_the_end(p: Any) -> None:
+    """Some of those that they read have the width that is filled, and no other rule."""
+    i, j = p.positions("i j")
+    u = p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    X, Z = p.items("X", 3), p.items("Z")
+    a, g = p.weights("a", 3), p.weights("g", "U")
+    x = p.symbols("x", 3)
+    X[i, i, x] += a[i, x]
+    X[i, i + 2, x] += a[i, x] * (i < 2)
+    X[i, p.n, above[u]] += g[u] * X[i, p.n, below[u]]
+    Z[()] += X[i, j, x] * (1 < j)
+
+
+@corner
+def alike_sums_of_one_symbol(p: Any) -> None:
+    """Of two sums of equally many splits one reads a symbol that is given."""
+    i, j, k = p.positions("i j k")
+    A, X, Z = p.items("A"), p.items("X", 3), p.items("Z")
+    a, b = p.weights("a", 3), p.weights("b")
+    x = p.symbols("x", 3)
+    X[i, i, x] += a[i, x]
+    A[i, i] += b[i, i]
+    A[i, j] += A[i, k] * X[k + 1, j, 2] * b[i, j]
+    A[i, j] += A[i, k] * A[k + 1, j]
+    X[i, j, 2] += A[i, k] * A[k + 1, j] * b[i, j]
+    Z[()] += A[1, p.n]
+
+
+@corner
+def a_goal_beside_points(p: Any) -> None:
+    """An item without positions in a sum over symbols alone."""
+    k = p.positions("k")
+    x, u = p.symbols("x", 3), p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    E, F, Z = p.items("E", 3), p.items("F", 3), p.items("Z")
+    a, b = p.weights("a", 3), p.weights("b", 3)
+    F[k, x] += b[k, x]
+    E[x] += F[k, x] * a[k, x]
+    Z[()] += F[2, above[u]] * E[below[u]] * b[1, x]
+
+
+@corner
 def a_constant_where_words_stand(p: Any) -> None:
     i, j, k = p.positions("i j k")
     B, Z = p.items("B Z")

@@ -30,15 +30,11 @@ class Chart:
     """
     :param tables: what the chart is filled from.
     :param semiring: of its values.
-    :param ones: items and widths whose cells are all one.
-    :param empty: and those without any rule.
     """
 
     tables: Tables
     semiring: Semiring
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
-    ones: set[tuple[str, int]] = field(default_factory=set)
-    empty: set[tuple[str, int]] = field(default_factory=set)
     _grown: dict[object, tuple[int, int, Tensor]] = field(default_factory=dict)
     _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _flat: dict[str, Tensor] = field(default_factory=dict)
@@ -55,9 +51,7 @@ class Chart:
 
     def full(self, item: str, width: int) -> Tensor:
         """Cells of one width, without proof."""
-        return torch.full(
-            self.shape(item, width), self.semiring.zero, dtype=self.tables.dtype, device=self.tables.device
-        )
+        return torch.full(self.shape(item, width), -torch.inf, dtype=self.tables.dtype, device=self.tables.device)
 
     def shape(self, item: str, width: int) -> tuple[int, ...]:
         """Of the cells of one width."""
@@ -130,11 +124,13 @@ class Chart:
     # ------------------------------------------------------------------ any index
 
     def flat(self, item: str) -> Tensor:
-        """All cells that are known, by width and left end: (cells, *symbols, B)."""
+        """All cells that are known, by width and left end, and one without proof: (cells, *symbols, B)."""
         known = self.cells[item]
         if item not in self._flat:
             widths = range(min(known), max(known) + 1)
-            self._flat[item] = torch.cat([self.get(item, v) for v in widths], -2).movedim(-2, 0)
+            cells = [self.get(item, v) for v in widths]
+            beyond = torch.full_like(cells[0][..., :1, :], -torch.inf)  # read for all that is not known yet
+            self._flat[item] = torch.cat([*cells, beyond], -2).movedim(-2, 0)
         return self._flat[item]
 
     def read(self, ref: Ref, env: Env) -> Tensor:
@@ -147,6 +143,8 @@ class Chart:
 
     def _place(self, item: str, *positions: Tensor | int) -> Tensor | int:
         """Where an item lies among its known cells."""
+        if not positions:
+            return 0
         if len(positions) == 1:
             return positions[0] - min(self.cells[item])
         p, q = positions

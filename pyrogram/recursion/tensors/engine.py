@@ -18,13 +18,13 @@ from torch import Tensor
 
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import numbers
 from .chart import Chart
 from .fill import fill, fill_point_by_point
 from .lists import in_stages, own_row
 from .plan import ClassPlan, plan
 from .semirings import Greatest, Logarithms, Semiring
 from .tables import Tables
+from .tracing import is_traced
 
 
 class SumsInTorch(ABC):
@@ -137,7 +137,8 @@ class TorchEngine(SumsInTorch):
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        return self._run(Logarithms(), weights, lengths, words, sizes, lists)
+        inputs = [*weights.values(), *(words or {}).values(), lengths]
+        return self._run(Logarithms(looks=not any(map(is_traced, inputs))), weights, lengths, words, sizes, lists)
 
     def best(
         self,
@@ -168,10 +169,6 @@ class TorchEngine(SumsInTorch):
         weights = {name: _wide(w) for name, w in weights.items()}
         plans, lists = self._plans(dict(lists or {}))
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
-        if isinstance(semiring, Logarithms) and not self._spans_read_points:
-            found = numbers.log_partition(plans, tables)
-            if found is not None:
-                return found.to(dtype)
         chart = Chart(tables, semiring)
         if self._spans_read_points:
             chart = fill_point_by_point(chart, plans)

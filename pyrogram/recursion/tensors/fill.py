@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -20,21 +20,11 @@ from .tables import Env, align, variables_of
 _START = Place("i", 0)
 
 
-def fill(
-    chart: Chart,
-    plans: Sequence[ClassPlan],
-    rate: Tensor | None = None,
-    watch: Callable[[str, int], bool] = lambda kind, w: False,
-) -> None:
-    """All cells: spans by width, points, the goal.
-
-    :param rate: a rule is multiplied by exp(-rate * gauge), shape ``(B,)``; None for 0.
-    :param watch: told of each kind and width, and true if that is enough.
-    """
+def fill(chart: Chart, plans: Sequence[ClassPlan]) -> None:
+    """All cells: spans by width, points, the goal."""
     first, n = chart.program.first, chart.tables.n
     for kind, widths in (("span", range(n - first + 1)), ("point", range(first, n + 1)), ("goal", range(1))):
-        if _fill_kind(chart, plans, kind, widths, rate, watch):
-            return
+        _fill_kind(chart, plans, kind, widths)
 
 
 def fill_point_by_point(chart: Chart, plans: Sequence[ClassPlan]) -> Chart:
@@ -54,36 +44,23 @@ def fill_point_by_point(chart: Chart, plans: Sequence[ClassPlan]) -> Chart:
     return chart
 
 
-def _fill_kind(
-    chart: Chart,
-    plans: Sequence[ClassPlan],
-    kind: str,
-    widths: range,
-    rate: Tensor | None = None,
-    watch: Callable[[str, int], bool] = lambda kind, w: False,
-) -> bool:
-    """Cells of one kind; whether whoever watches has seen enough."""
+def _fill_kind(chart: Chart, plans: Sequence[ClassPlan], kind: str, widths: range) -> None:
+    """Cells of one kind."""
     for plan in plans:
         own = [w for w in widths if plan.cell.kind == kind and plan.covers(w)]
-        filler = Filler(chart, plan, own, rate)
+        filler = Filler(chart, plan, own)
         for w in own:
             filler.fill(w)
-            if watch(kind, w):
-                return True
-    return False
 
 
 class Filler:
     """Fills the cells of a class.
 
     :param widths: those that will be asked for, one after the other.
-    :param rate: a rule is multiplied by exp(-rate * gauge), shape ``(B,)``; None for 0.
     """
 
-    def __init__(self, chart: Chart, plan: ClassPlan, widths: Sequence[int], rate: Tensor | None) -> None:
+    def __init__(self, chart: Chart, plan: ClassPlan, widths: Sequence[int]) -> None:
         self.semiring, self.chart, self.tables = chart.semiring, chart, chart.tables
-        self.rate = rate
-        self._rates: dict[int, Tensor] = {}
         self.plan, self.widths = plan, widths
         self.kind, self.first = plan.cell.kind, plan.cells.first
         self._weights: dict[int, Sequence[Tensor]] = {}  # by factor: one for each width
@@ -104,12 +81,7 @@ class Filler:
                         value = self._term(term, w)
                         if value is not None:
                             parts.append(self._dense(table, head, value, w))
-                if not parts:
-                    self.chart.empty.add((table, w))
                 found[table] = parts or [self.chart.full(table, w)]
-                terms = [term for head in heads for term in head.terms]
-                if len(terms) == 1 and terms[0].is_one:
-                    self.chart.ones.add((table, w))
             for table, cells in self._added(found).items():
                 self.chart.put(table, w, cells)
 
@@ -142,29 +114,15 @@ class Filler:
             if value is None:
                 return None
             parts.append((value, plan.sum.inner.free))
-        parts += [(self._factor(f, w, None), f.variables) for f in plan.factors if not self._is_one(f, w)]
-        if plan.gauge and self.rate is not None:
-            parts.append((self._factor_of_rate(plan.gauge), ()))
+        parts += [(self._factor(f, w, None), f.variables) for f in plan.factors]
         if not parts:
             parts.append(self._one(1, 1))
         value = self.semiring.contraction(parts, plan.wanted, plan.num_kept, 0)
         inside = self.tables.holds(plan.conditions, self._positions(w)) if plan.conditions else None
-        return value if inside is None else torch.where(inside, value, self.semiring.zero)
+        return value if inside is None else torch.where(inside, value, -torch.inf)
 
     def _one(self, *shape: int) -> Part:
-        return torch.full(shape, self.semiring.one, dtype=self.tables.dtype, device=self.tables.device), ()
-
-    def _is_one(self, f: Factor, w: int) -> bool:
-        if not f.ref.is_item or f.places is None or len(f.places) != 2:
-            return False
-        return (f.ref.table, f.places[1].at(w) - f.places[0].at(w)) in self.chart.ones
-
-    def _factor_of_rate(self, gauge: int) -> Tensor:
-        """What a rule loses in units of the rate."""
-        if gauge not in self._rates:
-            assert self.rate is not None
-            self._rates[gauge] = (-gauge * self.rate).exp()[None]
-        return self._rates[gauge]
+        return torch.zeros(shape, dtype=self.tables.dtype, device=self.tables.device), ()
 
     def _dense(self, table: str, head: HeadPlan, value: Tensor, w: int) -> Tensor:
         """The value of a head at all symbols of its item: (*symbols, left ends, B)."""
@@ -180,7 +138,7 @@ class Filler:
             if isinstance(x, Word):  # an axis more, where one value only is possible
                 word = t.word(x, self._positions(w))
                 own = torch.arange(sizes[a], device=t.device)[:, None, None] == word
-                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, self.semiring.zero)
+                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, -torch.inf)
                 symbols[a] = extra = Variable(f"{a}:{x}", sizes[a])
                 variables = (extra, *variables)
         value = align(value, variables, variables_of(symbols))
@@ -215,13 +173,13 @@ class Filler:
             assert x.pair is not None
             row, column = x.pair
             (i, k), (l, j) = row.places or (), column.places or ()
-            rows.append((row.ref.table, low + k.offset - i.at(w)))
-            columns.append((column.ref.table, j.at(w) - high - l.offset))
+            rows.append((row.ref, low + k.offset - i.at(w)))
+            columns.append((column.ref, j.at(w) - high - l.offset))
         count, m = high - low + 1, self.chart.positions - w
         of, least = rows[0][1], columns[0][1]
-        left = self.chart.rows([(f, (), v - of) for f, v in rows], of, count, i.offset, m)
-        right = self.chart.columns([(f, (), v - least) for f, v in columns], least, count, -j.offset, m)
-        for x, total in zip(group, self.semiring.total(self.semiring.times(left, right), (0,)).unbind(0), strict=True):
+        left = self.chart.rows([(f.table, f.symbols, v - of) for f, v in rows], of, count, i.offset, m)
+        right = self.chart.columns([(f.table, f.symbols, v - least) for f, v in columns], least, count, -j.offset, m)
+        for x, total in zip(group, self.semiring.total(left + right, (0,)).unbind(0), strict=True):
             self._sums[x.number] = total
 
     # ------------------------------------------------------------------ factors
@@ -231,7 +189,7 @@ class Filler:
         ref, places = f.ref, f.places
         if places is None:
             env = self._positions(w)
-            found = self.chart.read(ref, env) if ref.is_item else self.semiring.weight(self.tables.weight(ref, env))
+            found = self.chart.read(ref, env) if ref.is_item else self.tables.weight(ref, env)
             return found.movedim(0, -2)
         if not ref.is_item:
             if id(f) not in self._weights:
@@ -253,9 +211,9 @@ class Filler:
     def _weight(self, f: Factor, of: Sum | None) -> Sequence[Tensor]:
         """A weight for each width, read once for all."""
         if not names_in(f.ref):
-            return [self.semiring.weight(self.tables.weight(f.ref, {})).movedim(0, -2)] * len(self.widths)
+            return [self.tables.weight(f.ref, {}).movedim(0, -2)] * len(self.widths)
         env, shapes = self._grid(of if f.looped else None)
-        parts = self.semiring.weight(self.tables.weight(f.ref, env)).split([k * m for k, m in shapes])
+        parts = self.tables.weight(f.ref, env).split([k * m for k, m in shapes])
         if of is not None and f.looped:
             parts = [x.unflatten(0, shape) for x, shape in zip(parts, shapes, strict=True)]
             return [x.movedim(1, -2) for x in parts] if f.variables else parts
@@ -308,12 +266,12 @@ class Filler:
             env[loop.name] = k.reshape([-1 if d == a else 1 for d in range(lead + 2)])
         parts = []
         for f in x.factors:
-            value = self.chart.read(f.ref, env) if f.ref.is_item else self.semiring.weight(t.weight(f.ref, env))
+            value = self.chart.read(f.ref, env) if f.ref.is_item else t.weight(f.ref, env)
             parts.append((value.movedim(lead, -2), f.variables))
         parts = parts or [self._one(*(1,) * (lead + 2))]
         inside = t.holds(x.bounds, env) if lead else None
         if inside is not None:
             value, variables = parts[0]
             inside = inside.reshape(*inside.shape[:lead], *(1,) * len(variables), *inside.shape[lead:])
-            parts[0] = torch.where(inside, value, self.semiring.zero), variables
+            parts[0] = torch.where(inside, value, -torch.inf), variables
         return self._contraction(x, parts)

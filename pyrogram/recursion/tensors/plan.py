@@ -78,6 +78,10 @@ class Sum:
             return self.low[0].at(w), self.high[0].at(w)
         return max(x.at(w) for x in self.low), min(x.at(w) for x in self.high)
 
+    def reach(self, w: int) -> tuple[int, int]:
+        """A range that has those of all cells that are no wider."""
+        return (min(x.at(w) for x in self.low), max(x.at(w) for x in self.high)) if self.sliced and self.low else (0, 0)
+
     def alike(self) -> object:
         """Equal for sums that may be stacked: a product of a row and a column of items, with as many splits."""
         if not self.sliced or self.wanted or len(self.low) != 1 or len(self.high) != 1 or len(self.factors) != 2:
@@ -111,11 +115,6 @@ class TermPlan:
     num_kept: int
     widths: tuple[int, int]
     conditions: list[Bound]
-    gauge: int | None
-
-    @property
-    def is_one(self) -> bool:
-        return not (self.sum or self.factors or self.conditions or self.gauge or self.wanted)
 
 
 @dataclass
@@ -142,10 +141,6 @@ class ClassPlan:
     cells: Cells
     cell: CellClass
     levels: list[Level]
-
-    @property
-    def terms(self) -> list[TermPlan]:
-        return [t for level in self.levels for heads in level.tables.values() for head in heads for t in head.terms]
 
     def covers(self, width: int) -> bool:
         return width == self.cell.width or (self.cell.width is None and width >= self.cell.least)
@@ -208,7 +203,8 @@ def _after(factors: Sequence[Factor], cell: CellClass, of: Sum | None, level_of:
         if f.ref.is_item and f.ref.table in level_of:
             least, greatest = (0, 0), w
             if f.places and not (f.looped and of is not None and not of.sliced):  # on a grid, k is anywhere
-                least = of.range(w) if of is not None and f.looped else (0, 0)
+                # k may be as large as any of its bounds allows, if the others are larger in small cells.
+                least = of.reach(w) if of is not None and f.looped else (0, 0)
                 p, q = (Place("i", 0), *f.places)[-2:]
                 greatest = (least[1] + q.offset if q.base == "k" else q.at(w)) - (
                     least[0] + p.offset if p.base == "k" else p.at(w)
@@ -232,9 +228,7 @@ def _term(cells: Cells, cell: CellClass, head: Head, term: Term) -> TermPlan:
     variables = variables_of(head.ref.symbols)
     outer = [_factor(f, cell.kind, ()) for f in term.factors]
     widths, conditions = _conditions(cells, cell, term)
-    return TermPlan(
-        found, outer, (*variables, *term.symbols), len(variables), widths, conditions, _gauge(cell, head, term)
-    )
+    return TermPlan(found, outer, (*variables, *term.symbols), len(variables), widths, conditions)
 
 
 def _known(places: Sequence[Place | None]) -> tuple[Place, ...]:
@@ -297,20 +291,3 @@ def _of_loops(loops: Sequence[Loop]) -> list[Bound]:
         found += [b for low in loop.low for b in (low <= x).bounds]
         found += [b for high in loop.high for b in (x <= high).bounds]
     return found
-
-
-def _gauge(cell: CellClass, head: Head, term: Term) -> int | None:
-    """By how much the items of a term are shorter than its head, together; None if that is not one number.
-
-    The length of an item is j - i, or j for a point, or n for the goal. Where all terms have such a number, exp(-rate)
-    to its power at each rule is exp(-rate * length) at each item.
-    """
-    total: dict[str, int] = {}
-    for ref, sign in ((head.ref, 1), *((f, -1) for f in term.all_factors if f.is_item)):
-        ends = (ZERO, ZERO, *ref.positions)[-2:] if ref.positions else (ZERO, N)
-        for x, direction in zip(ends, (-sign, sign), strict=True):
-            if x.name == "j" and cell.width is not None:
-                x = (I if cell.kind == "span" else ZERO) + (cell.width + x.offset)
-            total[x.name] = total.get(x.name, 0) + direction
-            total["1"] = total.get("1", 0) + direction * x.offset
-    return total.get("1", 0) if not any(v for name, v in total.items() if name not in ("", "1")) else None

@@ -1,9 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Semirings for charts in torch: logarithms, the greatest, and plain numbers, the fastest where they are in range."""
+"""Semirings for charts in torch: logarithms, and the greatest."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from string import ascii_letters
@@ -18,18 +19,7 @@ Part = tuple[Tensor, tuple[Variable, ...]]  # (*lead, *variables, left ends, B) 
 
 
 class Semiring(ABC):
-    """What a chart asks for. Factors have equally many leading axes, a number that the caller knows."""
-
-    zero = -torch.inf
-    one = 0.0
-
-    def weight(self, log_weight: Tensor) -> Tensor:
-        """A weight from its logarithm."""
-        return log_weight
-
-    def times(self, a: Tensor, b: Tensor) -> Tensor:
-        """The product of two cells."""
-        return a + b
+    """What a chart of logarithms asks for. Factors have equally many leading axes, a number that the caller knows."""
 
     @abstractmethod
     def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
@@ -44,7 +34,7 @@ class Semiring(ABC):
         total: Tensor | None = None
         for value, variables in parts:
             value = align(value, variables, wanted)
-            total = value if total is None else self.times(total, value)
+            total = value if total is None else total + value
         assert total is not None
         return total
 
@@ -56,7 +46,47 @@ class Semiring(ABC):
 
 
 class Logarithms(Semiring):
-    """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN."""
+    """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN.
+
+    :param looks: whether numbers may be looked at, which torch's transforms forbid. Then sums over symbols are products
+        of matrices of numbers, each over the greatest of its cell, wherever nothing is lost by that.
+    """
+
+    def __init__(self, looks: bool = False) -> None:
+        self.looks = looks
+
+    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        if self.looks and len(parts) > 1 and len(wanted) > kept:
+            found = self._of_numbers(parts, wanted, kept, lead)
+            if found is not None:
+                return found
+        return super().contraction(parts, wanted, kept, lead)
+
+    @staticmethod
+    def _of_numbers(parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor | None:
+        """The sum of products of numbers, of which none but zero is less than a float can be; None if one may be."""
+        numbers: list[Part] = []
+        scale: Tensor | None = None  # of each term of the sum over leading axes, (*lead, left ends, B)
+        least = 0.0
+        for value, variables in parts:
+            axes = tuple(range(value.dim() - 2 - len(variables), value.dim() - 2))
+            peak = value.detach().amax(axes, keepdim=True) if axes else value.detach()
+            peak = peak.clamp_min(_lowest(value.dtype))
+            least += _least(value.detach() - peak)
+            numbers.append(((value - peak).exp(), variables))
+            peak = peak.squeeze(axes)
+            scale = peak if scale is None else scale + peak
+        assert scale is not None
+        top = scale.amax(tuple(range(lead)), keepdim=True) if lead else scale
+        least += _least(scale - top)
+        if not least > math.log(torch.finfo(top.dtype).tiny):
+            return None
+        if lead:
+            numbers.append(((scale - top).exp(), ()))
+            top = top.squeeze(tuple(range(lead)))
+        total = _contraction(numbers, wanted, kept, lead)
+        nothing = total.detach() == 0
+        return (total + nothing).log().masked_fill(nothing, -torch.inf) + top
 
     def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         if all(x.shape[d] == 1 for d in dims):
@@ -89,44 +119,34 @@ class Greatest(Semiring):
         return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
 
 
-class Numbers(Semiring):
-    """Weights as they are: sums of products are contractions, without exponentials. The caller minds the range."""
-
-    zero = 0.0
-    one = 1.0
-
-    def weight(self, log_weight: Tensor) -> Tensor:
-        return log_weight.exp()
-
-    def times(self, a: Tensor, b: Tensor) -> Tensor:
-        return a * b
-
-    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        return x.sum(tuple(dims))
-
-    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
-        return x.new_zeros(count, *x.shape[1:]).index_add(0, owner, x)
-
-    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
-        if len(parts) < 2 or not wanted or len(wanted) == kept:
-            return super().contraction(parts, wanted, kept, lead)
-        # Axes of extent 1 are left out, so that what is a product of matrices is one.
-        axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
-        extents: dict[object, int] = {}
-        for names, (value, _) in zip(axes, parts, strict=True):
-            extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
-        short = [
-            [x for x, n in zip(names, value.shape, strict=True) if n != 1]
-            for names, (value, _) in zip(axes, parts, strict=True)
-        ]
-        values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
-        out = [*wanted[:kept], "left", "B"]
-        kept_axes = [x for x in out if x in extents]
-        found = _contraction(values, short, kept_axes)
-        return found.reshape([extents.get(x, 1) for x in out])
+def _least(logs: Tensor) -> float:
+    """The least of some logarithms that is not that of zero."""
+    return float(torch.where(logs > _lowest(logs.dtype) / 2, logs, 0.0).amin()) if logs.numel() else 0.0
 
 
-def _contraction(values: list[Tensor], axes: list[list[object]], out: list[object]) -> Tensor:
+def _lowest(dtype: torch.dtype) -> float:
+    """Below all logarithms but that of zero, and in range even if some are added up."""
+    return torch.finfo(dtype).min / 2**16
+
+
+def _contraction(parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+    """Einstein's sum of numbers, over the leading axes and all but the first ``kept`` variables."""
+    # Axes of extent 1 are left out, so that what is a product of matrices is one.
+    axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
+    extents: dict[object, int] = {}
+    for names, (value, _) in zip(axes, parts, strict=True):
+        extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
+    short = [
+        [x for x, n in zip(names, value.shape, strict=True) if n != 1]
+        for names, (value, _) in zip(axes, parts, strict=True)
+    ]
+    values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
+    out = [*wanted[:kept], "left", "B"]
+    found = _einsum(values, short, [x for x in out if x in extents])
+    return found.reshape([extents.get(x, 1) for x in out])
+
+
+def _einsum(values: list[Tensor], axes: list[list[object]], out: list[object]) -> Tensor:
     """Einstein's sum; a product of two matrices directly."""
     if len(values) == 2 and len(axes[0]) == len(axes[1]) == 2:
         (a, b), (x, y) = values, axes
