@@ -39,7 +39,7 @@ class SentenceLayout(Layout):
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
         found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         found += [Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
-        found += [Array("ends", "int")] if self.listed else []
+        found += [Array("part_ends", "int")] if self.listed else []
         return [*found, OWNERS, Array("row_starts", "int"), Array("owned", "int")] if self.owned else found
 
     def _is_given(self, parameter: str) -> bool:
@@ -98,7 +98,7 @@ class SentenceLayout(Layout):
             at = Array("owned", "int")[b]
         code.set("numbers_of", (sums + at + (CELL - 1)) // CELL * CELL)
         for x, (end, dense) in enumerate(zip(ENDS, ("direct_of", "events_of", "numbers_of"), strict=True)):
-            code.set(end.name, Array("ends", "int")[b * 3 + x] if self.listed else Name(dense, "int"))
+            code.set(end.name, Array("part_ends", "int")[b * 3 + x] if self.listed else Name(dense, "int"))
 
     @property
     def out(self) -> tuple[Array, Expression]:

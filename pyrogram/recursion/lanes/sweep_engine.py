@@ -265,7 +265,7 @@ class SweepEngine:
             "alpha": alpha,
             "places": self.places,
             "sentence_sizes": events.sizes,
-            "ends": events.ends,
+            "part_ends": events.ends,
             "elements": events.elements,
             "log_z": np.zeros(N),
         }
