@@ -213,7 +213,7 @@ class RecursiveUpdates(CollapsedUpdates):
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
         table = np.bincount(self._engine.places, sentence_counts["values"].numpy(), self._num_numbers)
-        return self._by_block(torch.from_numpy(table[: self._size]))
+        return self._by_block(torch.from_numpy(table[: self._size]).double())  # of no places numpy gives integers
 
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
         self._check_sentence_counts(sentence_counts)

@@ -220,7 +220,8 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
         sums = {n: grammar.blocks[n].sums(c) for n, c in pseudo.items()}
         log_joint.append(sum(c.lgamma().sum() - sums[n].lgamma().sum() for n, c in pseudo.items()))
     exact = (torch.stack(log_joint) / temperature).softmax(0)
-    copies = 1500
+    # So many that the posterior is not taken for a uniform one.
+    copies = max(1500, int(55 / float((exact - 1 / len(pairs)).abs().max())))
     starts = torch.multinomial(exact, copies, replacement=True, generator=torch.Generator().manual_seed(0))
     seen = torch.zeros(len(pairs), dtype=torch.float64)
     sweeps, generator = grammar.collapsed_updates(words), torch.Generator().manual_seed(1)
@@ -239,7 +240,6 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(make, temperature):
     )
     cells = int((~rare).sum()) + int(rare.any()) - 1
     assert cells > 4 and chi < cells + 5 * (2 * cells) ** 0.5
-    assert (exact - 1 / len(pairs)).abs().max() * copies > 50
 
 
 def test_two_blocks_of_the_same_weights():
