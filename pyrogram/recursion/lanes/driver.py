@@ -243,13 +243,8 @@ class Blocks:
         for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.shared_extremes, strict=True):
             code.set(name.name, x)
         powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
-
-        def see(w: WeightCells, x: Expression) -> None:
-            _WEIGHT.include(code, x)
-            powers.see(w, x)
-
         powers.begin()
-        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, see).run(logs)
+        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(logs)
         powers.run()
         for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
             with code.loop("x", 1, n + 1) as x:

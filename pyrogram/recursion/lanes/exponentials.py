@@ -25,6 +25,7 @@ from ..machine.statements import Code
 from .elements import Elements
 from .limits import Extremes
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
+from .powers import Powers
 from .tables import MEMORY, WeightCells
 
 
@@ -34,15 +35,15 @@ class Exponentials:
 
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
-    :param extremes: of the weights, among which ``see`` counts each.
-    :param see: is given every plain number.
+    :param extremes: of the weights, which are found on the way.
+    :param powers: of words, which are found from them.
     """
 
     elements: Elements
     dtype: str
     range: Range
     extremes: Extremes
-    see: Callable[[WeightCells, Expression], None]
+    powers: Powers
 
     def run(self, logs: bool) -> None:
         """All weights of the block.
@@ -50,7 +51,7 @@ class Exponentials:
         :param logs: whether they are logarithms.
         """
         self.elements.code.set(MARKED.name, 0)
-        self._each(self._raise if logs else lambda w, place: self.see(w, self.elements.code.let(MEMORY[place])))
+        self._each(self._raise if logs else lambda w, place: self._see(w, self.elements.code.let(MEMORY[place])))
         if not logs:
             low, high = map(fill, self.range.of_weights)
             with self.elements.code.when(any_of((self.extremes.least < low) | (self.extremes.greatest > high))):
@@ -59,9 +60,15 @@ class Exponentials:
     def _each(self, work: Callable[[WeightCells, Name], None]) -> None:
         """Do something for every weight of the block."""
         for w, regions in self.elements.regions.items():
-            for region in regions:
-                with self.elements.loops(region, Name("n", "int")):
-                    work(w, self.elements.code.let(self.elements.place(w, region)))
+            with self.powers.sum_of(w):
+                for region in regions:
+                    with self.elements.loops(region, Name("n", "int")):
+                        work(w, self.elements.code.let(self.elements.place(w, region)))
+
+    def _see(self, w: WeightCells, x: Expression) -> None:
+        """A plain number."""
+        self.extremes.include(self.elements.code, x)
+        self.powers.see(w, x)
 
     def _raise(self, w: WeightCells, place: Name) -> None:
         """exp(x) is exp(r) * 2**k."""
@@ -72,7 +79,7 @@ class Exponentials:
         plain = number * power_of_two(least(greatest(k, fill(0.0) - bits), bits))
         plain = code.let(select(k < fill(0.0) - bits, fill(0.0), plain))
         code.put(MEMORY, place, plain)
-        self.see(w, plain)
+        self._see(w, plain)
         low, high = (fill(math.log2(y)) for y in self.range.of_weights)
         rare = code.when(any_of((k > high) | ((k < low) & (x > fill(-math.inf)))))
         with rare, code.apart(MARKED.name):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,9 +69,9 @@ class Extremes:
 
     def include(self, code: Code, x: Expression) -> None:
         """One more number; zero and NaN are neither small nor large."""
-        x, least, greatest_yet = code.let(x), self.least, self.greatest
-        code.set(least.name, select((x > like(x, 0.0)) & (x < least), x, least))
-        code.set(greatest_yet.name, greatest(x, greatest_yet))
+        x = code.let(x)
+        code.set(self.least.name, least(select(x > like(x, 0.0), x, like(x, math.inf)), self.least))
+        code.set(self.greatest.name, greatest(x, self.greatest))
 
     @property
     def outside(self) -> Expression:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..machine.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
@@ -15,6 +16,7 @@ from .gauge import Growth
 from .numbers import Range, log2_of
 from .tables import GAUGE, MEMORY, WeightCells, scratch_of
 
+_SUM = Name("sum.of.weights", "lanes")
 _FEW = 0.05  # uses a word that do not count
 
 
@@ -49,12 +51,26 @@ class Powers:
 
     def see(self, w: WeightCells, x: Expression) -> None:
         """A weight, at the axes at hand."""
-        if w in self._used.get(w.table, ()):
-            sums, counts = scratch_of(w.table)
-            word = Name(f"at.axis{w.num_axes - 1}", "int") if w.num_axes else value(0)
-            self.elements.code.add(MEMORY, sums + word, x)
-            if w.num_axes > 2:
-                self.elements.code.add(MEMORY, counts + word, fill(1.0))
+        if w not in self._used.get(w.table, ()):
+            return
+        if not w.num_axes:
+            self.elements.code.set(_SUM.name, _SUM + x)
+            return
+        sums, counts = scratch_of(w.table)
+        word = Name(f"at.axis{w.num_axes - 1}", "int")
+        self.elements.code.add(MEMORY, sums + word, x)
+        if w.num_axes > 2:
+            self.elements.code.add(MEMORY, counts + word, fill(1.0))
+
+    @contextmanager
+    def sum_of(self, w: WeightCells) -> Iterator[None]:
+        """Weights of a table are seen. The sum of those without positions is a variable: to add in memory is slow."""
+        code, counts = self.elements.code, not w.num_axes and w in self._used.get(w.table, ())
+        if counts:
+            code.set(_SUM.name, fill(0.0))
+        yield
+        if counts:
+            code.add(MEMORY, scratch_of(w.table)[0], _SUM)
 
     def run(self) -> None:
         """The powers, and the sum of their exponents in the cell ``gauge``, when all weights were seen."""
