@@ -5,6 +5,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -314,3 +315,23 @@ def test_the_seed_decides():
         results.append(trees)
     torch.set_num_threads(threads)
     assert (results[0] == results[1]).all() and (results[0] != results[2]).any()
+
+
+def test_lists_lie_as_compiled_code_reads_them():
+    """Arrays without gaps, also while the events that sentences use are found; here in several parts."""
+    grammar = CFG.from_string(ENGLISH)
+    words = grammar.encode(["I saw a man in the park"] * 5 + ["man"] * 20 + ["saw I in the park"] * 9)
+    sweeps = grammar.collapsed_updates(words)
+    for events in (sweeps._engine.events, sweeps._engine.events.listed()):
+        arrays = {name: x for name, x in vars(events).items() if isinstance(x, np.ndarray)}
+        assert {"sizes", "ends", "starts", "places", "elements", "owners"} <= arrays.keys()
+        assert all(x.flags.c_contiguous for x in arrays.values())
+        assert int(events.sizes.sum()) == len(events.places) == len(events.elements)
+
+
+def test_no_sentences():
+    grammar, words = english()
+    sweeps = grammar.collapsed_updates(words[:0])
+    log_z, entropies, own = sweeps.expected_counts(grammar.initial_weights(words, "uniform"))
+    assert log_z.shape == entropies.shape == own["values"].shape == (0,)
+    assert sweeps.total(own)["rules"].tolist() == [0.0] * len(grammar.rules)

@@ -193,6 +193,7 @@ class SentenceEvents:
         alike = np.stack([distinct, lengths if located else distinct], 1)
         groups = [np.flatnonzero((alike == own).all(1)) for own in np.unique(alike, axis=0)]
         found, owners = [], []
+        is_owned = renumbered is not None or bool(located)
         sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
         ends = np.zeros((len(words), 3), np.int64)
         padding = num_numbers - 2
@@ -200,7 +201,7 @@ class SentenceEvents:
             parts = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
             events = [[own for name, own, _ in parts if (name in repeated) == late] for late in (False, True)]
             sums = np.concatenate([own for _, _, own in parts], 1)
-            if renumbered is not None or located:
+            if is_owned:
                 sums, owner = _distinct_rows(sums, counted, padding)
                 owners.append(owner)
                 num_rows[these], owned[these] = owner.shape[1], sums.shape[1]
@@ -217,7 +218,7 @@ class SentenceEvents:
             places=_laid_out(groups, found, starts, sizes),
             multinomials=multinomials,
             num_numbers=num_numbers,
-            owners=_laid_out(groups, owners, row_starts, num_rows) if owners else None,
+            owners=_laid_out(groups, owners, row_starts, num_rows) if is_owned else None,
             row_starts=row_starts,
             owned=owned,
             repeated=repeated,
@@ -249,7 +250,7 @@ class SentenceEvents:
         return replace(
             self,
             starts=starts,
-            sizes=ends[:, -1],
+            sizes=ends[:, -1].copy(),  # compiled code reads it as it lies
             ends=ends,
             rooms=rooms,
             places=new_places,

@@ -28,7 +28,7 @@ Numbers = Any  # a numpy array
 _DOUBLE = np.dtype(np.float64)
 FAR = 1e300  # below zero, for counts that shall not count
 MANY = 600.0  # log of so many derivations that the posterior of one may be zero
-CHUNK = 64  # sentences of which all numbers are made at a time
+MOST = 2**20  # numbers of sentences that are made at a time, before some are left out
 
 
 class SweepEngine:
@@ -108,8 +108,11 @@ class SweepEngine:
 
         :param of: all numbers of some sentences.
         """
-        order, parts = np.argsort((words >= 0).sum(1), kind="stable"), []
-        for these in np.split(order, range(CHUNK, len(order), CHUNK)):
+        order = np.argsort((words >= 0).sum(1), kind="stable")
+        parts: list[tuple[Numbers, SentenceEvents]] = []
+        done, count = 0, CELL
+        while done < len(order) or not parts:
+            these = order[done : done + count]
             some = copy.copy(self)
             some._nats = None if self._nats is None else np.zeros(0)
             some.given = {name: (table[these] != 0).astype(np.float64) for name, table in self.given.items()}
@@ -120,6 +123,8 @@ class SweepEngine:
             log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
             many = np.repeat(log_z > MANY, some.events.sizes)  # sentences of a part lie one after the other
             parts.append((these, some.events.listed((out > 0) | many)))
+            done += count
+            count = max(CELL, MOST // int(some.events.rooms.max(initial=1)))
         return SentenceEvents.joined(parts)
 
     def collapsed_vb(
