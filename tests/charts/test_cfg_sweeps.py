@@ -322,6 +322,7 @@ def test_lists_lie_as_compiled_code_reads_them():
     grammar = CFG.from_string(ENGLISH)
     words = grammar.encode(["I saw a man in the park"] * 5 + ["man"] * 20 + ["saw I in the park"] * 9)
     sweeps = grammar.collapsed_updates(words)
+    assert isinstance(sweeps, CFGUpdates)
     for events in (sweeps._engine.events, sweeps._engine.events.listed()):
         arrays = {name: x for name, x in vars(events).items() if isinstance(x, np.ndarray)}
         assert {"sizes", "ends", "starts", "places", "elements", "owners"} <= arrays.keys()
