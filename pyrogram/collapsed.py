@@ -196,16 +196,42 @@ class CollapsedUpdates:
         """
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
+        for counts in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
+            self._check_sentence_counts(counts)
+        return self._collapsed_vb(corpus, sentence_counts, order, batch_size, buffer)
+
+    def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
+        """
+        :raises ValueError: for sentence counts of other sentences, where code would follow them out of its tables.
+        """
+
+    def _collapsed_vb(
+        self,
+        corpus: CorpusCounts,
+        sentence_counts: SentenceCounts,
+        order: Tensor,
+        batch_size: int,
+        buffer: SentenceCounts | None,
+    ) -> tuple[Tensor, SentenceCounts]:
+        """:meth:`collapsed_vb` of arguments that fit."""
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))
         parts = []
+        for i, _, entropy, new in self._sweep_in_torch(corpus, sentence_counts, order, batch_size):
+            entropies[i] = entropy
+            parts.append((i, self._flat(new)))
+        return entropies, self._sparse(parts)
+
+    def _sweep_in_torch(
+        self, corpus: CorpusCounts, sentence_counts: SentenceCounts, order: Tensor, batch_size: int
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Weights]]:
+        """Of each batch its sentences, log Z and entropies, shape ``(B,)``, and new counts, ``(B, *block.shape)``."""
         for i in self._chunks(order, batch_size):
             old = self.dense_counts(sentence_counts, i)
             log_weights = self._others(corpus, old)
             log_z, new = self._posterior(log_weights, i)
-            entropies[i] = log_z - self._scores(new, log_weights)
+            entropy = torch.where(log_z > -torch.inf, log_z - self._scores(new, log_weights), -torch.inf)
             self._replace(corpus, old, new)
-            parts.append((i, self._flat(new)))
-        return entropies, self._sparse(parts)
+            yield i, log_z, entropy, new
 
     def _others(self, corpus: CorpusCounts, old: Weights) -> Weights:
         """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights, sums_of_entries
-from .collapsed_checks import check_batches, check_corpus_counts, check_sentences, check_weights
+from .collapsed_checks import check_sentences, check_weights
 
 if TYPE_CHECKING:
     from .evidence import EvidenceGrammar
@@ -124,17 +124,14 @@ class EvidenceUpdates(CollapsedUpdates):
             updates.fits(_of(sentence_counts, part)) for part, (_, updates) in self._moving.items()
         )
 
-    def collapsed_vb(
+    def _collapsed_vb(
         self,
         corpus: CorpusCounts,
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
+        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_corpus_counts(corpus, self.blocks)
-        check_batches(order, batch_size, len(self.words))
         entropies = self.words.new_zeros(len(self.words), dtype=torch.float64)
         entropies[self._known.wholly] = self._known_nats
         found: SentenceCounts = {}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from .collapsed_checks import check_batches, check_corpus_counts, check_weights
+from .collapsed_checks import check_weights
 
 __all__ = ["SecondOrderUpdates"]
 
@@ -72,17 +72,14 @@ class SecondOrderUpdates(CollapsedUpdates):
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
         return self._by_block(self._dense_moments(sentence_counts, "values", sentences)[:, : self._size])
 
-    def collapsed_vb(
+    def _collapsed_vb(
         self,
         corpus: CorpusCounts,
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
+        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_corpus_counts(corpus, self.blocks)
-        check_batches(order, batch_size, len(self.words))
         entropies = torch.zeros(len(self.words), dtype=torch.float64, device=self.words.device)
         spread = self._totals(sentence_counts, "variances")
         parts: list[tuple[Tensor, Tensor]] = []

@@ -13,8 +13,6 @@ from torch import Tensor
 from pyrogram.charts import annotation_sweeps as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import (
-    check_batches,
-    check_corpus_counts,
     check_sentence_counts,
     check_sentences,
     check_weights,
@@ -57,19 +55,14 @@ class AnnotationUpdates(CollapsedUpdates):
         found = chart.of_trees(self.layout, sentence_counts["values"].numpy(), sentences.numpy())
         return {"rules": torch.from_numpy(found)}
 
-    def collapsed_vb(
+    def _collapsed_vb(
         self,
         corpus: CorpusCounts,
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
+        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_corpus_counts(corpus, self.blocks)
-        check_batches(order, batch_size, len(self.words))
-        for counts_of_trees in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
-            self._check_sentence_counts(counts_of_trees)
         if "rules" in corpus.weights:  # weights that are not integrated out do not depend on other trees
             _, entropies, fresh = self.expected_counts(corpus.weights)
             corpus.counts["rules"].copy_(self.total(fresh)["rules"])

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import (
-    check_batches,
-    check_corpus_counts,
     check_sentence_counts,
     check_sentences,
     check_trees,
@@ -157,19 +155,14 @@ class RecursiveUpdates(CollapsedUpdates):
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
         return self._sweep(fixed, own, torch.empty_like(own), order, CELL)
 
-    def collapsed_vb(
+    def _collapsed_vb(
         self,
         corpus: CorpusCounts,
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
+        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
-        check_corpus_counts(corpus, self.blocks)
-        check_batches(order, batch_size, len(self.words))
-        for counts in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
-            self._check_sentence_counts(counts)
         out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
         return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
 
@@ -178,7 +171,10 @@ class RecursiveUpdates(CollapsedUpdates):
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
         if not self._is_compiled(corpus):
-            self._plain(corpus, own, out, order, batch_size, log_z, entropies)
+            for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": own}, order, batch_size):
+                log_z[i], entropies[i] = z, entropy.double()
+                for k, sentence in enumerate(i.tolist()):
+                    out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
         arrays = own.numpy(), out.numpy(), order.numpy()
@@ -189,26 +185,6 @@ class RecursiveUpdates(CollapsedUpdates):
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
         return log_z, entropies, {"values": out}
-
-    def _plain(
-        self,
-        corpus: CorpusCounts,
-        own: Tensor,
-        out: Tensor,
-        order: Tensor,
-        batch_size: int,
-        log_z: Tensor,
-        entropies: Tensor,
-    ) -> None:
-        """A sweep in plain torch."""
-        for i in self._chunks(order, batch_size):
-            old = self.dense_counts({"values": own}, i)
-            log_weights = self._others(corpus, old)
-            log_z[i], new = self._posterior(log_weights, i)
-            entropies[i] = torch.where(log_z[i] > -torch.inf, log_z[i] - self._scores(new, log_weights), -torch.inf)
-            self._replace(corpus, old, new)
-            for k, sentence in enumerate(i.tolist()):
-                out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)

@@ -322,7 +322,7 @@ def test_long_chains_of_rare_words_stay_in_compiled_code(monkeypatch):
     """Log Z is below the least number; a page without symbols, and that of the library, agree."""
     words = torch.randint(1000, (3, 160))
     monkeypatch.setattr(CollapsedUpdates, "_hastings", None)
-    monkeypatch.setattr(RecursiveUpdates, "_plain", None)
+    monkeypatch.setattr(CollapsedUpdates, "_sweep_in_torch", None)
     own, library = hmm(2, 1000), HMM(2, 1000)
     start = own.initial_weights(words, "random", seed=1)
     found = []

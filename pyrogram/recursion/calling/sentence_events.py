@@ -136,6 +136,11 @@ class SentenceEvents:
     repeated: frozenset[str]
     elements: Numbers = None
 
+    def __post_init__(self) -> None:
+        for name, table in vars(self).items():  # compiled code reads them from their address on
+            if isinstance(table, np.ndarray):
+                object.__setattr__(self, name, np.ascontiguousarray(table))
+
     @staticmethod
     def of(
         cells: Cells,
@@ -212,7 +217,6 @@ class SentenceEvents:
             sizes[these] = ends[these, -1]
         order = np.argsort(lengths, kind="stable")
         starts, row_starts = _starts(sizes, order), _starts(num_rows, order)
-        words, local = np.ascontiguousarray(words), np.ascontiguousarray(local)
         return SentenceEvents(
             *(words, lengths, local, kinds, distinct, starts, sizes, ends, sizes),
             places=_laid_out(groups, found, starts, sizes),
@@ -250,7 +254,7 @@ class SentenceEvents:
         return replace(
             self,
             starts=starts,
-            sizes=ends[:, -1].copy(),  # compiled code reads it as it lies
+            sizes=ends[:, -1],
             ends=ends,
             rooms=rooms,
             places=new_places,

@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from ..calling.replacements import COUNTS
 from ..calling.sentence_events import CELL
 from ..calling.sentence_layout import ENDS
-from ..machine.expressions import Array, Expression, Name, fma, lane, value, with_lane
+from ..machine.expressions import Array, Expression, Name, fma, lane, value
 from ..machine.statements import Function
 from ..rules.recursions import Recursion
 from .driver import INF, LOG_Z
-from .logarithms import log_of_lanes
+from .logarithms import gather, log_of_lanes
 from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 from .tables import WeightCells
 
@@ -98,10 +98,8 @@ class CollapsedSweep(Sweeps):
         """Of all numbers of the sentence at hand, those of a cell that are kept."""
         if not self.weighing.listed:
             return self.cell(array, Name("first", "int"), cell)
-        found, at = self.eight(0.0), self.code.let(Name("sentence", "int") + cell * CELL)
-        for x in range(CELL):
-            found = with_lane(found, x, array[Name("first", "int") + ELEMENTS[at + x]])
-        return found
+        at = self.code.let(Name("sentence", "int") + cell * CELL)
+        return gather(array, ELEMENTS, at, self.eight(0.0), Name("first", "int"))
 
     def _replace(self, b: Expression) -> None:
         """A sentence's counts in those of the corpus: after a batch, which sees itself as it was."""

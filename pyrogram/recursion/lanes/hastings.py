@@ -26,7 +26,6 @@ from ..calling.replacements import (
     Replacements,
 )
 from ..calling.rows import make_chains
-from ..calling.sentence_events import CELL
 from ..calling.traces import write_positions, write_weight
 from ..machine.expressions import Array, Expression, Name, equal, log, negated, select, value
 from ..machine.random_bits import seed_stream, uniform
@@ -37,7 +36,7 @@ from .descents import TERMS, Descents, Draws
 from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
-from .sweeps import ELEMENTS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 
 SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
@@ -104,12 +103,9 @@ class HastingsSweep(Sweeps, Descents):
                 code.set("t", Name("t", "int") + 1)
         self.restore()
 
-    def put_numbers(self, cell: Expression, numbers: Expression) -> None:
-        super().put_numbers(cell, numbers)
-        if self.weighing.listed:
-            for x in range(CELL):
-                own = self.code.let(cell * CELL + x)
-                self.code.put(SLOTS, Name("first", "int") + ELEMENTS[Name("sentence", "int") + own], own)
+    def put_number(self, place: Expression, number: Expression, own: Expression) -> None:
+        super().put_number(place, number, own)
+        self.code.put(SLOTS, place, own)
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)

@@ -47,12 +47,16 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
     return fma(exponent + above, one(math.log(2.0)), (s + s) * series)
 
 
-def gather(numbers: Array, places: Array, first: Expression, nothing: Expression) -> Expression:
+def gather(
+    numbers: Array, places: Array, first: Expression, nothing: Expression, start: Expression | None = None
+) -> Expression:
     """``numbers[places[first]], ..., numbers[places[first + 7]]``.
 
     :param nothing: eight lanes, or a vector, of zeros.
+    :param start: what the places count from; None: the first number.
     """
     found = nothing
     for lane in range(VECTOR):
-        found = with_lane(found, lane, numbers[places[first + lane]])
+        place: Expression = places[first + lane]
+        found = with_lane(found, lane, numbers[place if start is None else start + place])
     return found

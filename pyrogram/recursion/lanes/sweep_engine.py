@@ -27,8 +27,8 @@ Numbers = Any  # a numpy array
 
 _DOUBLE = np.dtype(np.float64)
 FAR = 1e300  # below zero, for counts that shall not count
-MANY = 600.0  # log of so many derivations that the posterior of one may be zero
-MOST = 2**20  # numbers of sentences that are made at a time, before some are left out
+_MANY_DERIVATIONS = 600.0  # the log of their number, from which on the posterior of one may be zero
+_MOST_NUMBERS = 2**20  # numbers of sentences that are made at a time, before some are left out
 
 
 class SweepEngine:
@@ -121,10 +121,10 @@ class SweepEngine:
             alpha, turns = np.ones_like(counts), np.arange(len(these))[::-1]
             alpha[-1 if self._renumbered is None else self._renumbered[-1]] = 0.0  # nothing
             log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
-            many = np.repeat(log_z > MANY, some.events.sizes)  # sentences of a part lie one after the other
-            parts.append((these, some.events.listed((out > 0) | many)))
+            is_large = np.repeat(log_z > _MANY_DERIVATIONS, some.events.sizes)  # sentences lie one after the other
+            parts.append((these, some.events.listed((out > 0) | is_large)))
             done += count
-            count = max(CELL, MOST // int(some.events.rooms.max(initial=1)))
+            count = max(CELL, _MOST_NUMBERS // int(some.events.rooms.max(initial=1)))
         return SentenceEvents.joined(parts)
 
     def collapsed_vb(

@@ -164,9 +164,17 @@ class Sweeps(Blocks):
         if not self.weighing.listed:
             self.put_cell(self.cell(NUMBERS, first, cell), numbers)
             return
-        at, numbers = code.let(Name("sentence", "int") + cell * CELL), code.let(numbers)
+        numbers = code.let(numbers)
         for x in range(CELL):
-            code.put(NUMBERS, first + ELEMENTS[at + x], lane(numbers, x))
+            own = code.let(cell * CELL + x)
+            self.put_number(code.let(first + ELEMENTS[Name("sentence", "int") + own]), lane(numbers, x), own)
+
+    def put_number(self, place: Expression, number: Expression, own: Expression) -> None:
+        """Write a number to its place in ``numbers``.
+
+        :param own: its place among those that are kept of the sentence at hand.
+        """
+        self.code.put(NUMBERS, place, number)
 
     def clear(self, array: Array, first: Expression) -> None:
         """Zero for all numbers of the sentence at hand, and for padding."""
