@@ -76,7 +76,7 @@ class Block:
         if key in self.pending:
             old: Number = self.pending[key][1]
         else:
-            old = self.numbers.load(self.tables.cell(ref, key[1] or None, adjoint=True))
+            old = self._adjoint(ref, key[1] or None)
         self.pending[key] = ref, self.numbers.let(self.product([*others, adjoint], old))
 
     def total(self, ref: Ref) -> Number:
@@ -88,8 +88,12 @@ class Block:
             if key in self.pending:
                 parts.append(self.pending.pop(key)[1])
             else:
-                parts.append(self.numbers.load(self.tables.cell(ref, side, adjoint=True)))
+                parts.append(self._adjoint(ref, side))
         return self.numbers.let(parts[0] if len(parts) == 1 else self.numbers.plus(parts[0], parts[1]))
+
+    def _adjoint(self, ref: Ref, side: Side | None) -> Number:
+        cell = self.tables.cell(ref, side, adjoint=True)
+        return self.numbers.let(self.numbers.load_adjoint(cell, self.tables.cell(ref, side)))
 
     def flush(self) -> None:
         """Write all adjoints back."""
@@ -107,4 +111,4 @@ class Block:
 
     def _write(self, key: Key) -> None:
         ref, value = self.pending.pop(key)
-        self.numbers.put(self.tables.cell(ref, key[1] or None, adjoint=True), value)
+        self.numbers.put_adjoint(self.tables.cell(ref, key[1] or None, adjoint=True), value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 
 from ..calling.layout import Layout
 from ..calling.sentence_layout import SentenceLayout
@@ -148,9 +147,8 @@ class Blocks:
             self.find_posteriors(self.pairs)
 
     def fill_chart(self, numbers: Numbers) -> None:
-        """The inside pass; of pairs one column at a time, which is less code to compile."""
-        options = replace(self.options, pair=False) if isinstance(numbers, PairNumbers) else self.options
-        Inside(self.elements.tables, self.code, numbers, options).run()
+        """The inside pass."""
+        Inside(self.elements.tables, self.code, numbers, self.options).run()
 
     def find_posteriors(self, numbers: Numbers) -> None:
         """The outside pass."""

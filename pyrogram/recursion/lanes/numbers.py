@@ -11,7 +11,8 @@ its chart is filled with numbers m * 2**e, which have no range, and give the sam
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ..machine.expressions import (
@@ -31,7 +32,7 @@ from ..machine.expressions import (
     select,
 )
 from ..machine.statements import Code
-from .arithmetic import Arithmetic
+from .arithmetic import LOGS, Arithmetic
 from .tables import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
@@ -86,6 +87,11 @@ class Pair:
     e: Expression
 
 
+@dataclass(frozen=True)
+class Sum(Pair):
+    """A sum whose exponent is known before its terms are added."""
+
+
 class Numbers(Protocol):
     """Numbers in cells and in variables, and sums and products of them."""
 
@@ -110,6 +116,15 @@ class Numbers(Protocol):
     def put(self, cell: Expression, x: Number) -> None:
         """Write a cell."""
 
+    def load_adjoint(self, cell: Expression, of: Expression) -> Number:
+        """The adjoint in a cell, a sum.
+
+        :param of: the cell of the item, or of the weight.
+        """
+
+    def put_adjoint(self, cell: Expression, x: Number) -> None:
+        """Write the cell of an adjoint."""
+
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
         """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
 
@@ -130,6 +145,9 @@ class Numbers(Protocol):
 
     def add_product(self, total: Number, a: Number, b: Number) -> Number:
         """``total + a * b``, rounded once."""
+
+    def turns(self) -> Sequence[Numbers]:
+        """The numbers with which terms are gone through, to be added to sums in variables, one after the other."""
 
     def bounded(self, adjoint: Number) -> Number:
         """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
@@ -176,6 +194,12 @@ class PlainNumbers:
     def put(self, cell: Expression, x: Expression) -> None:
         self.code.put(MEMORY, cell, x)
 
+    def load_adjoint(self, cell: Expression, of: Expression) -> Expression:
+        return self.load(cell)
+
+    def put_adjoint(self, cell: Expression, x: Expression) -> None:
+        self.put(cell, x)
+
     def put_posterior(self, cell: Expression, weight: Expression, count: Expression) -> None:
         zero, count = like(weight, 0.0), self.code.let(count)
         self.code.put(MEMORY, cell, select(equal(weight, zero) | equal(count, zero), zero, weight * count))
@@ -198,6 +222,9 @@ class PlainNumbers:
     def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
         return self.arithmetic.add_product(total, a, b)
 
+    def turns(self) -> Sequence[Numbers]:
+        return [self]
+
     def bounded(self, adjoint: Expression) -> Expression:
         return least(adjoint, MOST_ADJOINT)
 
@@ -219,8 +246,10 @@ class PlainNumbers:
 class PairNumbers:
     """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
 
-    A sum has the exponent of its greatest term so far. Powers of two are exact, and terms come in the order in which
-    plain numbers have them, so that the mantissa is rounded as a plain number would be.
+    A sum has the exponent of its greatest term so far; a long one that of its greatest term, which is found first.
+    Adjoints have the exponent of their item, negative: times their item they are at most about one. Powers of two are
+    exact, and terms come in the order in which plain numbers have them, so that the mantissa is rounded as a plain
+    number would be.
     """
 
     code: Code
@@ -261,12 +290,18 @@ class PairNumbers:
         self.code.put(MANTISSAS, cell, x.m)
         self.code.put(EXPONENTS, cell, x.e)
 
+    def load_adjoint(self, cell: Expression, of: Expression) -> Sum:
+        return Sum(MANTISSAS[cell], fill(0.0) - EXPONENTS[of])
+
+    def put_adjoint(self, cell: Expression, x: Pair) -> None:
+        self.code.put(MANTISSAS, cell, x.m)
+
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
         found = self.plain(self.normal(self.times(weight, count)))
         self.code.put(MEMORY, cell, select(equal(count.m, fill(0.0)), fill(0.0), found))
 
     def let(self, x: Pair) -> Pair:
-        return Pair(self.code.let(x.m), self.code.let(x.e))
+        return replace(x, m=self.code.let(x.m), e=self.code.let(x.e))
 
     def set(self, name: str, x: Pair) -> Pair:
         m, e = self.code.let(x.m), self.code.let(x.e)  # both may speak of the variable
@@ -283,11 +318,16 @@ class PairNumbers:
 
     def add_product(self, total: Pair, a: Pair, b: Pair) -> Pair:
         e = self.code.let(a.e + b.e)
+        if isinstance(total, Sum):
+            return Sum(self.code.let(fma(scaled(a.m, e - total.e), b.m, total.m)), total.e)
         top = self.code.let(greatest(total.e, e))
         return self.let(Pair(fma(scaled(a.m, e - top), b.m, scaled(total.m, total.e - top)), top))
 
+    def turns(self) -> Sequence[Numbers]:
+        return [Exponents(self.code, self.range), PairsOfSums(self.code, self.range)]
+
     def bounded(self, adjoint: Pair) -> Pair:
-        return adjoint
+        return self.normal(adjoint)
 
     def select(self, test: Expression, a: Pair, b: Pair) -> Pair:
         return Pair(select(test, a.m, b.m), select(test, a.e, b.e))
@@ -313,3 +353,31 @@ class PairNumbers:
     def aligned(self, x: Pair, e: Expression) -> Expression:
         """A number in units of 2**e."""
         return scaled(x.m, x.e - e)
+
+
+class PairsOfSums(PairNumbers):
+    """Numbers whose sums in variables have their exponents."""
+
+    def get(self, name: str) -> Sum:
+        return Sum(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
+
+
+class Exponents(PlainNumbers):
+    """The exponents of pairs: that of a sum is the greatest of its terms', that of a product the sum of its factors'."""
+
+    def __init__(self, code: Code, range: Range) -> None:
+        super().__init__(code, LOGS, in_range=False)
+        self.range = range
+
+    def of(self, x: Expression) -> Expression:
+        x = self.code.let(x)
+        return select(equal(x, fill(0.0)), fill(self.range.lowest), exponent_of(x))
+
+    def load(self, cell: Expression) -> Expression:
+        return EXPONENTS[cell]
+
+    def set(self, name: str, x: Expression) -> Name:
+        return self.code.set(f"{name}.e", x)
+
+    def get(self, name: str) -> Name:
+        return Name(f"{name}.e", "lanes")

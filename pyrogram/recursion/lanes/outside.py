@@ -202,17 +202,17 @@ class Outside(Pass):
         with code.loop("x", 0, self.n + 1) as x:
             with code.loop("y", 0, x + 1) as y:
                 for t in columns:
-                    numbers.put(Name(f"d{t}.column", "int") + (x * pitch + y), zero)
+                    numbers.put_adjoint(Name(f"d{t}.column", "int") + (x * pitch + y), zero)
             with code.loop("y", x, self.n + 1) as y:
                 for t in rows:
-                    numbers.put(Name(f"d{t}.row", "int") + (x * pitch + y), zero)
+                    numbers.put_adjoint(Name(f"d{t}.row", "int") + (x * pitch + y), zero)
             for t in tables.sides:
                 if self.cells.arity[t] == 1:
-                    numbers.put(Name(f"d{t}.row", "int") + x, zero)
+                    numbers.put_adjoint(Name(f"d{t}.row", "int") + x, zero)
         for w in tables.weights:
             if w not in tables.unique and w.table != GAUGE:
                 with tables.elements(code, w):
-                    numbers.put(Name("element", "int") * tables.turns[w][0] + Name(f"d{w.name}", "int"), zero)
+                    numbers.put_adjoint(Name("element", "int") * tables.turns[w][0] + Name(f"d{w.name}", "int"), zero)
 
     def _multiply(self) -> None:
         """Posteriors of weights from their adjoints."""
@@ -222,5 +222,5 @@ class Outside(Pass):
                 with tables.elements(code, w):
                     element = code.let(Name("element", "int") * tables.turns[w][0])
                     place = code.let(element + Name(f"d{w.name}", "int"))
-                    weight = numbers.load(element + Name(w.name, "int"))
-                    numbers.put_posterior(place, numbers.let(weight), numbers.load(place))
+                    of = code.let(element + Name(w.name, "int"))
+                    numbers.put_posterior(place, numbers.let(numbers.load(of)), numbers.load_adjoint(place, of))

@@ -78,7 +78,7 @@ class Pass:
             numbers.set(name, self.block(s).product(x.core, numbers.get(name)))
         return numbers.get(name)
 
-    def block(self, s: ScheduledCell) -> Block:
+    def block(self, s: ScheduledCell, numbers: Numbers | None = None) -> Block:
         """Code for a cell of a class."""
         limits = self.cells.limits(s.cell)
         if s.sums:
@@ -88,7 +88,7 @@ class Pass:
             equal = [bound for x, y in zip(a, b, strict=True) for bound in (*(x <= y).bounds, *(y <= x).bounds)]
             return not Bounds(["i", "j", "k"], [*limits, *equal]).possible
 
-        return Block(self.tables, self.code, distinct, self.numbers)
+        return Block(self.tables, self.code, distinct, numbers or self.numbers)
 
     @staticmethod
     def is_constant(head: ScheduledHead) -> bool:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..calling.layout import Layout
 from ..lanes.limits import ITEM
@@ -245,9 +245,11 @@ class Sums:
             if loops or summed:
                 for name in names:
                     numbers.set(name, numbers.zero)
-                with self.loops(loops, summed):
-                    for name, term in zip(names, self.products(tile, factors, names), strict=True):
-                        numbers.set(name, term)
+                for turn in numbers.turns():
+                    with self.loops(loops, summed):
+                        terms = replace(self, numbers=turn).products(tile, factors, names)
+                        for name, term in zip(names, terms, strict=True):
+                            turn.set(name, term)
             else:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
