@@ -23,6 +23,7 @@ from ..machine.expressions import (
     least,
     log,
     power_of_two,
+    real,
     select,
     take,
 )
@@ -39,7 +40,7 @@ from .limits import GOAL, ITEM, SUM, Extremes, FactorCounts, items_and_weights, 
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, any_of
 from .outside import Outside
 from .passes import Options
-from .powers import Powers
+from .powers import DRIFT, Powers
 from .tables import GAUGE, MEMORY, Tables, WeightCells
 
 INF = Number(math.inf, "real")
@@ -102,6 +103,7 @@ class Blocks:
     def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
         self.elements = self._elements(recursion, lanes, layout)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
+        self.code.set(DRIFT.name, fill(0.0))
 
     def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
         products, gauged = _products(recursion, layout), not self.arithmetic.in_logs
@@ -272,18 +274,29 @@ class Blocks:
             self.code.put(MEMORY, x, fill(0.0))
 
     def put_log_z(self) -> None:
-        """Log Z of every lane; where it is no number, the sentence has left some that are none."""
+        """Log Z of every lane; where it is no number, the sentence has left some that are none.
+
+        The words of later blocks get powers that would have taken Z halfway to one.
+        """
         code, log_z = self.code, LOG_Z[Name("b", "int")]
         code.set("spoilt", 0)
         with self.elements.each_lane() as x:
             code.put(LOG_Z, Name("b", "int"), self.log_z(x))
             code.set("spoilt", select(self.fits(log_z), Name("spoilt", "int"), 1))
+        z, e = MEMORY[Name("z", "int")], MEMORY[Name("z.exponent", "int")]
+        by_word = (e + self._within(exponent_of(z), 1)) / fill(real(greatest(Name("n", "int"), 1)))
+        code.set(DRIFT.name, self._within(DRIFT + select(z > fill(0.0), by_word * fill(0.5), fill(0.0)), 8))
+
+    def _within(self, e: Expression, part: int) -> Expression:
+        """An exponent, at most this part of those that there are."""
+        bits = fill(self.range.bits // part)
+        return least(greatest(e, fill(0.0) - bits), bits)
 
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
-        code, bits = self.code, fill(self.range.bits)
+        code = self.code
         z, e, gauge = (MEMORY[Name(name, "int")] for name in ("z", "z.exponent", "gauge"))
-        own = code.let(least(greatest(exponent_of(z * fill(math.sqrt(2.0))), fill(0.0) - bits), bits))
+        own = code.let(self._within(exponent_of(z * fill(math.sqrt(2.0))), 1))
         m = code.let(z * power_of_two(fill(0.0) - own))
         return log(lane(m, x)) + lane(own + e - gauge, x) * math.log(2.0)
 

@@ -17,6 +17,7 @@ from .numbers import Range, log2_of
 from .tables import GAUGE, MEMORY, WeightCells, scratch_of
 
 _SUM = Name("sum.of.weights", "lanes")
+DRIFT = Name("drift", "lanes")  # by word, the logarithm to base 2 of what the powers of earlier blocks left of Z
 _FEW = 0.05  # uses a word that do not count
 
 
@@ -78,7 +79,7 @@ class Powers:
         alive, wanted, total = (Name(x, "lanes") for x in ("alive", "wanted.of.gauge", "total.of.gauge"))
         for name in (alive, wanted, total):
             code.set(name.name, zero)
-        every: Expression = fill(self._derivations())
+        every: Expression = fill(self._derivations()) + DRIFT
         for table, mean in self.logs.items():
             every = every + mean * fill(self.growth.weights.get(table, 0.0))
         for table, cells in self._used.items():
