@@ -250,6 +250,30 @@ def test_a_zero_beside_a_large_sum() -> None:
 
 
 @recursion
+def a_sum_that_a_zero_shares(p: Any) -> None:
+    """X is zero, and Y, which is large, is the same sum times another weight."""
+    i, j, k = p.positions("i j k")
+    A, X, Y, Z, a, u, v = *p.items("A X Y Z"), *p.weights("a u v")
+    A[i, j] += a[i] * (i >= j) * (i <= j)
+    A[i, j] += X[i, j]
+    A[i, j] += Y[i, j]
+    X[i, j] += A[i, k] * A[k + 1, j] * u[i, j] * (i < j)
+    Y[i, j] += A[i, k] * A[k + 1, j] * v[i, j] * (i < j)
+    Z[()] += A[1, p.n]
+
+
+@pytest.mark.parametrize("zero", ["u", "v"])
+def test_a_sum_that_a_zero_shares(zero: str) -> None:
+    n = 4
+    weights = {name: np.zeros((1, n + 1, n + 1)) for name in "uv"} | {"a": np.full((1, n + 1), 3000.0)}
+    weights[zero] -= np.inf
+    log_z, counts = Program(a_sum_that_a_zero_shares()).log_counts(Sentences(np.array([n]), weights, {}, {}, {}))
+    np.testing.assert_allclose(log_z, n * 3000.0 + np.log(5.0), rtol=1e-12)  # five trees of four leaves
+    np.testing.assert_allclose(counts["a"][0, 1:], 1.0, rtol=1e-12)
+    assert not counts[zero].any()
+
+
+@recursion
 def zeros_among_large_items(p: Any, size: int = 0) -> None:
     """R is zero, and its adjoint, times the large U of others, would be infinite; then times a weight of zero."""
     j, Z = p.positions("j"), p.items("Z")
