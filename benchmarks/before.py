@@ -30,12 +30,12 @@ AVX2 = {  # both compilers make code for this processor
 }
 HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
-TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws")
+TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws", "Hessian times vector")
 DMV = ("expected counts", "log Z")
 CHAINS = ("expected counts", *TREES)
 GRAMMARS = (
     "expected counts", "log Z", "counts by sentence", "weights by sentence, backward", "1 draw", "10 draws", "Viterbi",
-    "5 best", "MBR", "spans",
+    "5 best", "MBR", "spans", "Hessian times vector",
 )  # fmt: skip
 LOOPS = ("collapsed VB", "collapsed VB, batches of 1", "Hastings", "counts under weights by sentence")
 
@@ -211,11 +211,16 @@ def _of_grammars(name: str, task: str, n: int, dtype: torch.dtype) -> Callable[[
         leaf = weights["rules"].log().expand(batch, -1).clone().requires_grad_()
         grammar.log_partition({"rules": leaf}, words).sum().backward()
 
+    def hessian() -> None:
+        leaf = weights["rules"].log().requires_grad_()
+        _hessian_times_vector(grammar.log_partition({"rules": leaf}, words), [leaf])
+
     works: dict[str, Callable[[], object]] = {
         "expected counts": lambda: grammar.expected_counts({"rules": weights["rules"].log()}, words),
         "log Z": lambda: grammar.derivation(weights, words).log_partition,
         "counts by sentence": lambda: grammar.derivation(weights, words).expected_counts(),
         "weights by sentence, backward": backward,
+        "Hessian times vector": hessian,
         "Viterbi": lambda: grammar.derivation(weights, words).argmax(),
         "5 best": lambda: grammar.derivation(weights, words).top_k(5),
         "MBR": lambda: grammar.derivation(weights, words).mbr(),
@@ -274,16 +279,27 @@ def _of_states(task: str, make: Callable[..., Any], given: Sequence[torch.Tensor
             x.grad = None
         make(leaves).log_partition.sum().backward()
 
+    def hessian() -> None:
+        leaves = [x.requires_grad_() for x in given]
+        _hessian_times_vector(make(leaves).log_partition, leaves)
+
     works: dict[str, Callable[[], object]] = {
         "log Z": lambda: make().log_partition,
         "marginals": lambda: make().expected_counts(),
         "log Z, backward": backward,
+        "Hessian times vector": hessian,
         "Viterbi": lambda: make().argmax(),
         "5 best": lambda: make().top_k(5),
         "1 draw": lambda: make().sample(),
         "10 draws": lambda: make().sample((10,)),
     }
     return works[task]
+
+
+def _hessian_times_vector(log_z: torch.Tensor, leaves: Sequence[torch.Tensor]) -> None:
+    """Log Z and both derivatives; the gradient is the vector."""
+    first = torch.autograd.grad(log_z.sum(), leaves, create_graph=True)
+    torch.autograd.grad(first, leaves, [x.detach() for x in first])
 
 
 if __name__ == "__main__":

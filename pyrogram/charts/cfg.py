@@ -220,8 +220,10 @@ def _run_lanes(
     """:func:`_run` on the CPU, for all grammars."""
     B, R = len(matches), rules.num_events
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
-    log_z, counts = np.zeros(B), np.zeros((B if mode == ROWS else 1, R))
+    dtype = np.float32 if log_weights.dtype == torch.float32 else np.float64
+    log_z, counts = np.zeros(B), np.zeros((B if mode == ROWS else 1, R), dtype)
     for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS):
+        weights = weights.astype(dtype, copy=False)
         if mode == LOG_Z:
             log_z[batch.place] = batch.log_z(weights)
         else:
@@ -279,7 +281,7 @@ def _by_gradient(
 
 
 class _LogPartition(torch.autograd.Function):
-    """The compiled engine's log Z; the counts come with it, so that backward is a product; then torch takes over."""
+    """The compiled engine's log Z, with the counts, so that backward is a product. Then recursions take over."""
 
     @staticmethod
     def forward(ctx: Any, log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor:
@@ -296,7 +298,7 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled() or is_traced(gradient):
 
             def log_z(weights: Tensor) -> Tensor:
-                return _on_tensors(weights, ctx.rules, ctx.matches, "torch")
+                return _on_tensors(weights, ctx.rules, ctx.matches, "torch" if is_traced(gradient) else None)
 
             return derivatives(log_z, [log_weights], [gradient])[0], None, None
         if log_weights.dim() == 2:

@@ -116,10 +116,11 @@ class Batch:
         :param weights: log weights of the events, (1, R), or (B, R).
         """
         if self._has_others:
-            weights = np.concatenate([weights, np.broadcast_to([0.0, -np.inf], (len(weights), 2))], 1)
+            others = np.array([0.0, -np.inf], weights.dtype)
+            weights = np.concatenate([weights, np.broadcast_to(others, (len(weights), 2))], 1)
         tables = {kind: self._of_kind(weights, kind) for kind in self.kinds.events}
         for name, (shape, at, event, sentence) in self.places.items():
-            tables[name] = np.full(shape, -np.inf)
+            tables[name] = np.full(shape, -np.inf, weights.dtype)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
         given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
         return given if self.matches.forbidden is None else self._with_bonus(given, self.allowed)
@@ -196,7 +197,9 @@ class Batch:
     def _tables_of(self, total: Numbers, given: Sentences) -> dict[str, Numbers]:
         """Tables for the counts of each sentence: parts of their total, where events lie as elements of a table do."""
         return {
-            name: self._of_kind(total, name) if name in self._steps else np.zeros((len(total), *table.shape[1:]))
+            name: self._of_kind(total, name)
+            if name in self._steps
+            else np.zeros((len(total), *table.shape[1:]), total.dtype)
             for name, table in given.weights.items()
             if name not in given.constants
         }

@@ -25,7 +25,7 @@ from .cfg_rules import Matches, RuleTable
 
 GREATEST = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 # Grammars with fewer rules, or a smaller part of all, go into lanes on a CPU.
-LEAST_RULES = {torch.float32: 60_000, torch.float64: 150_000}
+LEAST_RULES = 150_000
 LEAST_ON_DEVICE, LEAST_PART = 12_000, 0.25
 _NUMBERS = 2**22  # products that are kept for the sentences that are done at a time
 
@@ -37,7 +37,7 @@ def suits(log_weights: Tensor, rules: RuleTable, matches: Matches) -> bool:
     """
     if log_weights.dtype not in GREATEST or log_weights.dim() != 1 or matches.forbidden is not None:
         return False
-    if len(rules.binary) < (LEAST_RULES[log_weights.dtype] if log_weights.device.type == "cpu" else LEAST_ON_DEVICE):
+    if len(rules.binary) < (LEAST_RULES if log_weights.device.type == "cpu" else LEAST_ON_DEVICE):
         return False
     if "density" not in rules.__dict__:
         symbols = [len(np.unique(rules.binary[:, column])) for column in range(3)]

@@ -16,17 +16,17 @@ LEAST = cfg_dense.LEAST_RULES
 
 @pytest.fixture(autouse=True)
 def always_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cfg_dense, "LEAST_RULES", dict.fromkeys(cfg_dense.GREATEST, 1))
+    monkeypatch.setattr(cfg_dense, "LEAST_RULES", 1)
 
 
 def test_small_grammars_go_into_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 72,000 rules, products of matrices are faster in float32 alone."""
+    """Of 72,000 rules, products of matrices are slower."""
     monkeypatch.setattr(cfg_dense, "LEAST_RULES", LEAST)
     grammar = CFG.dense(20, 40, 1)
     matches = grammar.matches(torch.zeros(1, 3, dtype=torch.long))
     for dtype in (torch.float32, torch.float64):
         weights = torch.zeros(len(grammar.rules), dtype=dtype)
-        assert cfg_dense.suits(weights, grammar.table, matches) == (dtype == torch.float32)
+        assert not cfg_dense.suits(weights, grammar.table, matches)
 
 
 def test_it_is_used_for_dense_grammars_only() -> None:

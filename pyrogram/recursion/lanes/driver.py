@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -57,10 +58,13 @@ BLOCKS: list[Array | Name] = [
 """Parameters of functions that go through blocks of sentences."""
 
 
-def size(recursion: Recursion, layout: Layout | None = None) -> Function:
-    """``size``: the number of cells that the functions of lanes need."""
+def size(recursion: Recursion, layout: Layout | None = None, areas: int = 1) -> Function:
+    """``size``: the number of cells that the functions of lanes need.
+
+    :param areas: how often there is a place for every cell.
+    """
     code = Code()
-    code.give(Tables(with_gauge(lower(_products(recursion, layout).recursion, widen=True))).place(code))
+    code.give(Tables(with_gauge(lower(_products(recursion, layout).recursion, widen=True))).place(code) * areas)
     return Function("size", (layout or Layout(lower(recursion))).parameters(), code.body, "int")
 
 
@@ -96,6 +100,8 @@ class Blocks:
 
     arithmetic: Arithmetic = REALS
     options = Options()
+    areas = 1
+    """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
     through: Sequence[Array | Name] = BLOCKS
     elements_type: type[Elements] = Elements
@@ -124,29 +130,34 @@ class Blocks:
         """Cells of m * 2**e."""
         return PairNumbers(self.code, self.range)
 
+    def over(self, base: Numbers) -> Numbers:
+        """The numbers that are computed, made of such ones; here they are these."""
+        return base
+
     def _begin(self) -> None:
         """What is done before the first block: nothing."""
 
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
-        code = self.code
+        code, weights = self.code, (Name("weights.begin", "int"), Name("weights.end", "int"))
         if self.arithmetic.in_logs:
             self.fill_chart(self.plain)
             return
         with code.when(equal(MARKED, 0)):
-            self.fill_chart(self.plain)
+            self.over(self.plain).take_weights(*weights)
+            self.fill_chart(self.over(self.plain))
             with code.when(self.is_any_outside(self.outside_range())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
-            self.pairs.take_weights(Name("weights.begin", "int"), Name("weights.end", "int"))
-            self.fill_chart(self.pairs)
+            self.over(self.pairs).take_weights(*weights)
+            self.fill_chart(self.over(self.pairs))
 
     def outside(self) -> None:
         """Posteriors of a block."""
         with self.code.when(equal(MARKED, 0)):
-            self.find_posteriors(self.plain)
+            self.find_posteriors(self.over(self.plain))
         with self.code.otherwise(), self.code.apart():
-            self.find_posteriors(self.pairs)
+            self.find_posteriors(self.over(self.pairs))
 
     def fill_chart(self, numbers: Numbers) -> None:
         """The inside pass."""
@@ -266,11 +277,11 @@ class Blocks:
 
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
-        begin, end = Name("weights.begin", "int"), Name("weights.end", "int")
+        begin, end, total = (Name(name, "int") for name in ("weights.begin", "weights.end", "total"))
         with self.code.when(MARKED > 0), self.code.loop("x", begin, end) as x:
-            for array in (MEMORY, EXPONENTS):
-                self.code.put(array, x, fill(0.0))
-        with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, Name("total", "int")) as x:
+            for array, area in itertools.product((MEMORY, EXPONENTS), range(self.areas)):
+                self.code.put(array, x + total * area, fill(0.0))
+        with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, total * self.areas) as x:
             self.code.put(MEMORY, x, fill(0.0))
 
     def put_log_z(self) -> None:
@@ -309,6 +320,8 @@ class Blocks:
 class LogCounts(Blocks):
     """Code for log Z and posteriors."""
 
+    name = "lanes"
+
     def function(self, logs: bool) -> Function:
         """The function itself.
 
@@ -325,11 +338,15 @@ class LogCounts(Blocks):
                     code.set(name, Name(name, "int") * Name("plain", "int") * (1 - Name("spoilt", "int")))
                 self._drain()
             self.restore()
-        parameters = [*self.elements.layout.parameters(), *self.through, *_OWN]
+        return Function(self.name, self.parameters(), code.body)
+
+    def parameters(self) -> list[Array | Name]:
+        """Those of the function."""
+        found = [*self.elements.layout.parameters(), *self.through, *_OWN, *self.memory]
         for w in self.elements.layout.events:
-            parameters.append(Array(f"out.{w.name}", "element"))
-            parameters += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
-        return Function("lanes", [*parameters, *self.memory], code.body)
+            found.append(Array(f"out.{w.name}", "element"))
+            found += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
+        return found
 
     def _drain(self) -> None:
         code, elements = self.code, self.elements

@@ -24,7 +24,7 @@ from ..machine.threads import run_workers
 from ..rules.cells import Cells
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import descents, driver
+from . import descents, driver, tangents
 
 Numbers = Any  # a numpy array
 
@@ -90,15 +90,18 @@ class LanesEngine:
         scale: Numbers | None = None,
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
+        directions: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``; expected counts in the shapes of the weights, summed over sentences that share them,
-        of tables that are counted: none of sentences whose log Z is no number.
+        of tables that are counted: none of sentences whose log Z is no number. Or the derivatives of all these.
 
         :param order: the sentences, the longest first.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param into: what counts are added to, zeros in the shapes of the weights (of ``by_sentence``): no two sentences
             speak of the same element.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
+        :param directions: of the log weights, in their shapes and of the type of lanes, at most one: then derivatives
+            in this direction are found.
         """
         self._checks.check_names(given)
         B = len(given.lengths)
@@ -122,9 +125,14 @@ class LanesEngine:
             "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
-        self._run("lanes", given, order, own, cost=len(order) * self._cost(given))
+        cost = len(order) * self._cost(given)
+        if directions is None:
+            self._run("lanes", given, order, own, cost)
+        else:
+            own |= {"tangent": np.empty(B)} | {f"direction.{name}": x for name, x in directions.items()}
+            self._run("tangents", given, order, own, 3 * cost)
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
-        return log_z, summed if counts else {}
+        return own.get("tangent", log_z), summed if counts else {}
 
     def _cost(self, given: Sentences) -> float:
         """About the number of operations for a sentence."""
@@ -161,7 +169,7 @@ class LanesEngine:
         if len(order) == 0:
             self._checks.check(given, self._weights)
             return
-        alone = self._alone(given, order)
+        alone = 0 if name == "tangents" else self._alone(given, order)
         if alone:
             self._lone._run(name, given, order[:alone], own, cost * alone / len(order))
             if alone < len(order):
@@ -219,7 +227,7 @@ class LanesEngine:
 
         :param pitch: words of the longest sentence, and one.
         """
-        outs = tuple((x.shape, x.strides) for key, x in own.items() if key.startswith("out."))
+        outs = tuple((x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction.")))
         key = name, outs, given.shapes(), pitch
         if key in self._prepared:
             if given.lists:
@@ -232,6 +240,10 @@ class LanesEngine:
             out = own[f"out.{w.name}"]
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
             values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
+        for w in self.layout.weights if name == "tangents" else ():
+            direction = own[f"direction.{w.name}"]
+            values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
+            values |= {f"direction.{w.name}.b": 0} if len(direction) == 1 else {}
         run, later = self._function(name), {*own, *given.arrays(), *_LATER}
         size = run("size", values | given.arrays())
         if len(self._prepared) >= MOST_PREPARED:
@@ -252,7 +264,7 @@ class LanesEngine:
             }
             if found["memory"].nbytes <= KEPT:
                 self._own.memory = wanted, found
-        if name == "lanes":
+        if name in ("lanes", "tangents"):
             return found
         return found | memory_of_descents(self.cells, prepared.pitch, prepared.sizes)
 
@@ -261,14 +273,14 @@ class LanesEngine:
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         """A function, and the one that says how much memory it needs."""
+        own = self.width, self._name, self.layout
         make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.log_counts(
-                recursion, self.logs, self.width, self._name, self.layout.given
-            ),
+            "lanes": lambda recursion: driver.LogCounts(recursion, *own).function(self.logs),
+            "tangents": lambda recursion: tangents.Tangents(recursion, *own).function(self.logs),
             "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
             "best": lambda recursion: descents.best(recursion, self.width, self._name),
         }
-        return [make[name], driver.size]
+        return [make[name], lambda recursion: driver.size(recursion, areas=areas_of(name))]
 
     @property
     def _kind(self) -> str:
@@ -299,6 +311,11 @@ def as_long_as(n: Numbers) -> Numbers:
     From 256 words on charts of blocks are far larger than the caches.
     """
     return np.where(n >= 2 * LONG, 5.0, np.where(n >= LONG, 2.0, 0.0))
+
+
+def areas_of(name: str) -> int:
+    """How often a function has a place for every cell."""
+    return tangents.Tangents.areas if name == "tangents" else 1
 
 
 def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:

@@ -97,14 +97,14 @@ class Inside(Pass):
                     total = numbers.let(block.product([shifted(f, c) for f in factors], total))
                 sums[step.number] = total = numbers.let(total)
                 if numbers.in_range and step.factored:
-                    SUM.include(self.code, total)
+                    SUM.include(self.code, numbers.value(total))
                 if step.factored and s.cell.kind == "span":
                     numbers.put(self.sum_place(s, step, c), total)
                 continue
             head = self._head(step, sums, block, c)
             block.store(shifted(step.ref, c), head)
             if numbers.in_range and not self.is_constant(step):
-                ITEM.include(self.code, head)
+                ITEM.include(self.code, numbers.value(head))
 
     def _head(self, head: ScheduledHead, sums: dict[int, Number], block: Block, c: int) -> Number:
         numbers, result = self.numbers, None

@@ -110,6 +110,12 @@ class Numbers(Protocol):
     def of(self, x: Expression) -> Number:
         """A plain number, in lanes."""
 
+    def value(self, x: Number) -> Expression:
+        """The number as a plain one, which it is within its range."""
+
+    def is_zero(self, x: Number) -> Expression:
+        """The lanes in which it is zero."""
+
     def load(self, cell: Expression) -> Number:
         """The number in a cell."""
 
@@ -158,6 +164,9 @@ class Numbers(Protocol):
     def inverse(self, x: Number) -> Number:
         """1 / x; zero of zero."""
 
+    def take_weights(self, begin: Expression, end: Expression) -> None:
+        """Make numbers of some cells of weights."""
+
     def put_z(self, x: Number) -> None:
         """Write Z into the cells ``z`` and ``z.exponent``."""
 
@@ -188,6 +197,12 @@ class PlainNumbers:
     def of(self, x: Expression) -> Expression:
         return x
 
+    def value(self, x: Expression) -> Expression:
+        return x
+
+    def is_zero(self, x: Expression) -> Expression:
+        return equal(x, like(x, 0.0))
+
     def load(self, cell: Expression) -> Expression:
         return MEMORY[cell]
 
@@ -201,8 +216,9 @@ class PlainNumbers:
         self.put(cell, x)
 
     def put_posterior(self, cell: Expression, weight: Expression, count: Expression) -> None:
-        zero, count = like(weight, 0.0), self.code.let(count)
-        self.code.put(MEMORY, cell, select(equal(weight, zero) | equal(count, zero), zero, weight * count))
+        count = self.code.let(count)
+        nothing = self.is_zero(weight) | self.is_zero(count)
+        self.code.put(MEMORY, cell, select(nothing, like(weight, 0.0), weight * count))
 
     def let(self, x: Expression) -> Name:
         return self.code.let(x)
@@ -233,6 +249,9 @@ class PlainNumbers:
 
     def inverse(self, x: Expression) -> Expression:
         return select(x > fill(0.0), fill(1.0) / x, fill(0.0))
+
+    def take_weights(self, begin: Expression, end: Expression) -> None:
+        pass
 
     def put_z(self, x: Expression) -> None:
         self.code.put(MEMORY, _Z, x)
@@ -275,7 +294,10 @@ class PairNumbers:
         e = select(equal(m, fill(0.0)), fill(self.range.lowest), own + x.e)
         return self.let(Pair(scaled(m, fill(0.0) - own), e))
 
-    def plain(self, x: Pair) -> Expression:
+    def is_zero(self, x: Pair) -> Expression:
+        return equal(x.m, fill(0.0))
+
+    def value(self, x: Pair) -> Expression:
         """A normal one as a plain number: zero below the range, infinite above it."""
         bits = fill(self.range.bits)
         above = select(x.e > bits, x.m * fill(math.inf), scaled(x.m, x.e))
@@ -297,8 +319,8 @@ class PairNumbers:
         self.code.put(MANTISSAS, cell, x.m)
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
-        found = self.plain(self.normal(self.times(weight, count)))
-        self.code.put(MEMORY, cell, select(equal(count.m, fill(0.0)), fill(0.0), found))
+        found = self.value(self.normal(self.times(weight, count)))
+        self.code.put(MEMORY, cell, select(self.is_zero(count), fill(0.0), found))
 
     def let(self, x: Pair) -> Pair:
         return replace(x, m=self.code.let(x.m), e=self.code.let(x.e))
@@ -363,7 +385,7 @@ class PairsOfSums(PairNumbers):
 
 
 class Exponents(PlainNumbers):
-    """The exponents of pairs: that of a sum is the greatest of its terms', that of a product the sum of its factors'."""
+    """The exponents of pairs: of a sum the greatest of its terms', of a product the sum of its factors'."""
 
     def __init__(self, code: Code, range: Range) -> None:
         super().__init__(code, LOGS, in_range=False)

@@ -290,7 +290,7 @@ def scaled(x: Expression, e: Expression) -> Expression:
 
 
 def exponent_of(x: Expression) -> Expression:
-    """floor(log2(x)) in every lane, for normal positive numbers; zero for zero."""
+    """floor(log2(abs(x))) in every lane, for normal numbers; zero for zero."""
     return Call("exponent_of", (x,), x.type)
 
 

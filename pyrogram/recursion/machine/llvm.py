@@ -514,7 +514,8 @@ class Body:
             return self._new(f"bitcast {integers} {whole} to {v}")
         if op == "exponent_of":
             bits = self._new(f"bitcast {v} {args[0]} to {integers}")
-            bits = self._new(f"lshr {integers} {bits}, {constant(mantissa)}")
+            bits = self._new(f"shl {integers} {bits}, {constant(1)}")  # without the sign
+            bits = self._new(f"lshr {integers} {bits}, {constant(mantissa + 1)}")
             bits = self._new(f"sub {integers} {bits}, {constant(bias)}")
             found = self._new(f"sitofp {integers} {bits} to {v}")
             is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")

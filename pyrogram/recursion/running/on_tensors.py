@@ -3,7 +3,7 @@
 """A recursion on tensors: compiled code on the CPU, kernels on a GPU, torch for all else.
 
 The gradient of log Z are the expected counts, which compiled code and kernels find along with it. So a first derivative
-costs a product, and everything beyond it is torch's.
+costs a product. A second one is a derivative of the counts in one direction, compiled too; all beyond is torch's.
 """
 
 from __future__ import annotations
@@ -139,6 +139,15 @@ class SumsOnTensors(ABC):
         found = {name: torch.from_numpy(counts[name]).to(w.device, w.dtype) for name, w in given.weights.items()}
         return self._log_z(log_z, given), found
 
+    def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
+        """Derivatives of log Z, shape ``(B,)``, and of the counts by compiled code, without a graph.
+
+        :param directions: of the weights, None for zero.
+        :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :returns: None if compiled code cannot find them, or a graph is wanted; here it is none.
+        """
+        return None
+
     def best(self, given: Given, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """See :meth:`.Program.best`; scores are float64. On a device the best one is found by kernels, k on the CPU."""
         if len(given.lengths) == 0:
@@ -210,6 +219,19 @@ class TensorProgram(SumsOnTensors):
     def torch_engine(self) -> TorchEngine:
         return TorchEngine(self.recursion)
 
+    def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
+        inputs = [x for x in (*given.weights.values(), *directions, scale) if x is not None]
+        is_graph = torch.is_grad_enabled() or any(map(is_traced, inputs))
+        fits = fits_compiled(*inputs) and self.on_device(given) is None
+        if is_graph or not fits or not self.program.in_many or not len(given.lengths):
+            return None
+        tables, by = given.weights.items(), dict[str, Numbers]()
+        for (name, w), u in zip(tables, directions, strict=True):
+            by[name] = (torch.zeros_like(w) if u is None else u).detach().numpy()
+        factors = None if scale is None else scale.detach().double().numpy()
+        tangent, found = self.program.log_counts(given.arrays(), scale=factors, directions=by)
+        return [self._log_z(tangent, given), *(torch.from_numpy(found[n]).to(w.dtype) for n, w in tables)]
+
     def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(given.lengths.device)
         if launcher is None or not len(given.lengths) or not self.program.in_many:
@@ -255,8 +277,10 @@ class _LogPartition(torch.autograd.Function):
         (gradient,) = gradients
         tables = ctx.saved_tensors
         kept, ctx.kept = ctx.kept, None
-        if torch.is_grad_enabled() or is_traced(gradient):
+        if is_traced(gradient):
             return (None, None, *_derivatives(ctx.on, ctx.given.with_weights(tables), [gradient]))
+        if torch.is_grad_enabled():
+            return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
         factors = gradient.detach()
         if any(len(t) != len(factors) for t in tables) and len(factors) and not (factors == factors[0]).all():
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
@@ -265,8 +289,28 @@ class _LogPartition(torch.autograd.Function):
         return (None, None, *(_scaled(c, factors, in_place=True) for c in kept))
 
 
+class _Counts(torch.autograd.Function):
+    """Counts by compiled code, those of each sentence times a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, on: SumsOnTensors, given: Given, scale: Tensor, *tables: Tensor) -> Any:
+        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.save_for_backward(scale, *tables)
+        return tuple(on.log_counts(given.with_weights(tables), scale)[1].values())
+
+    @staticmethod
+    def backward(ctx: Any, *directions: Any) -> Any:
+        scale, *tables = ctx.saved_tensors
+        given = ctx.given.with_weights(tables)
+        found = ctx.on.tangents(given, directions, scale)
+        if found is None:
+            *found, by_scale = _derivatives(ctx.on, given, [None, *directions], scale)
+            return (None, None, by_scale, *found)
+        return (None, None, *found)
+
+
 class _Marginals(torch.autograd.Function):
-    """Log Z and counts by compiled code; the gradient of log Z is at hand, any other derivative is torch's."""
+    """Log Z and counts by compiled code, and their first derivatives."""
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Any:
@@ -284,13 +328,22 @@ class _Marginals(torch.autograd.Function):
         if all(g is None for g in gradients):
             return (None, None, *(None,) * size)
         given = ctx.given.with_weights(tables)
-        by_log_z = gradients[0]
-        own = all(len(t) == len(given.lengths) for t in tables)
-        if by_log_z is None or any(g is not None for g in gradients[1:]) or torch.is_grad_enabled() or not own:
+        by_log_z, *directions = gradients
+        if torch.is_grad_enabled() or any(is_traced(g) for g in gradients if g is not None):
             return (None, None, *_derivatives(ctx.on, given, gradients))
-        if is_traced(by_log_z):
-            return (None, None, *_derivatives(ctx.on, given, gradients))
-        return (None, None, *(_scaled(c, by_log_z.detach(), in_place=False) for c in counts))
+        found = [torch.zeros_like(t) for t in tables]
+        if any(g is not None for g in directions):
+            tangents = ctx.on.tangents(given, directions, None)
+            if tangents is None:
+                return (None, None, *_derivatives(ctx.on, given, gradients))
+            found = tangents[1:]
+        if by_log_z is None:
+            return (None, None, *found)
+        if all(len(t) == len(given.lengths) for t in tables):
+            scaled = [_scaled(c, by_log_z.detach(), in_place=False) for c in counts]
+        else:
+            scaled = list(ctx.on.log_counts(given, by_log_z)[1].values())
+        return (None, None, *(a + b for a, b in zip(found, scaled, strict=True)))
 
 
 def _without_weights(given: Given) -> Given:
@@ -312,8 +365,10 @@ def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
     return torch.from_numpy(np.multiply(values, numbers, out=values if in_place else None))
 
 
-def _derivatives(on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+def _derivatives(
+    on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None], scale: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
     # Copies, for what was made in inference mode cannot be differentiated through.
     given, tables = given.with_copies(), tuple(given.weights.values())
-    return derivatives(lambda *tables: on.in_torch(given.with_weights(tables)), tables, gradients)
+    return derivatives(lambda *tables: on.in_torch(given.with_weights(tables)), tables, gradients, scale)

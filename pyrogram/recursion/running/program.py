@@ -59,6 +59,7 @@ class Program:
         scale: Numbers | None = None,
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
+        directions: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them;
         none of constants.
@@ -68,7 +69,11 @@ class Program:
         :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
             same element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
+        :param directions: of all log weights, in their shapes: then derivatives in this direction take the place of
+            log Z and of the counts, in float64, of recursions that are done for many sentences at once.
         """
+        if directions is not None:
+            return self._tangents(given, directions, scale)
         dtype = _dtype(given)
         if self.in_many:
             if len(given.lengths) == 0:
@@ -89,6 +94,20 @@ class Program:
         for name, table in found.items():
             into[name][...] += table
         return log_z, {}
+
+    def _tangents(
+        self, given: Sentences, directions: Mapping[str, Numbers], scale: Numbers | None
+    ) -> tuple[Numbers, dict[str, Numbers]]:
+        size = max((float(np.abs(x).max(initial=0.0)) for x in directions.values()), default=0.0)
+        unit = 2.0 ** np.ceil(np.log2(size)) if 0 < size < np.inf else 1.0  # a derivative is linear in its direction
+        engine = self._lanes("float64", weights=_dtype(given))
+        tangent, found = engine.log_counts(
+            given,
+            longest_first(given.lengths),
+            scale=scale,
+            directions={name: np.asarray(x, np.float64) / unit for name, x in directions.items()},
+        )
+        return tangent * unit, {name: table * unit for name, table in found.items()}
 
     def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.

@@ -11,8 +11,9 @@ from ..calling.layout import Layout
 from ..lanes.driver import LOG_Z, Blocks, LogCounts
 from ..lanes.gauge import with_gauge
 from ..lanes.limits import Extremes, FactorCounts, items_and_weights
-from ..lanes.numbers import Numbers, PairNumbers, log2_of
+from ..lanes.numbers import Numbers, PlainNumbers, log2_of
 from ..lanes.tables import MEMORY, WeightCells
+from ..lanes.tangents import Tangents
 from ..machine.expressions import (
     Array,
     Expression,
@@ -39,15 +40,21 @@ _NUMBER = Extremes("number")  # that all sentences share
 
 
 def size(
-    recursion: Recursion, lanes: int, shared: bool, layout: Layout | None = None, given: frozenset[str] = frozenset()
+    recursion: Recursion,
+    lanes: int,
+    shared: bool,
+    layout: Layout | None = None,
+    given: frozenset[str] = frozenset(),
+    areas: int = 1,
 ) -> Function:
     """``size``: the number of cells that the functions of lanes need.
 
     :param given: tables that are not counted by :class:`TileLogCounts`.
+    :param areas: how often there is a place for every cell.
     """
     code, layout = Code(), layout or Layout(lower(recursion))
     made = with_given(recursion, given).recursion
-    code.give(TileTables(with_gauge(lower(made, widen=True)), layout, lanes, shared).place(code))
+    code.give(TileTables(with_gauge(lower(made, widen=True)), layout, lanes, shared).place(code) * areas)
     return Function("size", layout.parameters(), code.body, "int")
 
 
@@ -124,10 +131,10 @@ class TileBlocks(Blocks):
         return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
     def sums_of(self, numbers: Numbers) -> Sums:
-        """Code of sums of such numbers: of pairs in small tiles, for each takes twice the registers."""
-        if isinstance(numbers, PairNumbers):
-            return Sums(self.code, self.elements.layout, numbers, (2, 2))
-        return self.elements.tables.sums
+        """Code of sums of such numbers: small tiles of those that take twice the registers."""
+        if isinstance(numbers, PlainNumbers):
+            return self.elements.tables.sums
+        return Sums(self.code, self.elements.layout, numbers, (2, 2))
 
     def _feed_lanes(self, in_logs: bool) -> None:
         elements = self.elements
@@ -194,3 +201,7 @@ class TileLogCounts(TileBlocks, LogCounts):
             here = code.let(MEMORY[count.index({})] * share)
             here = code.let(select(equal(share, 0.0), fill(0.0), here))
             elements.add(ref, total_of(here), part=True)
+
+
+class TileTangents(Tangents, TileLogCounts):
+    """Code for derivatives of log Z and of posteriors, where items have symbols."""

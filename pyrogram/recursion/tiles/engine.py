@@ -13,7 +13,7 @@ import numpy as np
 from ..calling.layout import Layout
 from ..calling.sentence_events import CELL
 from ..calling.sentences import Sentences
-from ..lanes.engine import LINE, LONG, LanesEngine, Numbers
+from ..lanes.engine import LINE, LONG, LanesEngine, Numbers, areas_of
 from ..lanes.sweep_engine import SweepEngine
 from ..machine.statements import Function
 from ..rules.cells import CellClass, Cells, Term, symbols_in
@@ -96,10 +96,12 @@ class TilesEngine(LanesEngine):
         counts = self.width, self._name, Layout(lower(self.recursion), self.layout.given), self.shared
         make: dict[str, Callable[[Recursion], Function]] = {
             "lanes": lambda recursion: driver.TileLogCounts(recursion, *counts).function(self.logs),
+            "tangents": lambda recursion: driver.TileTangents(recursion, *counts).function(self.logs),
             "draw": lambda recursion: descents.IndependentTileDraws(recursion, *kind).function(self.logs),
             "best": lambda recursion: descents.BestTileDerivation(recursion, *kind).function(),
         }
-        return [make[name], lambda recursion: driver.size(recursion, self.width, self.shared, given=self.layout.given)]
+        own = self.width, self.shared, None, self.layout.given, areas_of(name)
+        return [make[name], lambda recursion: driver.size(recursion, *own)]
 
 
 def _product(own: Sequence[Size], sizes: Mapping[str, int]) -> int:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from ..calling.layout import Layout
 from ..lanes.limits import ITEM
-from ..lanes.numbers import MOST_ADJOINT, Number, Numbers, any_of
+from ..lanes.numbers import Number, Numbers, any_of
 from ..lanes.tables import MEMORY
 from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
 from ..machine.statements import Code
@@ -411,4 +411,4 @@ class Sums:
         """
         with self.loops((), [x for x in grid.variables if x not in known]):
             index = self.code.let(grid.index({}))
-            self.code.put(MEMORY, index, least(MEMORY[index], MOST_ADJOINT))
+            self.numbers.put(index, self.numbers.bounded(self.numbers.load(index)))

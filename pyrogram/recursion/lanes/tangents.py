@@ -1,0 +1,200 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of log Z and of posteriors in one direction of the log weights: a Hessian times a vector.
+
+Every number has a tangent. The passes are those of log Z and posteriors, over such numbers (Griewank and Walther 2008,
+*Evaluating derivatives*, section 3.1): where posteriors were, their tangents come out.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..machine.expressions import Array, Expression, Name, fill, greatest, least, select, value
+from ..machine.statements import Code
+from ..rules.language import Ref
+from .driver import LogCounts
+from .elements import NUMBERS
+from .numbers import MOST_ADJOINT, Number, Numbers
+from .regions import by_axes
+from .tables import MEMORY
+
+TANGENTS = Name("total", "int")  # cells of tangents begin here, and those of directions as many cells further
+_Z = Name("z", "int")
+_ROOM = 2.0**30  # how many times an adjoint its tangent may be, in directions of at most one
+
+
+@dataclass(frozen=True)
+class Dual:
+    """A number and its derivative."""
+
+    x: Number
+    d: Number
+
+
+@dataclass
+class DualNumbers:
+    """Numbers with tangents, in cells and in variables; see :class:`.Numbers`.
+
+    :param base: of the numbers, and of the tangents.
+    """
+
+    code: Code
+    base: Numbers
+
+    @property
+    def in_range(self) -> bool:
+        return self.base.in_range
+
+    @property
+    def zero(self) -> Dual:
+        return Dual(self.base.zero, self.base.zero)
+
+    @property
+    def one(self) -> Dual:
+        return Dual(self.base.one, self.base.zero)
+
+    def of(self, x: Expression) -> Dual:
+        return Dual(self.base.of(x), self.base.zero)
+
+    def value(self, x: Dual) -> Expression:
+        return self.base.value(x.x)
+
+    def is_zero(self, x: Dual) -> Expression:
+        return self.base.is_zero(x.x)
+
+    def load(self, cell: Expression) -> Dual:
+        cell = self.code.let(cell)
+        return Dual(self.base.load(cell), self.base.load(cell + TANGENTS))
+
+    def put(self, cell: Expression, x: Dual) -> None:
+        cell = self.code.let(cell)
+        self.base.put(cell, x.x)
+        self.base.put(cell + TANGENTS, x.d)
+
+    def load_adjoint(self, cell: Expression, of: Expression) -> Dual:
+        cell = self.code.let(cell)
+        return Dual(self.base.load_adjoint(cell, of), self.base.load_adjoint(cell + TANGENTS, of))
+
+    def put_adjoint(self, cell: Expression, x: Dual) -> None:
+        cell = self.code.let(cell)
+        self.base.put_adjoint(cell, x.x)
+        self.base.put_adjoint(cell + TANGENTS, x.d)
+
+    def put_posterior(self, cell: Expression, weight: Dual, count: Dual) -> None:
+        cell, product = self.code.let(cell), self.times(weight, count)
+        nothing = self.code.let(self.is_zero(weight) | self.is_zero(count))
+        self.base.put_posterior(cell, weight.x, count.x)
+        self.base.put_posterior(cell + TANGENTS, self.base.select(nothing, self.base.zero, product.d), self.base.one)
+
+    def let(self, x: Dual) -> Dual:
+        return Dual(self.base.let(x.x), self.base.let(x.d))
+
+    def set(self, name: str, x: Dual) -> Dual:
+        x = self.let(x)  # both may speak of the variable
+        return Dual(self.base.set(name, x.x), self.base.set(f"{name}.d", x.d))
+
+    def get(self, name: str) -> Dual:
+        return Dual(self.base.get(name), self.base.get(f"{name}.d"))
+
+    def times(self, a: Dual, b: Dual) -> Dual:
+        base = self.base
+        return self.let(Dual(base.times(a.x, b.x), base.add_product(base.times(a.d, b.x), a.x, b.d)))
+
+    def plus(self, a: Dual, b: Dual) -> Dual:
+        return Dual(self.base.plus(a.x, b.x), self.base.plus(a.d, b.d))
+
+    def add_product(self, total: Dual, a: Dual, b: Dual) -> Dual:
+        base = self.base
+        d = base.add_product(base.add_product(total.d, a.d, b.x), a.x, b.d)
+        return self.let(Dual(base.add_product(total.x, a.x, b.x), d))
+
+    def turns(self) -> Sequence[Numbers]:
+        return [self]
+
+    def bounded(self, adjoint: Dual) -> Dual:
+        if not self.in_range:
+            return Dual(self.base.bounded(adjoint.x), self.base.bounded(adjoint.d))
+        most = MOST_ADJOINT * fill(_ROOM)
+        return Dual(self.base.bounded(adjoint.x), least(greatest(adjoint.d, fill(0.0) - most), most))
+
+    def select(self, test: Expression, a: Dual, b: Dual) -> Dual:
+        return Dual(self.base.select(test, a.x, b.x), self.base.select(test, a.d, b.d))
+
+    def inverse(self, x: Dual) -> Dual:
+        inverse = self.base.let(self.base.inverse(x.x))
+        ratio = self.base.let(self.base.times(inverse, x.d))
+        minus = self.base.of(fill(-1.0))
+        return Dual(inverse, self.base.times(self.base.times(inverse, minus), ratio))
+
+    def put_z(self, x: Dual) -> None:
+        """As of others; and the derivative of log Z."""
+        x = self.let(x)
+        self.base.put_z(x.x)
+        self.base.put_posterior(_Z + TANGENTS, self.base.let(self.base.inverse(x.x)), x.d)
+
+    def z(self) -> Dual:
+        z = self.base.let(self.base.z())
+        return Dual(z, self.base.times(z, self.base.of(MEMORY[_Z + TANGENTS])))
+
+    def take_weights(self, begin: Expression, end: Expression) -> None:
+        """Cells of weights, and of their tangents: the direction of the logarithm times the weight."""
+        self.base.take_weights(begin, end)
+        with self.code.loop("x", begin, end) as x:
+            weight = self.base.let(self.base.load(x))
+            nothing, direction = self.base.is_zero(weight), self.base.of(MEMORY[x + TANGENTS * 2])
+            product = self.base.times(weight, direction)
+            self.base.put(x + TANGENTS, self.base.select(nothing, self.base.zero, product))
+
+
+class Tangents(LogCounts):
+    """Code for ``tangents``: derivatives of log Z and of posteriors."""
+
+    name = "tangents"
+    areas = 3
+
+    def over(self, base: Numbers) -> Numbers:
+        return DualNumbers(self.code, base)
+
+    def parameters(self) -> list[Array | Name]:
+        found = [*super().parameters(), Array("tangent", "real")]
+        for w in self.elements.layout.weights:
+            found.append(Array(f"direction.{w.name}", "element"))
+            found += [Name(f"direction.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
+        return found
+
+    def feed_reals(self, logs: bool) -> None:
+        super().feed_reals(logs)
+        elements, code = self.elements, self.code
+        with code.loop("x", Name("weights.begin", "int"), Name("weights.end", "int")) as x:
+            code.put(MEMORY, x + TANGENTS * 2, fill(0.0))
+        with elements.each_lane() as lane:
+            for w, region in elements.all_regions(elements.regions):
+                with elements.loops(region, None):
+                    place = (elements.place(w, region) + TANGENTS * 2) * self.lanes + lane
+                    factors = elements.products.of(by_axes(region.ref))
+                    code.put(NUMBERS, place, functools.reduce(operator.add, map(self._direction, factors)))
+
+    def _direction(self, f: Ref) -> Expression:
+        return self.elements.layout.weight(f, f"direction.{f.table}")
+
+    def put_log_z(self) -> None:
+        super().put_log_z()
+        code = self.code
+        with self.elements.each_lane() as lane:
+            found = code.let(NUMBERS[(_Z + TANGENTS) * self.lanes + lane])
+            code.put(Array("tangent", "real"), Name("b", "int"), found)
+            code.set("spoilt", select(self.fits(found), Name("spoilt", "int"), 1))
+
+    def _drain(self) -> None:
+        """Tangents go out where posteriors do."""
+        self._move(TANGENTS)
+        super()._drain()
+        self._move(value(0) - TANGENTS)
+
+    def _move(self, by: Expression) -> None:
+        for w in self.elements.regions:
+            self.code.set(f"d{w.name}", Name(f"d{w.name}", "int") + by)

@@ -1,0 +1,121 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Second derivatives in compiled code: a Hessian of log Z times a vector is a covariance, over all derivations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from enumeration import Listed, listed, random_sentences
+from pages import PAGES, Page
+from random_recursions import random_recursions
+from test_numbers import KINDS
+
+from pyrogram.recursion import InvalidRecursion
+from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.running.program import Program
+
+Array = Any
+LENGTHS = [5, 4, 3, 1, 2, 5, 5, 3, 4]
+RANDOM = [*random_recursions(range(6), plain=True), *random_recursions(range(6))]
+
+
+def enumerated(given: Sentences, truth: list[Listed], u: dict[str, Array], scale: Array) -> tuple[Array, Any]:
+    """Of log Z, its derivative in the direction u, which is the mean of u; and covariances of u with all counts."""
+    means, found = np.zeros(len(truth)), {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    for b, one in enumerate(truth):
+        if one.log_z == -np.inf:
+            continue
+        rows = {name: b if len(table) > 1 else 0 for name, table in given.weights.items()}
+        worth = np.array([sum(u[name][(rows[name], *at)] for name, at in uses) for uses in one.uses])
+        p = np.exp(one.scores - one.log_z)
+        means[b] = p @ np.where(p > 0, worth, 0.0)
+        for uses, share in zip(one.uses, np.where(p > 0, p * (worth - means[b]), 0.0), strict=True):
+            for (name, at), number in Counter(uses).items():
+                found[name][(rows[name], *at)] += scale[b] * number * share
+    return means, found
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", ["usual", "sharp", "half forbidden", "some tiny", "without bounds"])
+@pytest.mark.parametrize("page", [*PAGES, *RANDOM], ids=str)
+def test_derivatives_in_a_direction(page: Page, kind: str, shared: bool) -> None:
+    made, rng = page.make(), np.random.default_rng(1)
+    given = random_sentences(page, made, LENGTHS, rng, shared=shared)
+    given = replace(given, weights={name: KINDS[kind](x, rng) for name, x in given.weights.items()})
+    u = {name: 1e3 * rng.normal(size=x.shape) for name, x in given.weights.items()}
+    scale = rng.normal(size=len(LENGTHS))
+    try:
+        truth = listed(page, made, given)
+    except InvalidRecursion:  # the lists are not in topological order
+        return
+    if not Program(made).in_many:
+        return
+    means, expected = enumerated(given, truth, u, scale)
+    found, tangents = Program(made).log_counts(given, scale=scale, directions=u)
+    np.testing.assert_allclose(found, means, rtol=1e-9, atol=1e-6, err_msg=str(made))
+    for name, table in expected.items():
+        np.testing.assert_allclose(tangents[name], table, rtol=1e-8, atol=1e-6, err_msg=f"{name} {made}")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("page", PAGES[:2] + PAGES[-3:], ids=str)
+def test_torch_has_them_from_compiled_code(page: Page, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a function of log Z and of counts, and the third derivative, which is torch's."""
+    made, program = page.make(), TensorProgram(page.make())
+    numbers = random_sentences(page, made, LENGTHS, np.random.default_rng(2), shared=shared)
+    tables = {name: torch.from_numpy(x).requires_grad_() for name, x in numbers.weights.items()}
+    words = {name: torch.from_numpy(x) for name, x in numbers.words.items()}
+    given = Given(tables, torch.from_numpy(numbers.lengths), words, dict(numbers.sizes), dict(numbers.lists))
+    calls = []
+    kept = TensorProgram.in_torch
+    monkeypatch.setattr(TensorProgram, "in_torch", lambda self, given: calls.append(1) or kept(self, given))
+
+    def second(by_torch: bool, graph: bool = False) -> list[Any]:
+        log_z = program.log_partition(given, by_torch=by_torch)
+        first = torch.autograd.grad((log_z.tanh() + log_z**2 / 50).sum(), list(tables.values()), create_graph=True)
+        return list(torch.autograd.grad(sum((x**2).sum() for x in first), list(tables.values()), create_graph=graph))
+
+    found = second(False)
+    assert not calls
+    for x, y in zip(found, second(True), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
+    third = [sum((x**2).sum() for x in second(by_torch, graph=True)) for by_torch in (False, True)]
+    gradients = [torch.autograd.grad(x, list(tables.values())) for x in third]
+    for x, y in zip(*gradients, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-8, atol=1e-8)
+
+    calls.clear()
+    log_z, counts = program.marginals(given)
+    value = (log_z**2).sum() / 9 + sum((x**3).sum() for x in counts.values())
+    found = list(torch.autograd.grad(value, list(tables.values())))
+    assert not calls
+    log_z, counts = program.marginals(given, by_torch=True)
+    value = (log_z**2).sum() / 9 + sum((x**3).sum() for x in counts.values())
+    for x, y in zip(found, torch.autograd.grad(value, list(tables.values())), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("page", PAGES[:1] + PAGES[-2:-1], ids=str)
+def test_a_direction_that_is_no_number_harms_no_other_sentence(page: Page) -> None:
+    made, rng = page.make(), np.random.default_rng(3)
+    given = random_sentences(page, made, LENGTHS, rng, shared=False)
+    u = {name: rng.normal(size=x.shape) for name, x in given.weights.items()}
+    program = Program(made)
+    _, expected = program.log_counts(given, directions=u)
+    spoilt = {name: x.copy() for name, x in u.items()}
+    for x in spoilt.values():
+        x[0] = np.nan
+    program.log_counts(given, directions=spoilt)
+    _, found = program.log_counts(given, directions=u)
+    _, beside = program.log_counts(given, directions=spoilt)
+    for name, x in expected.items():
+        np.testing.assert_array_equal(found[name], x)
+        np.testing.assert_array_equal(beside[name][1:], x[1:])
