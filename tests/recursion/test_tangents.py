@@ -14,7 +14,7 @@ import torch
 from enumeration import Listed, listed, random_sentences
 from pages import PAGES, Page
 from random_recursions import random_recursions
-from test_numbers import KINDS
+from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_sums, zeros_among_large_items
 
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.calling.sentences import Sentences
@@ -119,3 +119,47 @@ def test_a_direction_that_is_no_number_harms_no_other_sentence(page: Page) -> No
     for name, x in expected.items():
         np.testing.assert_array_equal(found[name], x)
         np.testing.assert_array_equal(beside[name][1:], x[1:])
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_zeros_beside_large_numbers(size: int) -> None:
+    """All derivations have the same weights: no count changes with them."""
+    up, rng = np.full((1, 9), 50 * np.log(2.0)), np.random.default_rng(4)
+    for made, e in ((zeros_among_large_items(size=size), ()), (a_zero_beside_a_large_sum(), (2,))):
+        weights = {"u": up, "d": -up, "w": np.full((1, 9, *e), -np.inf)} | ({"e": np.zeros((1, 9, *e))} if e else {})
+        u = {name: rng.normal(size=x.shape) for name, x in weights.items()}
+        given = Sentences(np.array([8]), weights, {}, {}, {})
+        found, tangents = Program(made).log_counts(given, directions=u)
+        np.testing.assert_allclose(found, u["d"][0, 1:].sum(), rtol=1e-12)
+        for x in tangents.values():
+            np.testing.assert_allclose(x, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf])
+@pytest.mark.parametrize("scores", [1.0, 3000.0])
+def test_a_shorter_sentence_reads_no_direction_of_a_longer_one(junk: float, scores: float) -> None:
+    made, rng = weights_beside_empty_sums(), np.random.default_rng(5)
+    program, lengths = Program(made), np.array([4] * 8 + [1] * 8)
+    weights = {name: scores * rng.normal(size=(16, 6)) for name in ("c", "end")}
+    u = {name: rng.normal(size=x.shape) for name, x in weights.items()}
+    expected = u["end"][8:, 1]
+    for x in u.values():
+        x[:8] = junk
+    found, tangents = program.log_counts(Sentences(lengths, weights, {}, {}, {}), directions=u)
+    np.testing.assert_allclose(found[8:], expected)
+    np.testing.assert_allclose(tangents["end"][8:], 0.0, atol=1e-12)
+
+
+def test_directions_of_forbidden_weights_do_not_matter() -> None:
+    for page in PAGES:
+        made, rng = page.make(), np.random.default_rng(6)
+        given = random_sentences(page, made, LENGTHS, rng, shared=False)
+        forbidden = {name: rng.random(x.shape) < 0.3 for name, x in given.weights.items()}
+        given = replace(given, weights={n: np.where(forbidden[n], -np.inf, x) for n, x in given.weights.items()})
+        u = {name: rng.normal(size=x.shape) for name, x in given.weights.items()}
+        expected = Program(made).log_counts(given, directions=u)
+        spoilt = {name: np.where(forbidden[name], np.nan, x) for name, x in u.items()}
+        found = Program(made).log_counts(given, directions=spoilt)
+        np.testing.assert_array_equal(found[0], expected[0], err_msg=str(page))
+        for name, x in expected[1].items():
+            np.testing.assert_array_equal(found[1][name], x, err_msg=f"{name} {page}")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -279,8 +278,8 @@ class Blocks:
         """
         begin, end, total = (Name(name, "int") for name in ("weights.begin", "weights.end", "total"))
         with self.code.when(MARKED > 0), self.code.loop("x", begin, end) as x:
-            for array, area in itertools.product((MEMORY, EXPONENTS), range(self.areas)):
-                self.code.put(array, x + total * area, fill(0.0))
+            for array in (MEMORY, EXPONENTS):
+                self.code.put(array, x, fill(0.0))
         with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, total * self.areas) as x:
             self.code.put(MEMORY, x, fill(0.0))
 

@@ -169,8 +169,6 @@ class Tangents(LogCounts):
     def feed_reals(self, logs: bool) -> None:
         super().feed_reals(logs)
         elements, code = self.elements, self.code
-        with code.loop("x", Name("weights.begin", "int"), Name("weights.end", "int")) as x:
-            code.put(MEMORY, x + TANGENTS * 2, fill(0.0))
         with elements.each_lane() as lane:
             for w, region in elements.all_regions(elements.regions):
                 with elements.loops(region, None):
