@@ -3,15 +3,13 @@
 """A recursion in torch: any device, any floating dtype, any number of derivatives, and torch's transforms.
 
 Cells are logarithms. All cells of one width of all sentences are filled at once, with all their splits at once: a sum
-over k is one product of two tables (see :mod:`.chart`) and one log-sum-exp. Sums of one cell that have equally
-many splits are stacked. A term that fits none of this is read on a grid of all its positions and masked.
+over k is one product of two tables (see :mod:`.fill`) and one log-sum-exp.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,9 +17,8 @@ from torch import Tensor
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .chart import Chart
-from .fill import fill, fill_point_by_point
+from .fill import Heads, fill, fill_point_by_point
 from .lists import in_stages, own_row
-from .plan import ClassPlan, plan
 from .semirings import Greatest, Logarithms, Semiring
 from .tables import Tables
 from .tracing import is_traced
@@ -123,9 +120,7 @@ class TorchEngine(SumsInTorch):
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
-        self._usual = [plan(self.cells, cell, cell.heads) for cell in self.cells.classes]
-        self._grids: dict[Any, Any] = {}
-        self._staged: dict[str, tuple[list[ClassPlan], dict[str, list[int]]]] = {}
+        self._staged: dict[str, tuple[list[Heads], dict[str, list[int]]]] = {}
         self._follows_lists = any(own_row(self.cells, c, head) for c in self.cells.classes for head in c.heads)
         self._spans_read_points = any(
             f.is_item and len(f.positions) == 1
@@ -173,33 +168,33 @@ class TorchEngine(SumsInTorch):
             return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
         dtype = next((w.dtype for w in weights.values()), None)
         weights = {name: _wide(w) for name, w in weights.items()}
-        plans, lists = self._plans(dict(lists or {}))
-        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists, self._grids)
+        classes, lists = self._classes(dict(lists or {}))
+        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists)
         chart = Chart(tables, semiring)
         if self._spans_read_points:
-            chart = fill_point_by_point(chart, plans)
+            chart = fill_point_by_point(chart, classes)
         else:
-            fill(chart, plans)
+            fill(chart, classes)
         found = chart.get(self.cells.goal, 0)[0]
         return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
-    def _plans(self, lists: dict[str, Tensor]) -> tuple[list[ClassPlan], dict[str, Tensor]]:
-        """The plans of all classes, and the lists with those of stages of rows."""
+    def _classes(self, lists: dict[str, Tensor]) -> tuple[list[Heads], dict[str, Tensor]]:
+        """The classes of cells with their heads, and the lists with those of stages of rows."""
         if not self._follows_lists:
-            return self._usual, lists
+            return [(cell, cell.heads) for cell in self.cells.classes], lists
         rows = {name: column.tolist() for name, column in lists.items()}
         key = str(rows)
         if key not in self._staged:
-            found: list[ClassPlan] = []
+            found: list[Heads] = []
             more: dict[str, list[int]] = {}
             for cell in self.cells.classes:
                 heads, new = in_stages(self.cells, cell, rows)
-                found.append(plan(self.cells, cell, heads))
+                found.append((cell, heads))
                 more |= new
             self._staged[key] = found, more
-        plans, more = self._staged[key]
+        classes, more = self._staged[key]
         device = next(iter(lists.values())).device
-        return plans, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}
+        return classes, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}
 
 
 def _wide(weights: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ from ..calling.layout import Layout
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
 from .readable import readable
-from .tracing import keeps_tensors
 
 Env = Mapping[str, Tensor | int]
 """Values of positions by name, of one number of dimensions, (*grid, B): the last is 1 for all but the length."""
@@ -37,7 +35,6 @@ class Tables:
     lists: dict[str, Tensor]
     n: int
     dtype: torch.dtype
-    grids: dict[Any, Any]  # positions of cells, for all calls with this n
 
     @staticmethod
     def of(
@@ -47,7 +44,6 @@ class Tables:
         words: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         lists: Mapping[str, Tensor],
-        grids: dict[Any, Any],
     ) -> Tables:
         used = {w.name: w for w in Layout(cells).weights}
         made: dict[str, Tensor] = {}
@@ -60,10 +56,7 @@ class Tables:
         made = {name: table.movedim(0, -1) for name, table in readable(cells, made, lengths).items()}
         dtype = next(iter(made.values())).dtype if made else torch.get_default_dtype()
         real = {name: w.clamp_min(0) for name, w in words.items()}
-        if not keeps_tensors():
-            grids = {}
-        grids = grids.setdefault((n, lengths.device), {})
-        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype, grids)
+        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype)
 
     @property
     def batch(self) -> int:

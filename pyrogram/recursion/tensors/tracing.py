@@ -14,9 +14,3 @@ def is_traced(tensor: Tensor) -> bool:
         or functorch.is_functorch_wrapped_tensor(tensor)
         or functorch.is_legacy_batchedtensor(tensor)
     )
-
-
-def keeps_tensors() -> bool:
-    """Whether a tensor that is made now can be used later: not if a transform of torch or inference mode is on."""
-    transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return not (transformed or torch.compiler.is_compiling() or torch.is_inference_mode_enabled())
