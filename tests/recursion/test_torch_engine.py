@@ -83,24 +83,6 @@ def test_log_z_and_counts_are_those_of_all_derivations(page: Page, shared: bool 
 
 @pytest.mark.one_in(2)
 @by_page
-def test_the_greatest_log_weight(page: Page) -> None:
-    given, truth = drawn(page)
-    weights = tensors(given, requires_grad=True)
-    best = made(page)[1].best(weights, *arguments(given))
-    found = [max(one.scores, default=-np.inf) for one in truth]
-    np.testing.assert_allclose(best.detach(), found, atol=1e-12)
-    gradients = torch.autograd.grad(best[best > -torch.inf].sum(), list(weights.values()))
-    counts = {name: np.zeros(table.shape) for name, table in given.weights.items()}
-    for b, one in enumerate(truth):
-        if len(one.scores):
-            top = int(np.argmax(one.scores))
-            Listed([one.uses[top]], one.scores[[top]]).add_counts(counts, b, 1.0)
-    for gradient, table in zip(gradients, counts.values(), strict=True):
-        np.testing.assert_allclose(gradient, table, atol=1e-12)
-
-
-@pytest.mark.one_in(2)
-@by_page
 def test_in_float32(page: Page) -> None:
     given, truth = drawn(page, dtype="float32")
     found, marginals = made(page)[1].marginals(tensors(given), *arguments(given))
@@ -236,9 +218,9 @@ def test_impossible_sentences(page: Page, values: str) -> None:
     truth[2] = Listed([], np.zeros(0))
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
     weights = tensors(given, requires_grad=True)
-    best = made(page)[1].best(weights, *arguments(given))
-    assert best[2] == -torch.inf
-    for gradient in torch.autograd.grad(best.sum(), list(weights.values())):
+    log_z = made(page)[1].log_partition(weights, *arguments(given))
+    assert log_z[2] == -torch.inf
+    for gradient in torch.autograd.grad(log_z.sum(), list(weights.values())):
         assert torch.equal(gradient[2], torch.zeros_like(gradient[2]))
         assert not gradient.isnan().any()
 

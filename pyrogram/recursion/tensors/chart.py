@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..rules.cells import Cells
 from ..rules.language import Ref
-from .semirings import Semiring
+from .semirings import Logarithms
 from .tables import Env, Tables, at
 
 
@@ -24,11 +24,11 @@ from .tables import Env, Tables, at
 class Chart:
     """
     :param tables: what the chart is filled from.
-    :param semiring: of its values.
+    :param semiring: sums and products of its values.
     """
 
     tables: Tables
-    semiring: Semiring
+    semiring: Logarithms
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     _by_width: dict[tuple[str, bool], Tensor] = field(default_factory=dict)
     _sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)

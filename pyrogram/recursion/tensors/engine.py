@@ -19,7 +19,7 @@ from ..rules.recursions import Recursion
 from .chart import Chart
 from .fill import Heads, fill, fill_point_by_point
 from .lists import in_stages, own_row
-from .semirings import Greatest, Logarithms, Semiring
+from .semirings import Logarithms
 from .tables import Tables
 from .tracing import is_traced
 
@@ -138,39 +138,14 @@ class TorchEngine(SumsInTorch):
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        inputs = [*weights.values(), *(words or {}).values(), lengths]
-        return self._run(Logarithms(looks=not any(map(is_traced, inputs))), weights, lengths, words, sizes, lists)
-
-    def best(
-        self,
-        weights: Mapping[str, Tensor],
-        lengths: Tensor,
-        words: Mapping[str, Tensor] | None = None,
-        sizes: Mapping[str, int] | None = None,
-        lists: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        """The greatest log weight of a derivation, shape ``(B,)``; arguments as of :meth:`log_partition`.
-
-        The gradient counts the weights in a best derivation, if there is one only.
-        """
-        return self._run(Greatest(), weights, lengths, words, sizes, lists)
-
-    def _run(
-        self,
-        semiring: Semiring,
-        weights: Mapping[str, Tensor],
-        lengths: Tensor,
-        words: Mapping[str, Tensor] | None,
-        sizes: Mapping[str, int] | None,
-        lists: Mapping[str, Tensor] | None,
-    ) -> Tensor:
         if len(lengths) == 0:  # operations of torch want to know the greatest number, or the shape
             return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
         dtype = next((w.dtype for w in weights.values()), None)
         weights = {name: _wide(w) for name, w in weights.items()}
         classes, lists = self._classes(dict(lists or {}))
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists)
-        chart = Chart(tables, semiring)
+        traced = any(map(is_traced, [*weights.values(), *(words or {}).values(), lengths]))
+        chart = Chart(tables, Logarithms(looks=not traced))
         if self._spans_read_points:
             chart = fill_point_by_point(chart, classes)
         else:

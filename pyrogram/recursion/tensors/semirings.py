@@ -1,11 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Semirings for charts in torch: logarithms, and the greatest."""
+"""Sums and products of logarithms in torch."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from string import ascii_letters
 
@@ -18,35 +17,10 @@ from .tables import align
 Part = tuple[Tensor, tuple[Variable, ...]]  # (*lead, *variables, left ends, B) and the variables
 
 
-class Semiring(ABC):
-    """What a chart of logarithms asks for. Factors have equally many leading axes, a number that the caller knows."""
-
-    @abstractmethod
-    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        """The sum over some dimensions."""
-
-    @abstractmethod
-    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
-        """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``."""
-
-    def product(self, parts: Sequence[Part], wanted: tuple[Variable, ...]) -> Tensor:
-        """A product of factors, (*lead, *wanted, left ends, B)."""
-        total: Tensor | None = None
-        for value, variables in parts:
-            value = align(value, variables, wanted)
-            total = value if total is None else total + value
-        assert total is not None
-        return total
-
-    def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
-        """A product, summed over its leading axes and over all but the first ``kept`` variables."""
-        value = self.product(parts, wanted)
-        dims = [*range(lead), *range(lead + kept, lead + len(wanted))]
-        return self.total(value, dims) if dims else value
-
-
-class Logarithms(Semiring):
+class Logarithms:
     """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN.
+
+    Factors have equally many leading axes, a number that the caller knows.
 
     :param looks: whether numbers may be looked at, which torch's transforms forbid. Then sums over symbols are products
         of matrices of numbers, each over the greatest of its cell, wherever nothing is lost by that.
@@ -56,11 +30,18 @@ class Logarithms(Semiring):
         self.looks = looks
 
     def contraction(self, parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
+        """A product, summed over its leading axes and over all but the first ``kept`` variables."""
         if self.looks and len(parts) > 1 and len(wanted) > kept:
             found = self._of_numbers(parts, wanted, kept, lead)
             if found is not None:
                 return found
-        return super().contraction(parts, wanted, kept, lead)
+        value: Tensor | None = None
+        for x, variables in parts:
+            x = align(x, variables, wanted)
+            value = x if value is None else value + x
+        assert value is not None
+        dims = [*range(lead), *range(lead + kept, lead + len(wanted))]
+        return self.total(value, dims) if dims else value
 
     @staticmethod
     def _of_numbers(parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor | None:
@@ -89,6 +70,7 @@ class Logarithms(Semiring):
         return (total + nothing).log().masked_fill(nothing, -torch.inf) + top
 
     def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The sum over some dimensions."""
         if all(x.shape[d] == 1 for d in dims):
             return x.squeeze(tuple(dims))
         peak = x.detach().amax(tuple(dims), keepdim=True)
@@ -97,6 +79,7 @@ class Logarithms(Semiring):
         return (total + (peak == -torch.inf)).log() + peak
 
     def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``."""
         fixed = x.detach()
         nothing = fixed.new_full((count, *x.shape[1:]), -torch.inf)
         index = owner.reshape(-1, *(1,) * (x.dim() - 1)).expand(x.shape)
@@ -104,19 +87,6 @@ class Logarithms(Semiring):
         powers = (x - peak.clamp_min(torch.finfo(x.dtype).min).index_select(0, owner)).exp()
         total = torch.zeros_like(nothing).index_add(0, owner, powers)
         return (total + (peak == -torch.inf)).log() + peak
-
-
-class Greatest(Semiring):
-    """The greatest. The gradient of nothing but -inf is 0."""
-
-    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        best = x.amax(tuple(dims))
-        return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
-
-    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
-        index = owner.reshape(-1, *(1,) * (x.dim() - 1)).expand(x.shape)
-        best = x.new_full((count, *x.shape[1:]), -torch.inf).scatter_reduce(0, index, x, "amax")
-        return best.masked_fill(best.detach() == -torch.inf, -torch.inf)
 
 
 def _least(logs: Tensor) -> float:
