@@ -72,24 +72,6 @@ def _products(recursion: Recursion, layout: Layout | None) -> Products:
     return with_products(recursion, shared=isinstance(layout, SentenceLayout))
 
 
-def log_counts(
-    recursion: Recursion,
-    logs: bool,
-    lanes: int,
-    dtype: str,
-    given: frozenset[str] = frozenset(),
-    options: Options | None = None,
-) -> Function:
-    """``lanes``: log Z and, if they are wanted, posteriors of weights, for sentences of which the longest come first.
-
-    :param logs: whether weights are logarithms.
-    :param given: tables that are not counted.
-    """
-    made = LogCounts(recursion, lanes, dtype, Layout(lower(recursion), given))
-    made.options = options or Options()
-    return made.function(logs)
-
-
 class Blocks:
     """Code for blocks of sentences.
 

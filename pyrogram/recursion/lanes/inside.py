@@ -69,15 +69,14 @@ class Inside(Pass):
         for x in s.sums:
             for c in columns:
                 numbers.set(f"S{x.number}.{c}", numbers.zero)
-        for group in [s.sums] if self.options.fuse else [[x] for x in s.sums]:
-            for numbers in self.numbers.turns() if group else ():
-                with self.places(s):
-                    block = self.block(s, numbers)
-                    for x in group:
-                        for c in columns:
-                            name = f"S{x.number}.{c}"
-                            total = block.product([shifted(f, c) for f in x.core], numbers.get(name))
-                            numbers.set(name, total)
+        for numbers in self.numbers.turns() if s.sums else ():
+            with self.places(s):
+                block = self.block(s, numbers)
+                for x in s.sums:
+                    for c in columns:
+                        name = f"S{x.number}.{c}"
+                        total = block.product([shifted(f, c) for f in x.core], numbers.get(name))
+                        numbers.set(name, total)
         block, numbers = self.block(s), self.numbers
         for c in columns:
             if c:  # the places of k that the second column has and the first one has not

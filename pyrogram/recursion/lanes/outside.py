@@ -79,14 +79,13 @@ class Outside(Pass):
                     self._push(block, s, adjoints[x.number, 0], [renamed(f, {"k": s.high}) for f in x.core])
         block.flush()
         high = self.tables.at(s.high) + (1 if len(columns) == 1 else 0)
-        for group in [s.sums] if self.options.fuse else [[x] for x in s.sums]:
-            if group:
-                with code.loop("at.k", self.tables.at(s.low), high):
-                    inner = self.block(s)
-                    for x in group:
-                        for c in columns:
-                            self._push(inner, s, adjoints[x.number, c], [shifted(f, c) for f in x.core])
-                    inner.flush()
+        if s.sums:
+            with code.loop("at.k", self.tables.at(s.low), high):
+                inner = self.block(s)
+                for x in s.sums:
+                    for c in columns:
+                        self._push(inner, s, adjoints[x.number, c], [shifted(f, c) for f in x.core])
+                inner.flush()
 
     def _open_cell(self, s: ScheduledCell, block: Block, c: int, adjoints: dict[tuple[int, int], Number]) -> None:
         """From the adjoints of a cell's heads to those of their factors, and of the cell's sums."""

@@ -23,13 +23,11 @@ from .tables import GAUGE, MEMORY, Tables
 class Options:
     """Which passes are applied.
 
-    :param fuse: one loop for all sums of a cell, or one for each.
     :param pair: two columns at a time.
     :param columns: columns that are filled together, times the length; 0 for as many as fit into a cache of 32 KB with
         their adjoints.
     """
 
-    fuse: bool = True
     pair: bool = True
     columns: int = 0
 

@@ -508,16 +508,19 @@ class Body:
             return _all(f"i{m.bits}", str(number), w)
 
         if op == "power_of_two":
-            whole = self._new(f"fptosi {v} {args[0]} to {integers}")
-            whole = self._new(f"add {integers} {whole}, {constant(bias)}")
+            # The last bits of a sum with a number so large are an integer; AVX2 has no conversion to 64 bits.
+            large = _all(m.element, self._float(1.5 * 2.0**mantissa + bias, m.bits), w)
+            whole = self._new(f"bitcast {v} {self._new(f'fadd {v} {args[0]}, {large}')} to {integers}")
             whole = self._new(f"shl {integers} {whole}, {constant(mantissa)}")
             return self._new(f"bitcast {integers} {whole} to {v}")
         if op == "exponent_of":
             bits = self._new(f"bitcast {v} {args[0]} to {integers}")
             bits = self._new(f"shl {integers} {bits}, {constant(1)}")  # without the sign
             bits = self._new(f"lshr {integers} {bits}, {constant(mantissa + 1)}")
-            bits = self._new(f"sub {integers} {bits}, {constant(bias)}")
-            found = self._new(f"sitofp {integers} {bits} to {v}")
+            exponent_of_large = bias + mantissa << mantissa  # the bits of 2**mantissa
+            bits = self._new(f"or {integers} {bits}, {constant(exponent_of_large)}")
+            large = _all(m.element, self._float(2.0**mantissa + bias, m.bits), w)
+            found = self._new(f"fsub {v} {self._new(f'bitcast {integers} {bits} to {v}')}, {large}")
             is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")
             return self._new(f"select {mask} {is_zero}, {v} {zero}, {v} {found}")
         return None
