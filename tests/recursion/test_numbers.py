@@ -362,3 +362,15 @@ def test_long_sentences_have_no_bounds() -> None:
         ]
         np.testing.assert_allclose(log_z, chains, rtol=tolerance)
         np.testing.assert_allclose(counts["arc"].sum((1, 2)), [n, n - 20], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["very sharp", "tiny or forbidden", "far below"])
+def test_a_processor_without_an_instruction_for_powers_of_two(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "+avx2" not in objects.processor()[1]:
+        pytest.skip("this processor does not have avx2")
+    monkeypatch.setenv("PYROGRAM_CPU", "haswell")
+    for zero in "uv":
+        test_a_sum_that_a_zero_shares(zero)
+    for page in [*PAGES[:2], *PAGES[-3:-1], *in_lanes(range(1))]:
+        check_sums(page, kind, "float64")
+        check_sums(page, kind, "float32")

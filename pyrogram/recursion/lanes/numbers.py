@@ -349,7 +349,8 @@ class PairNumbers:
         return [Exponents(self.code, self.range), PairsOfSums(self.code, self.range)]
 
     def bounded(self, adjoint: Pair) -> Pair:
-        return self.normal(adjoint)
+        of_nothing = adjoint.e > fill(-self.range.lowest / 2.0)  # in units of an item that is zero
+        return self.normal(self.select(of_nothing, self.zero, adjoint))
 
     def select(self, test: Expression, a: Pair, b: Pair) -> Pair:
         return Pair(select(test, a.m, b.m), select(test, a.e, b.e))
