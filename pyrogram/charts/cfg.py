@@ -221,7 +221,7 @@ def _run_lanes(
     B, R = len(matches), rules.num_events
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
     dtype = np.float32 if log_weights.dtype == torch.float32 else np.float64
-    log_z, counts = np.zeros(B), np.zeros((B if mode == ROWS else 1, R), dtype)
+    log_z, counts = np.zeros(B), np.zeros((B, R), dtype) if mode == ROWS else np.zeros((1, R))
     for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS):
         weights = weights.astype(dtype, copy=False)
         if mode == LOG_Z:

@@ -239,13 +239,14 @@ class Batch:
         into = self._tables_of(total, given) if by_sentence else None
         log_z, found = self.program.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
         found = into or found
+        dtype = torch.from_numpy(total).dtype
         for kind, events in self.kinds.events.items():
             if into is not None and kind in self._steps:
                 continue
             is_event = events < width
             table, own = found[kind].reshape(rows, -1), events[is_event]
             table = table if is_event.all() else table[:, is_event.reshape(-1)]
-            torch.from_numpy(total).index_add_(1, torch.from_numpy(own), torch.from_numpy(table))
+            torch.from_numpy(total).index_add_(1, torch.from_numpy(own), torch.from_numpy(table).to(dtype))
         for name, (_, at, event, sentence) in self.places.items():
             is_event = event < width
             row = sentence[is_event] if by_sentence else 0

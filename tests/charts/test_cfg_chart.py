@@ -11,6 +11,7 @@ import torch
 from cfg_oracle import Case, Enumeration
 from scipy.special import gammaincc
 
+from pyrogram import CFG
 from pyrogram.charts import cfg, cfg_batch
 from pyrogram.charts.cfg import Matches, RuleTable
 from pyrogram.recursion.lanes.engine import lines_of
@@ -333,6 +334,17 @@ def test_extreme_weights(case: Case, engine: str, size: float) -> None:
     draws = cfg.sample(weights, rules, matches, 2)
     for b, e in enumerate(expected):
         assert e.probs[e.number_of(draws[0, b].tolist())] > 1e-6
+
+
+def test_single_precision_of_many_sentences() -> None:
+    """Counts of one sentence again and again: what is rounded is rounded in one direction."""
+    grammar = CFG.dense(3, 4, 5)
+    torch.manual_seed(0)
+    weights = torch.randn(len(grammar.rules))
+    words = torch.tensor([0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]).expand(40_000, 12)
+    _, found = cfg.expected_counts(weights, grammar.table, grammar.matches(words))
+    _, one = cfg.expected_counts(weights.double(), grammar.table, grammar.matches(words[:1]))
+    torch.testing.assert_close(found.double(), 40_000 * one, rtol=1e-5, atol=0.0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

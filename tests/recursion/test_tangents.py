@@ -16,6 +16,7 @@ from pages import PAGES, Page
 from random_recursions import random_recursions
 from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_sums, zeros_among_large_items
 
+from pyrogram.charts import projective
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
@@ -163,3 +164,30 @@ def test_directions_of_forbidden_weights_do_not_matter() -> None:
         np.testing.assert_array_equal(found[0], expected[0], err_msg=str(page))
         for name, x in expected[1].items():
             np.testing.assert_array_equal(found[1][name], x, err_msg=f"{name} {page}")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_sentence_that_is_no_number_has_no_derivatives(bad: float) -> None:
+    torch.manual_seed(1)
+    scores = torch.randn(3, 5, 5, 1, dtype=torch.float64)
+    scores[1, 1, 2] = bad
+    scores.requires_grad_()
+    worth = torch.arange(5.0, dtype=torch.float64)[:, None]
+    log_z, marginals, _ = projective.marginals(scores)
+    (gradient,) = torch.autograd.grad((marginals * worth).sum(), scores)
+    assert gradient.isnan().flatten(1).any(1).tolist() == [False, True, False]
+    (first,) = torch.autograd.grad(projective.log_partition(scores).sum(), scores, create_graph=True)
+    (gradient,) = torch.autograd.grad((first * worth).sum(), scores)
+    assert gradient.isnan().flatten(1).any(1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf])
+@pytest.mark.parametrize("sharp", [1.0, 1000.0])
+def test_what_follows_from_a_direction_that_is_no_number_is_none(junk: float, sharp: float) -> None:
+    torch.manual_seed(1)
+    scores = (sharp * torch.randn(2, 4, 4, 1, dtype=torch.float64)).requires_grad_()
+    direction = torch.randn(2, 4, 4, 1, dtype=torch.float64)
+    direction[0, 1, 2] = junk
+    _, marginals, _ = projective.marginals(scores)
+    (found,) = torch.autograd.grad(marginals, scores, direction)
+    assert found[0].isnan().all() and found[1].isfinite().all()

@@ -31,6 +31,7 @@ Numbers = Any  # a numpy array
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
+EXACT = 64  # blocks whose counts are added up in float32; their sums are added up in float64
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 
 
@@ -109,7 +110,8 @@ class LanesEngine:
         blocks = alone + -(-(len(order) - alone) // self.width)
         shared = counts and into is None and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
         shared = shared and not by_sentence
-        parts = min(PARTS, blocks) if shared else blocks
+        most = max(PARTS, -(-blocks // EXACT)) if self.dtype == np.float32 else PARTS
+        parts = min(most, blocks) if shared else blocks
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
         for w in self.layout.events if into is None else ():
             shape = given.weights[w.name].shape
@@ -131,8 +133,10 @@ class LanesEngine:
         else:
             own |= {"tangent": np.empty(B)} | {f"direction.{name}": x for name, x in directions.items()}
             self._run("tangents", given, order, own, 3 * cost)
-        summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
-        return own.get("tangent", log_z), summed if counts else {}
+        summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
+        if directions is not None:
+            log_z = np.where(log_z < np.inf, own["tangent"], np.nan)
+        return log_z, summed if counts else {}
 
     def _cost(self, given: Sentences) -> float:
         """About the number of operations for a sentence."""

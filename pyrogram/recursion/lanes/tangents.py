@@ -13,7 +13,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..machine.expressions import Array, Expression, Name, fill, greatest, least, select, value
+from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
 from ..machine.statements import Code
 from ..rules.language import Ref
 from .driver import LogCounts
@@ -118,8 +118,9 @@ class DualNumbers:
     def bounded(self, adjoint: Dual) -> Dual:
         if not self.in_range:
             return Dual(self.base.bounded(adjoint.x), self.base.bounded(adjoint.d))
-        most = MOST_ADJOINT * fill(_ROOM)
-        return Dual(self.base.bounded(adjoint.x), least(greatest(adjoint.d, fill(0.0) - most), most))
+        most, d = MOST_ADJOINT * fill(_ROOM), self.code.let(adjoint.d)
+        bounded = least(greatest(d, fill(0.0) - most), most)
+        return Dual(self.base.bounded(adjoint.x), select(equal(d, d), bounded, d))  # NaN stays
 
     def select(self, test: Expression, a: Dual, b: Dual) -> Dual:
         return Dual(self.base.select(test, a.x, b.x), self.base.select(test, a.d, b.d))

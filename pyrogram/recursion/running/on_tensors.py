@@ -230,6 +230,8 @@ class TensorProgram(SumsOnTensors):
             by[name] = (torch.zeros_like(w) if u is None else u).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
         tangent, found = self.program.log_counts(given.arrays(), scale=factors, directions=by)
+        for table in (t for t in found.values() if len(t) == len(tangent)):
+            table[np.isnan(tangent)] = np.nan
         return [self._log_z(tangent, given), *(torch.from_numpy(found[n]).to(w.dtype) for n, w in tables)]
 
     def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:

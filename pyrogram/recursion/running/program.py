@@ -98,14 +98,15 @@ class Program:
     def _tangents(
         self, given: Sentences, directions: Mapping[str, Numbers], scale: Numbers | None
     ) -> tuple[Numbers, dict[str, Numbers]]:
-        size = max((float(np.abs(x).max(initial=0.0)) for x in directions.values()), default=0.0)
-        unit = 2.0 ** np.ceil(np.log2(size)) if 0 < size < np.inf else 1.0  # a derivative is linear in its direction
+        finite = {name: np.where(np.isfinite(x), x, 0.0) for name, x in directions.items()}
+        size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
+        unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         engine = self._lanes("float64", weights=_dtype(given))
         tangent, found = engine.log_counts(
             given,
             longest_first(given.lengths),
             scale=scale,
-            directions={name: np.asarray(x, np.float64) / unit for name, x in directions.items()},
+            directions={n: np.where(np.isfinite(x), x / unit, np.nan) for n, x in directions.items()},
         )
         return tangent * unit, {name: table * unit for name, table in found.items()}
 
