@@ -118,7 +118,7 @@ class LanesEngine:
             shape = (B, *shape[1:]) if by_sentence else shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
             outputs[w.name] = np.zeros(shape, self.dtype)
-        log_z = np.empty(B)
+        log_z, tangent = np.empty(B), np.empty(B)
         own = {
             "parts": parts,
             "log_z": log_z,
@@ -131,11 +131,11 @@ class LanesEngine:
         if directions is None:
             self._run("lanes", given, order, own, cost)
         else:
-            own |= {"tangent": np.empty(B)} | {f"direction.{name}": x for name, x in directions.items()}
+            own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
             self._run("tangents", given, order, own, 3 * cost)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         if directions is not None:
-            log_z = np.where(log_z < np.inf, own["tangent"], np.nan)
+            log_z = np.where(log_z < np.inf, tangent, np.nan)
         return log_z, summed if counts else {}
 
     def _cost(self, given: Sentences) -> float:
