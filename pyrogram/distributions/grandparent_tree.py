@@ -103,20 +103,21 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         arcs, N = flat["arc"], self.event_shape[0] + 1
         lengths = self.lengths.expand(batch).reshape(-1)
         # What is in no tree may have any score, and the chart fills cells that no tree needs.
-        h, d, s, g = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 4, indexing="ij")
-        inner = (torch.minimum(h, d) <= g) & (g <= torch.maximum(h, d))
-        possible = (h > 0) & (d > 0) & (h != d) & ~inner
-        within = torch.arange(N, device=arcs.device) <= lengths[:, None]
+        h, d, x = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 3, indexing="ij")
+        low, high = torch.minimum(h, d), torch.maximum(h, d)
+        possible = (h > 0) & (d > 0) & (h != d) & ~((low <= x) & (x <= high))  # of the head's head x
+        own = self.lengths.reshape(1) if self.lengths.dim() == 0 else lengths
+        within = torch.arange(N, device=arcs.device) <= own[:, None]
         within = within[:, :, None, None] & within[:, None, :, None] & within[:, None, None, :]
         with_grandparent = arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1)
         weights = {
             "root": arcs[:, 0],
-            "arc": torch.where(possible[:, :, 0] & within, with_grandparent, -torch.inf),
+            "arc": torch.where(possible & within, with_grandparent, -torch.inf),
         }
         if "grandsibling" in flat:
-            between = (s == h) | ((torch.minimum(h, d) < s) & (s < torch.maximum(h, d)))
-            possible = possible & between & within[:, :, :, None]
-            weights["sibling"] = torch.where(possible, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
+            between = (x == h) | ((low < x) & (x < high))  # the sibling x
+            by_sibling = (possible & within)[:, :, :, None, :] & between[..., None]
+            weights["sibling"] = torch.where(by_sibling, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
         return Given(weights, lengths, {}, {"G": N})
 
     def _log_partition(self) -> Tensor:
