@@ -347,6 +347,22 @@ def test_numbers_do_not_depend_on_the_block(page: Page) -> None:
         assert all((own[name] == counts[name][order]).all() for name in counts), page.name
 
 
+def test_numbers_do_not_depend_on_the_length_of_the_block() -> None:
+    """Sentences of four words beside longer ones, whose columns have other neighbours."""
+    for page in [*PAGES, *in_lanes(range(4)), *random_recursions(range(6000, 6001), plain=True)]:
+        made, program = page.make(), Program(page.make())
+        for seed in range(6):
+            given = random_sentences(page, made, [4] * 5 + [5, 5, 5], np.random.default_rng(seed), shared=False)
+            try:
+                log_z, counts = program.log_counts(given)
+                alone, own = program.log_counts(given.only(np.arange(5)))
+            except InvalidRecursion:
+                break
+            np.testing.assert_array_equal(alone, log_z[:5], err_msg=str(made))
+            for name, table in own.items():
+                np.testing.assert_array_equal(table, counts[name][:5], err_msg=f"{name} {made}")
+
+
 def test_long_sentences_have_no_bounds() -> None:
     """Of chains of arcs all to the right, log Z is a sum; a sharp one of 120 words is far below the least number."""
     made, n = first_order(), 120

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..machine.expressions import Expression, Name, fill, greatest, least
+from ..machine.expressions import Expression, Name, equal, fill, greatest, least, select
 from ..rules.cells import renamed
 from ..rules.domains import ZERO
 from ..rules.language import Ref
@@ -57,10 +57,13 @@ class Outside(Pass):
                 with code.loop("at.j", end - 1, begin - 1, -1):
                     self._cell(s)
                 return
-            with code.loop("at.j", end - 1, begin - 1, -2) as j:
-                with code.when(j > begin):
+            # The same columns are pairs in blocks of any length: the order of additions depends on no other sentence.
+            last = Name("start", "int") + (end - Name("start", "int") - 1) // 2 * 2 + 1
+            with code.loop("right", last, begin - 1, -2) as right:
+                j = code.set("at.j", select(right < end, right, right - 1))
+                with code.when((j > begin) & equal(j, right)):
                     self._open(s, [0, -1])
-                with code.otherwise():
+                with code.otherwise(), code.when(j >= begin):
                     self._open(s, [0])
 
     def _cell(self, s: ScheduledCell) -> None:

@@ -52,10 +52,10 @@ class Pass:
         self.n = Name("n", "int")
 
     def set_width(self) -> Name:
-        """How many columns are filled together."""
+        """How many columns are filled together: whole pairs."""
         tables = sum("column" in sides for sides in self.tables.sides.values())
-        at_once = value(self.options.columns or 256 // max(1, tables)) // greatest(self.n, 1)
-        return self.code.set("width", greatest(1, at_once) if self.rest is not None else value(1))
+        pairs = value(self.options.columns or 256 // max(1, tables)) // greatest(self.n, 1) // 2
+        return self.code.set("width", greatest(1, pairs) * 2 if self.rest is not None else value(1))
 
     def in_pairs(self, s: ScheduledCell) -> bool:
         """Whether two columns can be filled in one loop: if their ranges differ by one k at the end."""
