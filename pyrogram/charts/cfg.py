@@ -220,10 +220,9 @@ def _run_lanes(
     """:func:`_run` on the CPU, for all grammars."""
     B, R = len(matches), rules.num_events
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
-    dtype = np.float32 if log_weights.dtype == torch.float32 else np.float64
-    log_z, counts = np.zeros(B), np.zeros((B, R), dtype) if mode == ROWS else np.zeros((1, R))
-    for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS):
-        weights = weights.astype(dtype, copy=False)
+    dtype = torch.float32 if log_weights.dtype == torch.float32 else torch.float64
+    log_z, counts = np.zeros(B), torch.zeros(B, R, dtype=dtype).numpy() if mode == ROWS else np.zeros((1, R))
+    for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS, dtype=dtype):
         if mode == LOG_Z:
             log_z[batch.place] = batch.log_z(weights)
         else:
@@ -241,8 +240,9 @@ def _batches(
     rows: bool = False,
     spans: bool = False,
     moved: bool = True,
+    dtype: torch.dtype = torch.float64,
 ) -> Iterator[tuple[Batch, Any]]:
-    """Batches with their log weights, (1, R) or (B, R), in float64: arrays.
+    """Batches with their log weights, (1, R) or (B, R), in float64 or another type: arrays.
 
     :param rows: whether every sentence has counts of its own.
     :param moved: whether what is on another device is moved to the CPU; if not, weights are tensors there.
@@ -250,7 +250,7 @@ def _batches(
     shared = log_weights.dim() == 1
     own = (log_weights[None] if shared else log_weights).detach()
     on_device = not moved and own.device.type != "cpu"
-    weights = own.double() if on_device else own.to("cpu", torch.float64).numpy()
+    weights = own.to(dtype) if on_device else own.to("cpu", dtype).numpy()
     for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
 

@@ -17,7 +17,7 @@ from random_recursions import random_recursions
 from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_sums, zeros_among_large_items
 
 from pyrogram.charts import projective
-from pyrogram.recursion import InvalidRecursion
+from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 from pyrogram.recursion.running.program import Program
@@ -60,7 +60,7 @@ def test_derivatives_in_a_direction(page: Page, kind: str, shared: bool) -> None
     if not Program(made).in_many:
         return
     means, expected = enumerated(given, truth, u, scale)
-    found, tangents = Program(made).log_counts(given, scale=scale, directions=u)
+    found, tangents = Program(made).tangents(given, u, scale=scale)
     np.testing.assert_allclose(found, means, rtol=1e-9, atol=1e-6, err_msg=str(made))
     for name, table in expected.items():
         np.testing.assert_allclose(tangents[name], table, rtol=1e-8, atol=1e-6, err_msg=f"{name} {made}")
@@ -110,13 +110,13 @@ def test_a_direction_that_is_no_number_harms_no_other_sentence(page: Page) -> No
     given = random_sentences(page, made, LENGTHS, rng, shared=False)
     u = {name: rng.normal(size=x.shape) for name, x in given.weights.items()}
     program = Program(made)
-    _, expected = program.log_counts(given, directions=u)
+    _, expected = program.tangents(given, u)
     spoilt = {name: x.copy() for name, x in u.items()}
     for x in spoilt.values():
         x[0] = np.nan
-    program.log_counts(given, directions=spoilt)
-    _, found = program.log_counts(given, directions=u)
-    _, beside = program.log_counts(given, directions=spoilt)
+    program.tangents(given, spoilt)
+    _, found = program.tangents(given, u)
+    _, beside = program.tangents(given, spoilt)
     for name, x in expected.items():
         np.testing.assert_array_equal(found[name], x)
         np.testing.assert_array_equal(beside[name][1:], x[1:])
@@ -130,7 +130,7 @@ def test_zeros_beside_large_numbers(size: int) -> None:
         weights = {"u": up, "d": -up, "w": np.full((1, 9, *e), -np.inf)} | ({"e": np.zeros((1, 9, *e))} if e else {})
         u = {name: rng.normal(size=x.shape) for name, x in weights.items()}
         given = Sentences(np.array([8]), weights, {}, {}, {})
-        found, tangents = Program(made).log_counts(given, directions=u)
+        found, tangents = Program(made).tangents(given, u)
         np.testing.assert_allclose(found, u["d"][0, 1:].sum(), rtol=1e-12)
         for x in tangents.values():
             np.testing.assert_allclose(x, 0.0, atol=1e-12)
@@ -146,7 +146,7 @@ def test_a_shorter_sentence_reads_no_direction_of_a_longer_one(junk: float, scor
     expected = u["end"][8:, 1]
     for x in u.values():
         x[:8] = junk
-    found, tangents = program.log_counts(Sentences(lengths, weights, {}, {}, {}), directions=u)
+    found, tangents = program.tangents(Sentences(lengths, weights, {}, {}, {}), u)
     np.testing.assert_allclose(found[8:], expected)
     np.testing.assert_allclose(tangents["end"][8:], 0.0, atol=1e-12)
 
@@ -158,9 +158,9 @@ def test_directions_of_forbidden_weights_do_not_matter() -> None:
         forbidden = {name: rng.random(x.shape) < 0.3 for name, x in given.weights.items()}
         given = replace(given, weights={n: np.where(forbidden[n], -np.inf, x) for n, x in given.weights.items()})
         u = {name: rng.normal(size=x.shape) for name, x in given.weights.items()}
-        expected = Program(made).log_counts(given, directions=u)
+        expected = Program(made).tangents(given, u)
         spoilt = {name: np.where(forbidden[name], np.nan, x) for name, x in u.items()}
-        found = Program(made).log_counts(given, directions=spoilt)
+        found = Program(made).tangents(given, spoilt)
         np.testing.assert_array_equal(found[0], expected[0], err_msg=str(page))
         for name, x in expected[1].items():
             np.testing.assert_array_equal(found[1][name], x, err_msg=f"{name} {page}")
@@ -191,3 +191,20 @@ def test_what_follows_from_a_direction_that_is_no_number_is_none(junk: float, sh
     _, marginals, _ = projective.marginals(scores)
     (found,) = torch.autograd.grad(marginals, scores, direction)
     assert found[0].isnan().all() and found[1].isfinite().all()
+
+
+def test_recursions_that_are_done_one_by_one_have_none() -> None:
+    @recursion
+    def at_words(p: Any) -> None:
+        """An item at a word."""
+        j, X, Z, c = p.positions("j"), p.items("X", 3), p.items("Z"), p.weights("c")
+        X[j, p.words("w")[j]] += c[j]
+        Z[()] += X[p.n, 1]
+
+    made = at_words()
+    program = Program(made)
+    assert not program.in_many
+    weights = {"c": np.zeros((1, 3))}
+    given = Sentences(np.array([2]), weights, {"w": np.ones((1, 2), int)}, {}, {})
+    with pytest.raises(ValueError, match="use TorchEngine"):
+        program.tangents(given, weights)

@@ -111,7 +111,7 @@ class Blocks:
         """Cells of m * 2**e."""
         return PairNumbers(self.code, self.range)
 
-    def over(self, base: Numbers) -> Numbers:
+    def numbers_of(self, base: Numbers) -> Numbers:
         """The numbers that are computed, made of such ones; here they are these."""
         return base
 
@@ -125,20 +125,20 @@ class Blocks:
             self.fill_chart(self.plain)
             return
         with code.when(equal(MARKED, 0)):
-            self.over(self.plain).take_weights(*weights)
-            self.fill_chart(self.over(self.plain))
+            self.numbers_of(self.plain).take_weights(*weights)
+            self.fill_chart(self.numbers_of(self.plain))
             with code.when(self.is_any_outside(self.outside_range())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
-            self.over(self.pairs).take_weights(*weights)
-            self.fill_chart(self.over(self.pairs))
+            self.numbers_of(self.pairs).take_weights(*weights)
+            self.fill_chart(self.numbers_of(self.pairs))
 
     def outside(self) -> None:
         """Posteriors of a block."""
         with self.code.when(equal(MARKED, 0)):
-            self.find_posteriors(self.over(self.plain))
+            self.find_posteriors(self.numbers_of(self.plain))
         with self.code.otherwise(), self.code.apart():
-            self.find_posteriors(self.over(self.pairs))
+            self.find_posteriors(self.numbers_of(self.pairs))
 
     def fill_chart(self, numbers: Numbers) -> None:
         """The inside pass."""

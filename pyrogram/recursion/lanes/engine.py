@@ -31,7 +31,7 @@ Numbers = Any  # a numpy array
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
-EXACT = 64  # blocks whose counts are added up in float32; their sums are added up in float64
+FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are added up in float64
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 
 
@@ -110,7 +110,7 @@ class LanesEngine:
         blocks = alone + -(-(len(order) - alone) // self.width)
         shared = counts and into is None and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
         shared = shared and not by_sentence
-        most = max(PARTS, -(-blocks // EXACT)) if self.dtype == np.float32 else PARTS
+        most = max(PARTS, -(-blocks // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS
         parts = min(most, blocks) if shared else blocks
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
         for w in self.layout.events if into is None else ():
@@ -118,7 +118,7 @@ class LanesEngine:
             shape = (B, *shape[1:]) if by_sentence else shape
             shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
             outputs[w.name] = np.zeros(shape, self.dtype)
-        log_z, tangent = np.empty(B), np.empty(B)
+        log_z = np.empty(B)
         own = {
             "parts": parts,
             "log_z": log_z,
@@ -131,11 +131,11 @@ class LanesEngine:
         if directions is None:
             self._run("lanes", given, order, own, cost)
         else:
+            tangent = np.empty(B)
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
             self._run("tangents", given, order, own, 3 * cost)
-        summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
-        if directions is not None:
             log_z = np.where(log_z < np.inf, tangent, np.nan)
+        summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
 
     def _cost(self, given: Sentences) -> float:

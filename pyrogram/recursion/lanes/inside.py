@@ -69,7 +69,7 @@ class Inside(Pass):
         for x in s.sums:
             for c in columns:
                 numbers.set(f"S{x.number}.{c}", numbers.zero)
-        for numbers in self.numbers.turns() if s.sums else ():
+        for numbers in self.numbers.rounds() if s.sums else ():
             with self.places(s):
                 block = self.block(s, numbers)
                 for x in s.sums:

@@ -152,7 +152,7 @@ class Numbers(Protocol):
     def add_product(self, total: Number, a: Number, b: Number) -> Number:
         """``total + a * b``, rounded once."""
 
-    def turns(self) -> Sequence[Numbers]:
+    def rounds(self) -> Sequence[Numbers]:
         """The numbers with which terms are gone through, to be added to sums in variables, one after the other."""
 
     def bounded(self, adjoint: Number) -> Number:
@@ -238,7 +238,7 @@ class PlainNumbers:
     def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
         return self.arithmetic.add_product(total, a, b)
 
-    def turns(self) -> Sequence[Numbers]:
+    def rounds(self) -> Sequence[Numbers]:
         return [self]
 
     def bounded(self, adjoint: Expression) -> Expression:
@@ -345,7 +345,7 @@ class PairNumbers:
         top = self.code.let(greatest(total.e, e))
         return self.let(Pair(fma(scaled(a.m, e - top), b.m, scaled(total.m, total.e - top)), top))
 
-    def turns(self) -> Sequence[Numbers]:
+    def rounds(self) -> Sequence[Numbers]:
         return [Exponents(self.code, self.range), PairsOfSums(self.code, self.range)]
 
     def bounded(self, adjoint: Pair) -> Pair:

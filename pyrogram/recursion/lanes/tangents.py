@@ -112,7 +112,7 @@ class DualNumbers:
         d = base.add_product(base.add_product(total.d, a.d, b.x), a.x, b.d)
         return self.let(Dual(base.add_product(total.x, a.x, b.x), d))
 
-    def turns(self) -> Sequence[Numbers]:
+    def rounds(self) -> Sequence[Numbers]:
         return [self]
 
     def bounded(self, adjoint: Dual) -> Dual:
@@ -157,7 +157,7 @@ class Tangents(LogCounts):
     name = "tangents"
     areas = 3
 
-    def over(self, base: Numbers) -> Numbers:
+    def numbers_of(self, base: Numbers) -> Numbers:
         return DualNumbers(self.code, base)
 
     def parameters(self) -> list[Array | Name]:

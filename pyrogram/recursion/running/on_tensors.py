@@ -229,7 +229,7 @@ class TensorProgram(SumsOnTensors):
         for (name, w), u in zip(tables, directions, strict=True):
             by[name] = (torch.zeros_like(w) if u is None else u).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
-        tangent, found = self.program.log_counts(given.arrays(), scale=factors, directions=by)
+        tangent, found = self.program.tangents(given.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
         return [self._log_z(tangent, given), *(torch.from_numpy(found[n]).to(w.dtype) for n, w in tables)]
@@ -333,19 +333,17 @@ class _Marginals(torch.autograd.Function):
         by_log_z, *directions = gradients
         if torch.is_grad_enabled() or any(is_traced(g) for g in gradients if g is not None):
             return (None, None, *_derivatives(ctx.on, given, gradients))
-        found = [torch.zeros_like(t) for t in tables]
+        found: list[list[Tensor]] = []
         if any(g is not None for g in directions):
             tangents = ctx.on.tangents(given, directions, None)
             if tangents is None:
                 return (None, None, *_derivatives(ctx.on, given, gradients))
-            found = tangents[1:]
-        if by_log_z is None:
-            return (None, None, *found)
-        if all(len(t) == len(given.lengths) for t in tables):
-            scaled = [_scaled(c, by_log_z.detach(), in_place=False) for c in counts]
-        else:
-            scaled = list(ctx.on.log_counts(given, by_log_z)[1].values())
-        return (None, None, *(a + b for a, b in zip(found, scaled, strict=True)))
+            found.append(tangents[1:])
+        if by_log_z is not None and all(len(t) == len(given.lengths) for t in tables):
+            found.append([_scaled(c, by_log_z.detach(), in_place=False) for c in counts])
+        elif by_log_z is not None:
+            found.append(list(ctx.on.log_counts(given, by_log_z)[1].values()))
+        return (None, None, *(functools.reduce(torch.add, parts) for parts in zip(*found, strict=True)))
 
 
 def _without_weights(given: Given) -> Given:

@@ -59,7 +59,6 @@ class Program:
         scale: Numbers | None = None,
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
-        directions: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them;
         none of constants.
@@ -69,11 +68,7 @@ class Program:
         :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
             same element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
-        :param directions: of all log weights, in their shapes: then derivatives in this direction take the place of
-            log Z and of the counts, in float64, of recursions that are done for many sentences at once.
         """
-        if directions is not None:
-            return self._tangents(given, directions, scale)
         dtype = _dtype(given)
         if self.in_many:
             if len(given.lengths) == 0:
@@ -95,9 +90,21 @@ class Program:
             into[name][...] += table
         return log_z, {}
 
-    def _tangents(
-        self, given: Sentences, directions: Mapping[str, Numbers], scale: Numbers | None
+    def tangents(
+        self, given: Sentences, directions: Mapping[str, Numbers], *, scale: Numbers | None = None
     ) -> tuple[Numbers, dict[str, Numbers]]:
+        """Derivatives of log Z, shape ``(B,)``, and of expected counts, in the shapes of the weights, in one direction.
+
+        Those of the counts are the Hessian of log Z times the direction, float64; NaN where log Z is no number.
+
+        :param directions: of all log weights, in their shapes.
+        :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :raises ValueError: of recursions that are not done for many sentences at once (:attr:`in_many`).
+        """
+        if not self.in_many:
+            raise ValueError(
+                "derivatives of this recursion's counts are not compiled: use TorchEngine, twice differentiable"
+            )
         finite = {name: np.where(np.isfinite(x), x, 0.0) for name, x in directions.items()}
         size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction

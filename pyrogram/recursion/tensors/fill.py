@@ -88,6 +88,7 @@ class Filler:
         self.semiring, self.chart, self.tables = chart.semiring, chart, chart.tables
         self.kind: Kind = cell.kind
         self.first, self.widths = chart.program.first, widths
+        self._leftmost = self.first if cell.kind == "span" else 0  # the first i
         cells, by_table = chart.program, dict.fromkeys(h.ref.table for h in heads)
         # Heads that read their own table come one after the other, after the other heads of it.
         self._groups: list[list[Head]] = []
@@ -137,7 +138,7 @@ class Filler:
 
     def _inside(self, guard: Sequence[Bound], w: int) -> Tensor | bool:
         """Where bounds hold, (left ends, B), or whether they do everywhere or nowhere."""
-        i = np.arange(self._lefts(w)) + (self.first if self.kind == "span" else 0)
+        i = np.arange(self._lefts(w)) + self._leftmost
         at = {"": 0 * i, "i": i, "j": i + w}
         of_lengths = [b for b in guard if "n" in (b.x, b.y)]
         holds = np.all([at[b.x] - at[b.y] <= b.most for b in guard if b not in of_lengths] or [i >= 0], 0)
@@ -186,7 +187,7 @@ class Filler:
             if not places:
                 return None
         parts = [(self._factor(f, w, inner.loops, places), variables_of(f.symbols)) for f in inner.factors]
-        return self._contraction(inner, parts or [self._one(len(places or "x"), 1, 1)])
+        return self._contraction(inner, parts or [self._one(1 if places is None else len(places), 1, 1)])
 
     def _contraction(self, inner: Inner, parts: Sequence[Part]) -> Tensor:
         return self.semiring.contraction(parts, (*inner.free, *inner.symbols), len(inner.free), len(inner.loops))
@@ -247,14 +248,14 @@ class Filler:
             return self.tables.weight(f, {}).movedim(0, -2)
         if looped:
             assert places is not None
-            i = torch.arange(self._lefts(w), device=self.tables.device) + (self.first if self.kind == "span" else 0)
+            i = torch.arange(self._lefts(w), device=self.tables.device) + self._leftmost
             k = torch.arange(places.start, places.stop, device=self.tables.device)[:, None] + i
             env: Env = {"i": i[None, :, None], "j": i[None, :, None] + w, loops[0].name: k[..., None]}
             return self._read(f, env, 1)
         if f not in self._weights:  # read once for all widths
             v = torch.tensor(self.widths, device=self.tables.device)[:, None, None]
-            i = torch.arange(max(map(self._lefts, self.widths)), device=self.tables.device)[None, :, None]
-            i = i + (self.first if self.kind == "span" else 0)
+            lefts = max(map(self._lefts, self.widths))
+            i = torch.arange(lefts, device=self.tables.device)[None, :, None] + self._leftmost
             self._weights[f] = self._read(f, {"i": i, "j": i + v}, 1).unbind(0)
         found = self._weights[f]
         return between(found[w - self.widths[0] if len(found) > 1 else 0], 0, self._lefts(w))

@@ -245,11 +245,11 @@ class Sums:
             if loops or summed:
                 for name in names:
                     numbers.set(name, numbers.zero)
-                for turn in numbers.turns():
+                for each in numbers.rounds():
                     with self.loops(loops, summed):
-                        terms = replace(self, numbers=turn).products(tile, factors, names)
+                        terms = replace(self, numbers=each).products(tile, factors, names)
                         for name, term in zip(names, terms, strict=True):
-                            turn.set(name, term)
+                            each.set(name, term)
             else:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
