@@ -23,7 +23,7 @@ from memory import _megabytes
 from timing import race
 
 from pyrogram import CFG, HMM
-from pyrogram.recursion.tiles.engine import TilesEngine
+from pyrogram.recursion.emit.engine import LanesEngine
 
 WORDS = 50
 HEADER = ["grammar", "n", "log Z", "counts", "best", "a draw", "counts, memory", "2 sentences", "8", "64, mixed"]
@@ -48,12 +48,12 @@ GRAMMARS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 @contextmanager
 def in_lanes() -> Any:
     """No sentence is alone."""
-    rule = TilesEngine._as_long_as
-    TilesEngine._as_long_as = lambda self, n, sizes: 0.0  # type: ignore[method-assign]
+    rule = LanesEngine._as_long_as
+    LanesEngine._as_long_as = lambda self, n, sizes: 0.0  # type: ignore[method-assign]
     try:
         yield
     finally:
-        TilesEngine._as_long_as = rule  # type: ignore[method-assign]
+        LanesEngine._as_long_as = rule  # type: ignore[method-assign]
 
 
 def uses(grammar: Any, lengths: list[int]) -> dict[str, Callable[[], object]]:

@@ -26,7 +26,7 @@ from pyrogram.grammars import CFG, DMV
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.device.engine import DeviceEngine
 from pyrogram.recursion.device.launching import launcher_for
-from pyrogram.recursion.lanes.tables import Tables
+from pyrogram.recursion.emit.tables import Tables
 from pyrogram.recursion.rules.lowering import lower
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "charts"))

@@ -51,8 +51,8 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "recursion": [
         ("machine", "rules"),
         ("calling",),
-        ("logs", "lanes", "tensors"),
-        ("tiles",),
+        ("logs", "tensors"),
+        ("emit",),
         ("device",),
         ("running",),
         ("",),

@@ -37,7 +37,7 @@ class CFGUpdates(RecursiveUpdates):
         batch, block = Batch(grammar.table, matches), grammar.blocks["rules"]
         program, R = batch.program.program, grammar.table.num_events
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
-        if not (program.in_lanes or program.in_tiles) or count > _MOST_PLACES:
+        if not program.in_many or count > _MOST_PLACES:
             return None
         located = {}
         for name, places in batch.places.items():

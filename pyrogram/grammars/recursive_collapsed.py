@@ -22,9 +22,8 @@ from pyrogram.collapsed_checks import (
 )
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.calling.sentence_events import CELL, FewEvents
-from pyrogram.recursion.lanes.sweep_engine import FAR, SweepEngine
+from pyrogram.recursion.emit.sweep_engine import FAR, Corpus, SweepEngine
 from pyrogram.recursion.running.program import Program, longest_first
-from pyrogram.recursion.tiles.engine import TilesSweepEngine
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,9 @@ class Plan:
     :param words: of this grammar, shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
-    :param given: factors of parts of derivations, see :class:`.SweepEngine`.
+    :param given: factors of parts of derivations, see :class:`.Corpus`.
     :param shapes: of the weights of the program that are events; None: the blocks of the grammar.
-    :param located: the events that weights by position are, see :class:`.SweepEngine`.
+    :param located: the events that weights by position are, see :class:`.Corpus`.
     :param renumbered: the number of the grammar for each number of the program; None: the same.
     :param entries: where weights are tied, what is counted in the place of each number of the grammar.
     :param nats: logs of factors of the program's events that are not counted; None: there are none.
@@ -94,7 +93,7 @@ class Plan:
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
     """Whether the sweeps of a recursion are compiled: on the CPU, for many sentences at once, without packed blocks."""
-    at_once = program.in_lanes or program.in_tiles
+    at_once = program.in_many
     plain = all(type(block) is Block for block in blocks.values())
     return at_once and plain and words.device.type == "cpu" and words.dim() == 2
 
@@ -112,17 +111,16 @@ class RecursiveUpdates(CollapsedUpdates):
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
         self._plan, self._base = plan, plan.base
-        shapes = plan.event_shapes
         self._num_events = plan.num_events
-        kind = SweepEngine if plan.program.in_lanes else TilesSweepEngine
-        self._engine = kind(
-            *(plan.program.recursion, shapes, plan.words.numpy(), plan.sizes, plan.lists),
+        corpus = Corpus(
+            *(plan.event_shapes, plan.words.numpy(), plan.sizes, plan.lists),
             renumbered=plan.counted,
             given=plan.given,
             located=plan.located,
             nats=plan.nats,
             few=plan.few,
         )
+        self._engine = SweepEngine(plan.program.recursion, corpus)
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]

@@ -14,7 +14,7 @@ from scipy.special import gammaincc
 from pyrogram import CFG
 from pyrogram.charts import cfg, cfg_batch
 from pyrogram.charts.cfg import Matches, RuleTable
-from pyrogram.recursion.lanes.engine import lines_of
+from pyrogram.recursion.emit.engine import lines_of
 from pyrogram.recursion.logs.engine import ScalarEngine
 
 ENGINES = ["compiled", "torch"]

@@ -61,6 +61,18 @@ def siblings(p: Any) -> None:
 
 
 @recursion
+def splits(p: Any) -> None:
+    """Binary trees whose splits have the weight of all that ends there: spans that read points of earlier columns."""
+    i, j, k = p.positions("i j k")
+    X, F, Z = p.items("X F Z")
+    node, end = p.weights("node end")
+    X[i, i] += 1
+    X[i, j] += node[i, j] * X[i, k] * X[k + 1, j] * F[k]
+    F[j] += end[j] * X[1, j]
+    Z[()] += F[p.n]
+
+
+@recursion
 def dmv(p: Any) -> None:
     """The DMV (Klein and Manning 2004) by split heads; weights by positions, valences as brackets."""
     i, j, k, r = p.positions("i j k r")
@@ -211,6 +223,7 @@ PAGES = [
     Page("projective", projective),
     Page("several_roots", several_roots),
     Page("siblings", siblings),
+    Page("splits", splits),
     Page("dmv", dmv),
     Page("dmv_words", dmv_words, dict(T=3)),
     Page("dmv_words_3", lambda: dmv_words(V=3), dict(T=3)),

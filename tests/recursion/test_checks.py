@@ -19,8 +19,7 @@ from pyrogram.charts.spans import span_trees
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.device.engine import DeviceEngine
-from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tensors.engine import TorchEngine

@@ -14,9 +14,8 @@ from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.gauge import rules_of_words
-from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.emit.gauge import rules_of_words
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
@@ -126,7 +125,7 @@ def chain(p: Any) -> None:
 def test_long_chains_of_constant_symbols() -> None:
     """Of 2,000 words, whose log Z is far below the least number; also without counts."""
     made = chain()
-    assert Program(made).in_lanes
+    assert Program(made).in_many
     given = random_sentences(Page("chain", chain, {"W": 3}), made, [2000, 300, 12], np.random.default_rng(0))
     for table in given.weights.values():
         table -= np.log(np.exp(table).sum(-1, keepdims=True))

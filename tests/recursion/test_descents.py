@@ -16,12 +16,13 @@ from test_program import TREES, sentences
 
 from pyrogram.recursion import recursion
 from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.emit.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
 PROGRAMS = {page.name: Program(page.make()) for page in PAGES}
-AT_ONCE = [page for page in PAGES if PROGRAMS[page.name].in_lanes or PROGRAMS[page.name].in_tiles]
-WITH_SYMBOLS = [page for page in AT_ONCE if PROGRAMS[page.name].in_tiles]
+AT_ONCE = [page for page in PAGES if PROGRAMS[page.name].in_many]
+WITH_SYMBOLS = [page for page in AT_ONCE if LanesEngine(page.make()).has_symbols]
 LENGTHS = [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3]
 WIDTH = 60
 

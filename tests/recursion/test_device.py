@@ -20,20 +20,19 @@ from pyrogram.charts.sibling import second_order
 from pyrogram.recursion.calling.sentences import Sentences
 from pyrogram.recursion.device import threads
 from pyrogram.recursion.device.engine import DeviceEngine
-from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes, plain_tables
 from pyrogram.recursion.machine import kernels, objects
 from pyrogram.recursion.machine.expressions import Array, Name, log
 from pyrogram.recursion.machine.statements import Code, Function
-from pyrogram.recursion.running.program import Program
 from pyrogram.recursion.tensors.given import Given
-from pyrogram.recursion.tiles.engine import plain_tables
 
+AT_ONCE = [page for page in PAGES if fits_lanes(page.make())]
+WITH_SYMBOLS = [page for page in AT_ONCE if LanesEngine(page.make()).has_symbols]
 TREES = [
-    *(page for page in PAGES if fits_lanes(page.make())),
+    *(page for page in AT_ONCE if page not in WITH_SYMBOLS),
     Page("valence and stops", lambda: first_order(valences=2, stops=2)),
     Page("second order", second_order),
 ]
-WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
 CASES = [
     *((page, "float64", False) for page in TREES),

@@ -17,8 +17,8 @@ from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes import engine
-from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.emit import engine
+from pyrogram.recursion.emit.engine import LanesEngine
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
 
@@ -117,7 +117,7 @@ def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
     """Lanes that end early, columns that are scaled, and sentences that lanes cannot be trusted with."""
     made = TREES[name]()
     program = Program(made)
-    assert program.in_lanes
+    assert program.in_many
     rng = np.random.default_rng(1)
     for longest, sigma in ((5, 1.0), (40, 10.0), (25, 60.0)):
         lengths = rng.integers(1, longest + 1, 21).tolist()

@@ -13,13 +13,11 @@ import pytest
 
 from pyrogram.charts import cfg_page, chains, dmv, hmm, projective, segments, sibling, spans
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.device import threads, tiles
-from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.device import threads
+from pyrogram.recursion.emit.engine import plain_tables
 from pyrogram.recursion.machine import kernels, ptx
-from pyrogram.recursion.tiles.engine import fits_tiles, plain_tables
 
 MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
-TILE_MAKERS = {"lanes": tiles.log_counts, "draw": tiles.draw, "best": tiles.best}
 DENSE = cfg_page.Form((("XXX", True), ("XXT", True), ("XTX", True), ("XTT", True), ("ZX", True)), 1, 0, 0)
 LISTS = cfg_page.Form((("XXX", False), ("XXT", False), ("XX", False), ("XT", False), ("ZXX", False)), 2, 0, 1)
 PROGRAMS = {
@@ -59,11 +57,7 @@ ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="NVIDIA's assem
 
 
 def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90", complete: bool = False) -> bytes:
-    if fits_lanes(made):
-        kernel = MAKERS[what](made, dtype)
-    else:  # numbers are shared by all sentences where they can be
-        assert fits_tiles(made)
-        kernel = TILE_MAKERS[what](made, dtype, bool(plain_tables(made)))
+    kernel = MAKERS[what](made, dtype, bool(plain_tables(made)))  # numbers are shared where they can be
     text = kernels.assembly([kernel], [threads.log()], dtype, dtype, "gpu", complete)
     return ptx.ptx_of(text, architecture)
 

@@ -18,10 +18,8 @@ from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.schedule import fits_lanes
+from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes, plain_tables
 from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 FEW = 300  # derivations, that are listed one by one
 
@@ -123,7 +121,7 @@ def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool
 def check_tiles(page: Page, *widths: int) -> bool:
     """The same for pages with symbols, of weights by sentence and of weights that all sentences share; alone, too."""
     made = page.make()
-    if not fits_tiles(made):
+    if not fits_lanes(made):
         return False
     given = random_sentences(page, made, [5, 4, 3, 2, 1, 4, 5, 2, 3, 3], np.random.default_rng(0))
     try:
@@ -133,7 +131,7 @@ def check_tiles(page: Page, *widths: int) -> bool:
     order = np.argsort(-given.lengths, kind="stable")
     results = []
     for options, own in of_kinds(made, given):
-        results += [TilesEngine(made, **options, width=width).log_counts(own, order) for width in widths]
+        results += [LanesEngine(made, **options, width=width).log_counts(own, order) for width in widths]
     for found, compiled in results:
         np.testing.assert_allclose(found, log_z, rtol=1e-10, atol=1e-10, err_msg=str(made))
         for name, table in counts.items():
@@ -144,7 +142,7 @@ def check_tiles(page: Page, *widths: int) -> bool:
 def check_descents_in_tiles(page: Page) -> bool:
     """The same for best derivations and draws, which are few enough for a list."""
     made = page.make()
-    if not fits_tiles(made):
+    if not fits_lanes(made):
         return False
     given = random_sentences(page, made, [4, 3, 2, 1, 4, 2, 3, 3, 1, 2], np.random.default_rng(0))
     try:
@@ -155,7 +153,7 @@ def check_descents_in_tiles(page: Page) -> bool:
         return False
     order, truth, trace = np.argsort(-given.lengths, kind="stable"), listed(page, made, given), Trace(given)
     for options, own in of_kinds(made, given):
-        engine = TilesEngine(made, **options)
+        engine = LanesEngine(made, **options)
         scores, best = engine.best(given, order, trace.numbers(), 200)
         log_z, draws = engine.draw(own, order, (FEW, 200), 0, trace.numbers())
         for b, one in enumerate(truth):

@@ -16,17 +16,15 @@ from pages import PAGES, Page
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes.engine import LanesEngine
-from pyrogram.recursion.lanes.gauge import rules_of_words
-from pyrogram.recursion.lanes.sweep_engine import SweepEngine
+from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.emit.gauge import rules_of_words
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.machine import objects
 from pyrogram.recursion.machine.registers import tile_of_sums
 from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tiles.engine import TilesEngine, TilesSweepEngine, fits_tiles
 
 TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
-WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
+WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
 
 
 def in_reals(given: Sentences, dtype: str) -> Sentences:
@@ -38,11 +36,11 @@ def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[
     """Weights by sentence, in logarithms, and those that all share, as numbers."""
     order = np.argsort(-given.lengths, kind="stable")
     logs = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
-    found = [TilesEngine(made, dtype).log_counts(logs, order, **options)]
+    found = [LanesEngine(made, dtype).log_counts(logs, order, **options)]
     if all(len(table) == 1 for table in given.weights.values()) and not any(
         w.num_positions for w in Program(made).tables
     ):
-        found.append(TilesEngine(made, dtype, logs=False).log_counts(in_reals(given, dtype), order, **options))
+        found.append(LanesEngine(made, dtype, logs=False).log_counts(in_reals(given, dtype), order, **options))
     return found
 
 
@@ -63,7 +61,7 @@ def test_the_pages_with_symbols_fit() -> None:
 def test_sums_over_all_derivations(page: Page, dtype: str) -> None:
     """Of pages without symbols, too, which are the case of one symbol."""
     made = page.make()
-    assert fits_tiles(made)
+    assert fits_lanes(made)
     given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0))
     log_z, counts, _ = summed(page, made, given)
     for found in runs(made, given, dtype):
@@ -252,10 +250,10 @@ def test_zero_weights_have_no_posterior() -> None:
 def test_rules_that_bring_a_word() -> None:
     made = {page.name: page.make() for page in PAGES}
     for name, number in (("hmm", 2), ("pcfg", 1), ("pcfg_rules", 1)):
-        cells = TilesEngine(made[name]).cells
+        cells = LanesEngine(made[name]).cells
         found = rules_of_words(cells)
         assert found is not None and len(found) == number, name
-    sums = TilesEngine(made["hmm"])
+    sums = LanesEngine(made["hmm"])
     words = np.zeros((3, 300), np.int64)
     weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}
     given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "W": 3}, {})
@@ -271,7 +269,7 @@ def test_long_chains_of_rare_words() -> None:
     weights = {n: t - np.log(np.exp(t).sum(-1, keepdims=True)) for n, t in given.weights.items()}
     weights["emission"] = weights["emission"] - 7.0
     given = replace(given, weights=weights)
-    engine = TilesEngine(made, logs=False)
+    engine = LanesEngine(made, logs=False)
     log_z, _ = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False)
     np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
 
@@ -287,7 +285,7 @@ def test_a_flushed_product_in_a_steep_column() -> None:
         ),
         "final": np.array([never, 0.0, -70 * two]),
     }
-    words = dict.fromkeys(TilesEngine(made).layout.words, np.array([[0, 1, 2]]))
+    words = dict.fromkeys(LanesEngine(made).layout.words, np.array([[0, 1, 2]]))
     given = Sentences(np.array([3]), {n: t[None] for n, t in tables.items()}, words, {"K": 3, "W": 3}, {})
     exact = ScalarEngine(made).log_counts(given)[0]
     np.testing.assert_allclose(Program(made).log_counts(given, counts=False)[0], exact, rtol=1e-12)
@@ -383,11 +381,10 @@ def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, f
 
 
 def test_no_engine_is_given_the_code_of_another() -> None:
-    """Trees fit lanes and tiles, and their functions have the same names: the cache must tell them apart."""
+    """Their functions have the same names: the cache must tell them apart."""
     made = next(page for page in PAGES if page.name == "projective").make()
-    engines = [LanesEngine(made), LanesEngine(made, logs=False), TilesEngine(made), TilesEngine(made, logs=False)]
-    kinds = {engine._kind for engine in [*engines, TilesEngine(made, shared=True)]}
-    assert len(kinds | {SweepEngine._kind, TilesSweepEngine._kind}) == 7
+    options: list[dict[str, Any]] = [{}, {"logs": False}, {"shared": True}, {"given": frozenset(["arc"])}]
+    assert len({LanesEngine(made, **own)._kind for own in options}) == 4
 
 
 @pytest.mark.one_in(6)
@@ -457,7 +454,7 @@ def test_rows_of_a_table_that_a_product_adds_to() -> None:
     given = random_sentences(own, made, [4] * 16, np.random.default_rng(0), shared=False)
     log_z, counts, _ = summed(own, made, given)
     program = Program(made)
-    assert program.in_tiles
+    assert program.in_many
     bonus = np.exp(given.weights["bonus"])
     found = program.log_counts(given.with_constants({"bonus": bonus}))
     np.testing.assert_allclose(found[0], log_z, rtol=1e-10)

@@ -16,12 +16,11 @@ from test_tiles import several
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.lanes.engine import LanesEngine
+from pyrogram.recursion.emit.engine import LanesEngine, plain_tables
 from pyrogram.recursion.logs.engine import ScalarEngine
 from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tiles.engine import TilesEngine, plain_tables
 
-WITH_SYMBOLS = [page for page in PAGES if Program(page.make()).in_tiles]
+WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
 LENGTHS = [4, 1, 3, 2, 5, 4, 4, 2, 1, 1, 3]
 pages = pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 
@@ -31,7 +30,7 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """All sentences of three words or more are alone; how many lanes the functions have that are called."""
     found = set[int]()
     prepare = LanesEngine._prepare
-    monkeypatch.setattr(TilesEngine, "_as_long_as", lambda _, n, sizes: 9.0 if n >= 3 else 0.0)
+    monkeypatch.setattr(LanesEngine, "_as_long_as", lambda _, n, sizes: 9.0 if n >= 3 else 0.0)
     monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: found.add(a[0].width) or prepare(*a))
     return found
 
@@ -65,7 +64,7 @@ def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[i
     given = random_sentences(page, made, [30, 3, 17, 2, 9], np.random.default_rng(0))
     given = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
     order, trace, rng = np.argsort(-given.lengths), Trace(given).numbers(), np.random.default_rng(1)
-    alone, lanes = TilesEngine(made, dtype), TilesEngine(made, dtype)
+    alone, lanes = LanesEngine(made, dtype), LanesEngine(made, dtype)
     lanes._alone = lambda given, order: 0  # type: ignore[method-assign]
     for options in ({"by_sentence": True}, {"by_sentence": True, "scale": rng.random(5)}, {"scale": rng.random(5)}):
         (log_z, counts), (expected_z, expected) = (
@@ -124,7 +123,7 @@ def with_constant(made: Recursion, given: Sentences, name: str) -> Sentences:
 
 def test_who_is_alone() -> None:
     """Where a block would be mostly empty, if there is enough to do; where charts are large, also beside another."""
-    engines = {page.name: TilesEngine(page.make()) for page in WITH_SYMBOLS}
+    engines = {page.name: LanesEngine(page.make()) for page in WITH_SYMBOLS}
 
     def alone(name: str, lengths: list[int], **sizes: int) -> int:
         given = Sentences(np.array(lengths), {}, {}, sizes, {})
@@ -171,7 +170,7 @@ def compare_alone(made: Recursion, given: Sentences, dtype: str) -> None:
     numbers = {name: np.exp(t) if name in plain else t for name, t in given.weights.items()}
     order = np.argsort(-given.lengths)
     for shared, own in ((False, given), (True, replace(given, weights=numbers))):
-        engine = TilesEngine(made, dtype, shared=shared, width=1)
+        engine = LanesEngine(made, dtype, shared=shared, width=1)
         found_z, found = engine.log_counts(own, order)
         np.testing.assert_allclose(found_z, log_z, rtol=1e-12 if dtype == "float64" else 1e-5)
         close(found, counts, 1e-11 if dtype == "float64" else 3e-4)
@@ -184,9 +183,9 @@ def test_a_sentence_has_the_same_numbers_alone_and_beside_others() -> None:
     spread = rng.permutation(np.linspace(1.0, 900.0, B))
     weights = {n: spread.reshape(B, *[1] * len(s)) * -rng.exponential(size=(B, *s)) for n, s in shapes.items()}
     given = Sentences(np.full(B, 6), weights, {"w": rng.integers(0, 3, (B, 6))}, {"K": K, "V": 3}, {})
-    lanes = TilesEngine(chain(), width=8)
+    lanes = LanesEngine(chain(), width=8)
     log_z, counts = lanes.log_counts(given, np.arange(B))
     shuffled, own = lanes.log_counts(given, rng.permutation(B))
     assert (log_z == shuffled).all() and all((counts[name] == own[name]).all() for name in counts)
-    np.testing.assert_allclose(TilesEngine(chain(), width=1).log_counts(given, np.arange(B))[0], log_z, rtol=1e-13)
+    np.testing.assert_allclose(LanesEngine(chain(), width=1).log_counts(given, np.arange(B))[0], log_z, rtol=1e-13)
     np.testing.assert_allclose(log_z, ScalarEngine(chain()).log_counts(given)[0], rtol=1e-12)

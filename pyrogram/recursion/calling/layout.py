@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from ..machine.expressions import Array, Element, Expression, Name, equal, value, within
 from ..machine.statements import Code
@@ -58,6 +59,8 @@ class Layout:
 
     cells: Cells
     given: frozenset[str] = frozenset()
+    in_strides: ClassVar[bool] = True
+    """Whether every axis of a table has a stride."""
 
     @cached_property
     def weights(self) -> list[WeightTable]:

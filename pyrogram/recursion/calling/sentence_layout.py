@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from ..machine.expressions import Array, Element, Expression, Name, value, within
 from ..machine.statements import Code
@@ -34,6 +35,7 @@ class SentenceLayout(Layout):
     repeated: frozenset[str] = frozenset()
     owned: bool = False
     listed: bool = False
+    in_strides: ClassVar[bool] = False
 
     def parameters(self) -> list[Array | Name]:
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]

@@ -22,19 +22,16 @@ from ..calling.layout import Layout
 from ..calling.rows import chains as chains_of_rows
 from ..calling.rows import size_of_chains
 from ..calling.traces import Trace, trace_parameters
-from ..lanes import driver
-from ..lanes.schedule import fits_lanes
-from ..machine.kernels import WARP, Kernel
+from ..machine.kernels import WARP
 from ..machine.objects import Compiled
 from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from ..tensors.given import Given
-from . import threads, tiles
+from . import threads
 from .launching import Launcher, Loaded
 
 _MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
-_TILE_MAKERS = {"lanes": tiles.log_counts, "draw": tiles.draw, "best": tiles.best}
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int | float]
 
@@ -72,7 +69,6 @@ class DeviceEngine:
 
     def __init__(self, recursion: Recursion, dtype: str, launcher: Launcher, shared: bool = False) -> None:
         self.recursion, self.dtype, self.launcher, self.shared = recursion, dtype, launcher, shared
-        self._in_lanes = fits_lanes(recursion)
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
@@ -157,7 +153,7 @@ class DeviceEngine:
             own = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
             values |= _strided(f"weight.{w.name}", own, w.num_axes, shared)
         if self.shared:
-            numbers = tiles.numbers_of(self.recursion, weights, given.sizes, raised)
+            numbers = threads.numbers_of(self.recursion, weights, given.sizes, raised)
             values["numbers"] = numbers.to(self._torch_dtype)
         return Batch(order, values, pitch, given)
 
@@ -192,18 +188,15 @@ class DeviceEngine:
     def _start(self, name: str, complete: bool, batch: Batch, values: Values) -> None:
         kernel, descends = self._kernel(name, complete), name != "lanes"
         B, device = len(batch.order), batch.order.device
-        cells, agenda, terms, each = self._room(batch.pitch, batch.given.sizes, descends)
+        cells, agenda, each = self._room(batch.pitch, batch.given.sizes, descends)
         if descends:
             values["chains"] = self._chains(batch).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
-        values |= {"size": cells, "size.agenda": agenda, "size.terms": terms, "again": int(complete)}
-        fresh = torch.empty if self._in_lanes else torch.zeros
-        values["memory"] = fresh(number * cells, dtype=self._torch_dtype, device=device)
-        for name in ("mantissas", "exponents"):
+        values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}
+        for name in ("memory", "mantissas", "exponents"):
             values[name] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
-        values["terms"] = torch.empty(number * terms, dtype=torch.float64, device=device)
         self.launcher.launch(kernel, number, values)
 
     def fits(self, given: Given, descends: bool) -> bool:
@@ -214,14 +207,13 @@ class DeviceEngine:
         *numbers, each = self._room(self.pitch(given), given.sizes, descends)
         return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.device.memory // _SHARE
 
-    def _room(self, pitch: int, sizes: Mapping[str, int], descends: bool) -> tuple[int, int, int, int]:
-        """What a thread has for itself: cells of a chart, numbers of an agenda, terms of an item; bytes of all."""
+    def _room(self, pitch: int, sizes: Mapping[str, int], descends: bool) -> tuple[int, int, int]:
+        """What a thread has for itself: cells of a chart, numbers of an agenda; bytes of all."""
         unused = dict.fromkeys(self._sizes.parameters["size"], 0)
         symbols = {f"size.{name}": sizes[name] for name in self.layout.sizes}
         cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
         agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
-        terms = len(self.recursion.rules) * (pitch + 1) if descends and self._in_lanes else 0
-        return cells, agenda, terms, 3 * cells * self._torch_dtype.itemsize + 8 * (agenda + terms)
+        return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
 
     def _chains(self, batch: Batch) -> Tensor:
         """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""
@@ -243,7 +235,7 @@ class DeviceEngine:
             module, parameters = compiled_kernels(
                 self.recursion,
                 f"{name} with numbers" if self.shared else name,
-                lambda: ([self._make(name)], [threads.log()]),
+                lambda: ([_MAKERS[name](self.recursion, self.dtype, self.shared)], [threads.log()]),
                 (self.dtype, self.dtype),
                 self.launcher.device.architecture,
                 complete,
@@ -251,17 +243,12 @@ class DeviceEngine:
             self._kernels[key] = self.launcher.load(module, parameters)[name]
         return self._kernels[key]
 
-    def _make(self, name: str) -> Kernel:
-        if self._in_lanes:
-            return _MAKERS[name](self.recursion, self.dtype)
-        return _TILE_MAKERS[name](self.recursion, self.dtype, self.shared)
-
     @functools.cached_property
     def _sizes(self) -> Compiled:
         kind = "size with numbers" if self.shared else "size"
 
         def made() -> list[Function]:
-            return [driver.size(self.recursion) if self._in_lanes else tiles.size(self.recursion, self.shared)]
+            return [threads.size(self.recursion, self.shared)]
 
         return compiled(self.recursion, f"{kind} of a thread", made, self.dtype, 1)
 

@@ -5,39 +5,72 @@
 The sentences are in order of their lengths, so that the threads of a warp do the same. Thread t of T has the sentences
 t, t + T, ...; so memory is that of T charts, however many sentences there are.
 
+Numbers that all sentences share are not in the memory of a thread, which would be a copy for each: they are one array
+of the device. The threads of a warp read the same number of it at the same time, which is one access.
+
 Sentences whose numbers leave the range of floats are left to the complete kernel: their log Z is NaN until then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
+
+import torch
+from torch import Tensor
 
 from ..calling.layout import Layout
 from ..calling.rows import place_chains
-from ..lanes.descents import BestDerivation, BestTree, IndependentDraws, TreeDraws
-from ..lanes.driver import LOG_Z, Blocks, LogCounts
-from ..lanes.elements import Elements
-from ..lanes.logarithms import log_of_lanes
-from ..lanes.numbers import MARKED
-from ..lanes.passes import Options
-from ..lanes.tables import MEMORY, WeightCells
+from ..emit.descents import BestDerivation, IndependentDraws
+from ..emit.driver import LOG_Z, Blocks, LogCounts
+from ..emit.elements import Elements
+from ..emit.gauge import with_gauge
+from ..emit.grids import TILE
+from ..emit.logarithms import log_of_lanes
+from ..emit.numbers import MARKED
+from ..emit.tables import Tables
+from ..emit.weights import WeightCells
 from ..machine.expressions import Array, Expression, Name, equal, fill, lane, negated, select
 from ..machine.kernels import THREAD, THREADS, Kernel
 from ..machine.statements import Code, Function
-from ..rules.language import Ref
+from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 
-# One column at a time: two take twice the registers. Columns are filled in groups of 160 / n.
-OPTIONS = Options(pair=False, columns=160)
+NUMBERS = Array("numbers", "element")
 _COUNT, _AGAIN = Name("count", "int"), Name("again", "int")
-_OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda", "terms": "size.terms"}
+_OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda"}
+
+
+class ThreadTables(Tables):
+    """The memory of a thread."""
+
+    SHARED: ClassVar[Array] = NUMBERS
+    CELLS: ClassVar[int] = 160
+    PAIRS: ClassVar[bool] = False
+
+    @property
+    def is_alone(self) -> bool:
+        """It is not: vectors are the threads of a warp."""
+        return False
+
+    def tile(self) -> tuple[int, int]:
+        return 4, 4
+
+    def place_numbers(self, code: Code, end: Expression) -> Expression:
+        """Numbers are elsewhere."""
+        found: Expression | int = 0
+        for w in self.numbers:
+            found = code.set(w.name, found) + self.block(self.sizes(w))
+        return end
 
 
 class ByThread(Elements):
     """Code that goes through the weights of one sentence."""
+
+    tables_type: ClassVar[type[Tables]] = ThreadTables
 
     @contextmanager
     def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
@@ -58,11 +91,14 @@ class Threads(Blocks):
     """Code for the sentences of a thread; where ``again``, for those whose log Z is no number."""
 
     through = [Array("lengths", "int"), Array("order", "int"), _COUNT, _AGAIN, THREAD, THREADS]
-    options = OPTIONS
     elements_type: type[Elements] = ByThread
 
-    def __init__(self, recursion: Recursion, dtype: str) -> None:
-        super().__init__(recursion, 1, dtype, Layout(lower(recursion)))
+    def __init__(self, recursion: Recursion, dtype: str, shared: bool) -> None:
+        super().__init__(recursion, 1, dtype, Layout(lower(recursion)), shared)
+
+    def _begin(self) -> None:
+        """Numbers are where they are given."""
+        self._measure()
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -72,17 +108,15 @@ class Threads(Blocks):
         self._begin()
         begin = code.set("begin.of", THREAD)
         code.set("here", 1)
-        for name in ("ragged", "whole", "full"):
-            code.set(name, 0)
+        for name in ("full", "whole"):  # no longer sentence is beside one
+            code.set(name, 1)
         with code.loop_while(begin < _COUNT):
             b = code.set("b", Array("order", "int")[begin])
             code.set("n", Array("lengths", "int")[b])
             if self.arithmetic.in_logs:
-                self.clear_weights()
                 yield
             else:
                 with code.when(equal(_AGAIN, 0) | negated(equal(LOG_Z[b], LOG_Z[b]))):
-                    self.clear_weights()
                     with code.attempt():
                         yield
                     with code.otherwise():
@@ -100,49 +134,72 @@ class Threads(Blocks):
         """Chains of the rows of lists are made before, once for all threads."""
         place_chains(self.elements.layout, self.code)
 
-    def clear_weights(self) -> None:
-        """Zero for weights that only empty sums are multiplied by: all else is written before it is read."""
-        code, tables = self.code, self.elements.tables
-        for w in tables.weights:
-            with tables.elements(code, w):
-                code.put(MEMORY, Name("element", "int") * tables.turns[w][0] + Name(w.name, "int"), fill(0.0))
-
 
 class _Counts(Threads, LogCounts):
     pass
 
 
-class _Draws(Threads, TreeDraws):
+class _Draws(Threads, IndependentDraws):
     pass
 
 
-class _Best(Threads, BestTree):
+class _Best(Threads, BestDerivation):
     pass
 
 
-def log_counts(recursion: Recursion, dtype: str) -> Kernel:
-    """``lanes``: log Z and posteriors; weights are logarithms."""
-    return kernel(_Counts(recursion, dtype).function(logs=True))
+def log_counts(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
+    """``lanes``: log Z and posteriors; weights are logarithms, but for numbers.
+
+    :param shared: whether all sentences share the weights that know no position, as numbers.
+    """
+    return kernel(_Counts(recursion, dtype, shared).function(logs=True), shared)
 
 
-def draw(recursion: Recursion, dtype: str) -> Kernel:
+def draw(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
     """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    made: IndependentDraws = _Draws(recursion, dtype)
-    return kernel(made.function(logs=True))
+    return kernel(_Draws(recursion, dtype, shared).function(logs=True), shared)
 
 
-def best(recursion: Recursion, dtype: str) -> Kernel:
-    """``best``: the derivation of greatest weight of each sentence, and its logarithm."""
-    made: BestDerivation = _Best(recursion, dtype)
-    return kernel(made.function())
+def best(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
+    """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
+    return kernel(_Best(recursion, dtype, shared).function(), shared)
 
 
-def kernel(f: Function) -> Kernel:
-    """A function of threads, with the sizes of all that each has for itself."""
+def kernel(f: Function, shared: bool) -> Kernel:
+    """A function of threads, with the sizes of all that each has for itself, and the numbers that all share."""
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]
-    return Kernel(Function(f.name, [*f.parameters, *sizes], f.body), own)
+    return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), own)
+
+
+def size(recursion: Recursion, shared: bool) -> Function:
+    """``size``: the number of cells that a thread needs."""
+    code, cells = Code(), with_gauge(lower(recursion, widen=True))
+    layout = Layout(lower(recursion))
+    code.give(ThreadTables(cells, layout, 1, shared).place(code))
+    return Function("size", layout.parameters(), code.body, "int")
+
+
+def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:
+    """Log weights that all sentences share, ``(1, *axes)``, as kernels find them: tables one after the other, padded
+    with zeros to whole tiles.
+
+    :param raised: whether they are exponentiated.
+    """
+    cells = lower(recursion, widen=True)
+    tables = ThreadTables(cells, Layout(lower(recursion)), 1, shared=True)
+    found = []
+
+    def whole(s: Size) -> int:
+        return -(-(s if isinstance(s, int) else sizes[s]) // TILE) * TILE
+
+    for w in tables.numbers:
+        table = weights[w.table][0]
+        chosen = table[tuple(slice(None) if x == "all" else x for x in w.indices)]
+        padding = [x for size, s in zip(chosen.shape, tables.sizes(w), strict=True) for x in (whole(s) - size, 0)][::-1]
+        found.append(torch.nn.functional.pad(chosen.exp() if raised else chosen, padding).flatten())
+    return torch.cat(found)
 
 
 def log() -> Function:

@@ -18,12 +18,10 @@ import numpy as np
 from ..calling.layout import Layout
 from ..calling.sentences import Sentences
 from ..calling.traces import Trace
-from ..lanes.engine import LanesEngine
-from ..lanes.schedule import fits_lanes
+from ..emit.engine import LanesEngine, fits_lanes, plain_tables
 from ..logs.engine import ScalarEngine
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from ..tiles.engine import TilesEngine, fits_tiles, plain_tables
 
 Numbers = Any  # a numpy array
 
@@ -38,18 +36,15 @@ class Program:
 
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
-        self.in_lanes = fits_lanes(recursion)
-        self.in_tiles = not self.in_lanes and fits_tiles(recursion)
-        self.in_many = self.in_lanes or self.in_tiles  # whether many sentences are done at once
-        kind = TilesEngine if self.in_tiles else LanesEngine
-        self._lanes = functools.lru_cache(functools.partial(kind, recursion))
+        self.in_many = fits_lanes(recursion)  # whether many sentences are done at once
+        self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
         layout = Layout(lower(recursion))
         self.tables = layout.weights
         self._by_position = any(w.num_positions for w in layout.weights)
-        self.plain = plain_tables(recursion) if self.in_tiles else frozenset[str]()
+        self.plain = plain_tables(recursion) if self.in_many else frozenset[str]()
         """Weights that know neither positions nor words; see :func:`.plain_tables`."""
-        self._rows = {} if self.in_lanes else _words_first(layout)
+        self._rows = _words_first(layout) if any(layout.cells.sizes.values()) else {}
 
     def log_counts(
         self,
@@ -188,8 +183,7 @@ class Program:
         with np.errstate(under="ignore", invalid="ignore"):
             weights |= {name: np.exp(weights[name]) for name in raised}
         if given.constants:
-            options = {"shared": bool(numbers)} if self.in_tiles else {}
-            engine = self._lanes(dtype, logs=False, given=given.constants, **options)
+            engine = self._lanes(dtype, logs=False, given=given.constants, shared=bool(numbers))
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
         return engine, replace(given, weights=weights)

@@ -9,15 +9,18 @@ points, with the cells innermost, so that each count stays in a register.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
-from ..lanes.tables import weight_cells
-from ..machine.expressions import Name, fill, value
+from ..machine.expressions import Expression, Name, fill, greatest, least, select, value
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
-from .grids import Factor, Grid
-from .inside import J, N, Pass
-from .tables import PITCH
+from .grids import Factor, Grid, Held, Known, Steps, Target
+from .inside import END, START, N, Pass
+from .plan import CellSum, Plan
+from .weights import PITCH, WeightCells, weight_cells
+
+GOAL = Held("goal.adjoint", adjoint=True)
 
 
 class Outside(Pass):
@@ -29,17 +32,21 @@ class Outside(Pass):
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         self._goal()
-        with code.loop("at.j", N, self.first - 1, -1):
-            for c in reversed(self.points):
-                with self.at_point(c):
-                    self._cell(c)
+        width = self.set_width()
+        start = code.set("start", self.first + (N - self.first) // width * width)
+        with code.loop_while(start >= self.first):
+            end = code.set("end", least(start + width, N + 1))
+            with code.loop("at.j", end - 1, start - 1, -1):
+                for c in reversed(self.points):
+                    with self.at_point(c):
+                        self._cell(c)
             if self.rest is not None:
-                with code.loop("at.i", self.first, J - self.rest.least + 1):
-                    self._cell(self.rest)
-                self._count_all(self.rest, Loop("i", (Position("", self.first),), (Position("j", -self.rest.least),)))
-            for c in reversed(self.fixed):
-                with self.at_width(c):
-                    self._cell(c)
+                self._rest(self.rest)
+            with code.loop("at.j", end - 1, start - 1, -1):
+                for c in reversed(self.fixed):
+                    with self.at_width(c):
+                        self._cell(c)
+            code.set("start", start - width)
         code.set("at.n", N)
         for c in self.points:
             last = Position("n") if c.width is None else Position("", c.least)
@@ -47,8 +54,83 @@ class Outside(Pass):
                 self._count_all(c, Loop("j", (Position("", c.least),), (last,)))
         self._close()
 
+    def _rest(self, cell: CellClass) -> None:
+        code, i = self.code, Name("at.i", "int")
+        with code.loop("at.i", self.first, END - cell.least):
+            begin = code.let(greatest(START, i + cell.least))
+            if self.plan is None:
+                with code.loop("at.j", END - 1, begin - 1, -1):
+                    self._cell(cell)
+            elif not self.in_pairs:
+                with code.loop("at.j", END - 1, begin - 1, -1):
+                    self._open_cells(self.plan, 1)
+            else:
+                # The same columns are pairs in blocks of any length: no sentence has another order of additions.
+                last = START + (END - START - 1) // 2 * 2 + 1
+                with code.loop("right", last, begin - 1, -2) as right:
+                    pair = (right < END) & (right > begin)
+                    j = code.set("at.j", select(pair | (right >= END), right - 1, right))
+                    with code.when(pair):
+                        self._open_cells(self.plan, 2)
+                    with code.otherwise(), code.when(j >= begin):
+                        self._open_cells(self.plan, 1)
+        if self.plan is None:
+            code.set("at.j", START)
+            self._count_all(cell, Loop("i", (Position("", self.first),), (Position("j", -cell.least),)))
+
+    def _open_cells(self, plan: Plan, count: int) -> None:
+        """From the adjoints of the cells ..., (i, j + 1), (i, j) to those of all that they are made of."""
+        numbers, tile, known, products = self.sums.numbers, [{"at.j": c} for c in reversed(range(count))], Known(), []
+        for steps in tile:
+            self._open_cell(plan, steps, known)
+        for x in plan.sums:
+            adjoints = [numbers.get(f"A{x.number}.{c}") for c in reversed(range(count))]
+            products.append((adjoints, self.factors(x.core), self._targets(x.core)))
+        if products:
+            with self.sums.loops([plan.range]):
+                self.sums.spread(tile, products, Known(known))
+
+    def _targets(self, refs: Sequence[Ref], others: int = 0) -> list[Target]:
+        """Where the adjoints of factors are added up.
+
+        :param others: how many factors follow that have no adjoints.
+        """
+        found, count = [], len(refs) + others
+        for x, f in enumerate(refs):
+            if self._is_opened(f):
+                weight = None if f.is_item or weight_cells(f) not in self.tables.unique else self.tables.factor(f)
+                found.append(Target(self.tables.target(f), tuple(y for y in range(count) if y != x), weight))
+        return found
+
+    def _open_cell(self, plan: Plan, steps: Steps, known: Known) -> None:
+        """From the adjoints of a cell to those of its sums, and of the factors that are in no common range.
+
+        :param steps: from the column at hand.
+        :param known: values of later cells, to which its own are added.
+        """
+        numbers, sums, c = self.sums.numbers, self.sums, steps["at.j"]
+        begun: set[int] = set()
+        for step in reversed(plan.steps):
+            if isinstance(step, CellSum):
+                adjoint = numbers.get(f"A{step.number}.{c}")
+                for refs in [*reversed(step.ends), *([plan.core_at_end(step)] if c else [])]:
+                    sums.spread([steps], [([adjoint], self.factors(refs), self._targets(refs))], known)
+                continue
+            parts = [sums.total(grid, steps) for grid in self.tables.items(step.ref, adjoint=True)]
+            numbers.set("g", numbers.bounded(functools.reduce(numbers.plus, parts)))
+            g = Held("g", adjoint=True)
+            for refs, x in reversed(step.terms):
+                outer = self.factors(refs)
+                if x is not None:
+                    name = f"A{x.number}.{c}"
+                    numbers.set(name, *sums.products([steps], [*outer, g], [name] if x.number in begun else [], known))
+                    begun.add(x.number)
+                values = [*outer, *([self.tables.kept(x)] if x is not None and outer else [])]
+                targets = self._targets(refs, len(values) - len(outer))
+                sums.spread([steps], [([numbers.get("g")], values, targets)], known)
+
     def _goal(self) -> None:
-        numbers, adjoint = self.sums.numbers, Name("goal.adjoint", "lanes")
+        numbers, adjoint = self.sums.numbers, GOAL
         with self.ends() as here:
             numbers.set(adjoint.name, numbers.select(here > fill(0.0), numbers.get("inverse"), numbers.zero))
             for c in self.goal:
@@ -63,6 +145,7 @@ class Outside(Pass):
         for head in reversed(cell.heads):
             adjoint = self.tables.item(head.ref, adjoint=True)
             if head.ref.table not in bounded:
+                self._gather(head.ref)
                 self._bound(self.tables.whole(head.ref, adjoint=True))
                 bounded.add(head.ref.table)
             with self.own_rows(cell, head, backwards=True) as (rows, terms):
@@ -78,6 +161,13 @@ class Outside(Pass):
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())
 
+    def _gather(self, ref: Ref) -> None:
+        """The adjoint of an item of all places into the first."""
+        first, *others = self.tables.items(ref, adjoint=True)
+        for other in others:  # of a table of a plan, without symbols
+            parts = [self.sums.total(grid, {}) for grid in (first, other)]
+            self.sums.put(first, {}, self.sums.numbers.plus(*parts))
+
     def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
         """Adjoints of what is zero can be of any size: they matter to nobody, and must not become infinite."""
         if self.in_range:
@@ -87,7 +177,7 @@ class Outside(Pass):
 
     def _open(self, cell: CellClass, head: Head, term: Term, adjoint: Factor) -> None:
         """From the adjoint of a head to those of the factors of a term; counts come later."""
-        outer = self.outer(term)
+        outer = self.factors(term.factors)
         values = list(outer)
         if term.inner is not None and term.factors:
             kept = self.is_kept(cell, head, term)
@@ -100,7 +190,7 @@ class Outside(Pass):
 
     def _open_rows(self, term: Term, adjoint: Grid, rows: Sequence[Variable]) -> None:
         """The same for one row of a list whose rows read what earlier ones have added to."""
-        outer = self.outer(term)
+        outer = self.factors(term.factors)
         for x, f in enumerate(term.factors):
             if self._is_opened(f):
                 self.sums.contract(self.tables.target(f), [adjoint, *outer[:x], *outer[x + 1 :]], known=rows)
@@ -111,17 +201,12 @@ class Outside(Pass):
         adjoint = self._of_sum(cell, head, term)
         if adjoint != parts[0] or len(parts) > 1:
             self.sums.contract(adjoint, parts, add=False)
-        inner, refs = self.inner(term), term.inner.factors
-        targets = []
-        for x, f in enumerate(refs):
-            if self._is_opened(f):
-                others = [y for y in range(len(refs)) if y != x]
-                targets.append((self.tables.target(f), others))
+        inner, targets = self.factors(term.inner.factors), self._targets(term.inner.factors)
         if term.inner.loops:
             self.sums.push(adjoint, inner, targets, term.inner.loops)
             return
-        for target, others in targets:
-            self.sums.contract(target, [adjoint, *(inner[y] for y in others)])
+        for target in targets:
+            self.sums.contract(target.grid, [adjoint, *(inner[y] for y in target.factors)])
 
     def _of_sum(self, cell: CellClass, head: Head, term: Term) -> Grid:
         """The adjoint of an inner sum: that of the head, if they are the same."""
@@ -153,10 +238,10 @@ class Outside(Pass):
 
     def _count(self, cell: CellClass, head: Head, term: Term, loops: Sequence[Loop]) -> None:
         """Add to the counts of a term's weights without positions, from cells that have their adjoints."""
-        adjoint: Factor = Name("goal.adjoint", "lanes")
+        adjoint: Factor = GOAL
         if cell.kind != "goal":
             adjoint = self.tables.item(head.ref, adjoint=True)
-        values: list[Factor] = self.outer(term)
+        values: list[Factor] = self.factors(term.factors)
         if term.inner is not None:
             values.append(self.tables.node(cell, term))
         for x, f in enumerate(term.factors):
@@ -164,13 +249,18 @@ class Outside(Pass):
                 self.sums.contract(self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]], loops)
         if term.inner is None:
             return
-        inner = self.inner(term)
+        inner = self.factors(term.inner.factors)
         for x, f in enumerate(term.inner.factors):
             if self._is_late_count(f):
                 parts = [self._of_sum(cell, head, term), *inner[:x], *inner[x + 1 :]]
                 self.sums.contract(self.tables.target(f), parts, [*loops, *term.inner.loops])
 
     # ------------------------------------------------------------------ posteriors
+
+    @property
+    def _late_weights(self) -> list[WeightCells]:
+        """Weights whose posteriors are sums."""
+        return [w for w in self.tables.weights if self.tables.is_counted(w) and w not in self.tables.unique]
 
     def _clear(self) -> None:
         """Zero for all adjoints of items, and for all counts."""
@@ -180,19 +270,20 @@ class Outside(Pass):
             if arity == 0:
                 continue
             block = self.tables.block(sizes)
-            with code.loop("x", 0, N + 1 if arity == 2 else 1) as x:
-                low = x * PITCH + x if arity == 2 else value(0)
-                high = x * PITCH + N + 1 if arity == 2 else N + 1
-                with code.loop("y", low * block, high * block) as y:
-                    numbers.put(Name(f"adjoint.{name}", "int") + y, numbers.zero)
-        for w in filter(self.tables.is_counted, self.tables.weights):
+            for side in self.tables.sides[name]:
+                with code.loop("x", 0, N + 1 if arity == 2 else 1) as x:
+                    low: Expression = x if side == "row" else value(0)
+                    high = x + 1 if side == "column" else N + 1
+                    with code.loop("y", (x * PITCH + low) * block, (x * PITCH + high) * block) as y:
+                        numbers.put_adjoint(Name(f"adjoint.{name}.{side}", "int") + y, numbers.zero)
+        for w in self._late_weights:
             with self.tables.elements(self.code, w) as element:
                 numbers.put(Name(f"d{w.name}", "int") + element, numbers.zero)
 
     def _close(self) -> None:
         """Posteriors from sums that lack the weight."""
         numbers = self.sums.numbers
-        for w in filter(self.tables.is_counted, self.tables.weights):
+        for w in self._late_weights:
             if self.tables.is_plain(w):
                 weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
                 self.sums.multiply_all(weight, count)

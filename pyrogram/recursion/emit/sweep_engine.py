@@ -7,10 +7,12 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..calling.agenda import room
 from ..calling.functions import compiled
 from ..calling.layout import Layout
 from ..calling.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
@@ -20,7 +22,7 @@ from ..machine.statements import Function
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from . import collapsed, driver, hastings
-from .engine import as_long_as, lines_of, memory_of_descents
+from .engine import LONG, as_long_as, lines_of
 from .sweeps import Weighing
 
 Numbers = Any  # a numpy array
@@ -31,10 +33,10 @@ _MANY_DERIVATIONS = 600.0  # the log of their number, from which on the posterio
 _MOST_NUMBERS = 2**20  # numbers of sentences that are made at a time, before some are left out
 
 
-class SweepEngine:
-    """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences, and what is counted of them.
 
-    :param recursion: the rules.
     :param shapes: of the weights that are events, in the order that these have in the corpus, see
         :meth:`.SentenceEvents.of`.
     :param words: shape ``(N, n)``, padded with -1.
@@ -48,30 +50,33 @@ class SweepEngine:
     :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
     """
 
-    _kind = "sweeps in lanes"  # tells its functions from those of others, in the cache
-    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
-    _as_long_as = staticmethod(as_long_as)
+    shapes: Mapping[str, tuple[int, ...]]
+    words: Numbers
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Numbers] = field(default_factory=dict)
+    renumbered: Numbers | None = None
+    given: Mapping[str, Numbers] = field(default_factory=dict)
+    located: Mapping[str, Numbers] = field(default_factory=dict)
+    nats: Numbers | None = None
+    few: Mapping[str, FewEvents] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        recursion: Recursion,
-        shapes: Mapping[str, tuple[int, ...]],
-        words: Numbers,
-        sizes: Mapping[str, int] | None = None,
-        lists: Mapping[str, Numbers] | None = None,
-        renumbered: Numbers | None = None,
-        given: Mapping[str, Numbers] | None = None,
-        located: Mapping[str, Numbers] | None = None,
-        nats: Numbers | None = None,
-        few: Mapping[str, FewEvents] | None = None,
-    ) -> None:
+
+class SweepEngine:
+    """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
+
+    :param recursion: the rules.
+    """
+
+    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
+
+    def __init__(self, recursion: Recursion, corpus: Corpus) -> None:
         self.recursion, self._cells = recursion, lower(recursion)
         self._positions = max(len(rule.positions) for rule in recursion.rules)  # the power of n that a chart takes
-        located = located or {}
-        self._sizes = dict(sizes or {})
-        self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in (lists or {}).items()}
-        repeated = repeated_tables(self._cells, shapes, located, few or {}, renumbered)
-        self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in (given or {}).items()}
+        shapes, located, renumbered, few = corpus.shapes, corpus.located, corpus.renumbered, corpus.few
+        self._sizes, self._nats = dict(corpus.sizes), corpus.nats
+        self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in corpus.lists.items()}
+        repeated = repeated_tables(self._cells, shapes, located, few, renumbered)
+        self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in corpus.given.items()}
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
         self.weighing = Weighing(
@@ -80,19 +85,18 @@ class SweepEngine:
             repeated=repeated,
             owned=bool(located) or renumbered is not None,
             tied=renumbered is not None,
-            tilted=nats is not None,
+            tilted=corpus.nats is not None,
             listed=bool(located),
         )
         self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
-        self._nats = nats
 
         def of(these: Numbers | slice) -> SentenceEvents:
             own = {name: numbers[these] for name, numbers in located.items()}
-            return SentenceEvents.of(self._cells, shapes, words[these], own, few, renumbered, repeated)
+            return SentenceEvents.of(self._cells, shapes, corpus.words[these], own, few, renumbered, repeated)
 
-        self._take(self._used_events(words, of) if located else of(slice(None)))
+        self._take(self._used_events(corpus.words, of) if located else of(slice(None)))
 
     def _take(self, events: SentenceEvents) -> None:
         """The events of sentences, and the places of their numbers among those that are counted."""
@@ -228,22 +232,23 @@ class SweepEngine:
         blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
         lengths = self.events.lengths[order].astype(np.float64)
         longest = np.maximum.reduceat(lengths, blocks)
-        in_lanes = self._as_long_as(longest) * longest**self._positions
+        alone = np.where(longest >= LONG, 1.5, 0.0) if any(self._cells.sizes.values()) else as_long_as(longest)
+        in_lanes = alone * longest**self._positions
         in_lanes = np.add.reduceat(in_lanes, np.searchsorted(blocks, batches))
         found: Numbers = np.add.reduceat(lengths**self._positions, batches) < in_lanes
         return found
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
         """The memory that a function needs for some sentences."""
-        n, room = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.rooms))
+        n, most = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.rooms))
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
-        own = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
+        own = {"pitch": pitch, "room": most, "starts": np.zeros(lanes, np.int64)}
         size = self._function(name, lanes)("size", {**values, **own})
-        own |= {"numbers": lines_of(room, _DOUBLE, lanes)}
+        own |= {"numbers": lines_of(most, _DOUBLE, lanes)}
         if self.weighing.listed:
-            own |= {"drained": lines_of(room, _DOUBLE, lanes), "slots": lines_of(room, np.dtype(np.int32), lanes)}
+            own |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
         own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
-        return own | memory_of_descents(self._cells, pitch, self._sizes) if name == "hastings" else own
+        return own | room(self._cells, pitch, self._sizes) if name == "hastings" else own
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
@@ -278,7 +283,7 @@ class SweepEngine:
 
     def _function(self, name: str, lanes: int) -> Compiled:
         if (name, lanes) not in self._functions:
-            kind = f"{self._kind}: {name}, {self.weighing}"
+            kind = f"sweeps: {name}, {self.weighing}"
             make = functools.partial(self._functions_of, name, lanes)
             self._functions[name, lanes] = compiled(self.recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]
@@ -286,4 +291,7 @@ class SweepEngine:
     def _functions_of(self, name: str, lanes: int) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
         make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [make(self.recursion, self.weighing, lanes), driver.size(self.recursion, self._layout)]
+        return [
+            make(self.recursion, self.weighing, lanes),
+            driver.size(self.recursion, lanes, self._layout, shared=False),
+        ]

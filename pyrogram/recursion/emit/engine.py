@@ -1,10 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion in lanes that runs: compiled functions, memory and threads."""
+"""A recursion for many sentences that runs: compiled functions, memory and threads."""
 
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from ..calling.traces import Trace, trace_values
 from ..machine.objects import Call, Compiled
 from ..machine.statements import Function
 from ..machine.threads import run_workers
-from ..rules.cells import Cells
-from ..rules.lowering import lower
+from ..rules.cells import CellClass, Cells, Term, symbols_in
+from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
+from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
 from . import descents, driver, tangents
+from .tables import Tables
 
 Numbers = Any  # a numpy array
 
@@ -32,6 +35,8 @@ LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
 FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are added up in float64
+WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
+LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
 
 
@@ -50,7 +55,7 @@ class Prepared:
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("parts", "order", "count", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains", "terms")
+_LATER = ("parts", "order", "count", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains")
 
 
 class LanesEngine:
@@ -58,9 +63,11 @@ class LanesEngine:
 
     :param recursion: the rules.
     :param dtype: of lanes, ``float64`` or ``float32``.
-    :param logs: whether weights are logarithms.
+    :param logs: whether weights are logarithms; where they are not, all sentences share them.
     :param weights: the type of weights, if it is another.
     :param given: tables that are not counted; where there are some, no weights are logarithms.
+    :param shared: whether all sentences share the weights of :func:`plain_tables`. These are then no logarithms, except
+        for best derivations, which take logarithms alone. None: if all weights are shared, and items have symbols.
     :param width: sentences at once; None: as many as a cache line has numbers.
     """
 
@@ -71,6 +78,7 @@ class LanesEngine:
         logs: bool = True,
         weights: str = "",
         given: frozenset[str] = frozenset(),
+        shared: bool | None = None,
         width: int | None = None,
     ) -> None:
         self._weights = np.dtype(weights or dtype)
@@ -78,6 +86,8 @@ class LanesEngine:
         self.cells = lower(recursion, widen=True)
         self.layout, self._checks = Layout(self.cells, given), Checks.of(self.cells)
         self.recursion, self.logs = recursion, logs
+        self.has_symbols = any(self.cells.sizes.values())
+        self.shared = not logs and self.has_symbols if shared is None else shared
         self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
@@ -127,7 +137,7 @@ class LanesEngine:
             "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
         }
         own |= {f"out.{name}": out for name, out in outputs.items()}
-        cost = len(order) * self._cost(given)
+        cost = len(order) * self._operations(given.pitch, given.sizes)
         if directions is None:
             self._run("lanes", given, order, own, cost)
         else:
@@ -137,11 +147,6 @@ class LanesEngine:
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
-
-    def _cost(self, given: Sentences) -> float:
-        """About the number of operations for a sentence."""
-        n = given.pitch - 1
-        return 4.0 * n**3 + 40.0 * n**2
 
     def draw(
         self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
@@ -209,8 +214,35 @@ class LanesEngine:
         return len(order)
 
     def _as_long_as(self, n: int, sizes: Mapping[str, int]) -> float:
-        """How many sentences of n words alone take as long as a block of them; 0 if none is done alone."""
-        return float(as_long_as(n)) if n >= LONG else 0.0
+        """How many sentences of n words alone take as long as a block of them; 0 if none is done alone.
+
+        Charts of blocks that are far larger than the caches take more than twice as long as others. With symbols a
+        sentence alone has vectors of them, but for best derivations.
+        """
+        if not self.has_symbols:
+            return float(as_long_as(n))
+        if self._operations(n, sizes) < WORTH:
+            return 0.0
+        items = self.cells.sizes.items()
+        cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
+        return 6.0 if cells * LINE > LARGE else 2.5
+
+    @functools.cached_property
+    def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
+        """Of every sum of products its symbols, and how many positions its terms have."""
+        found = []
+        for cell in self.cells.classes:
+            cells = max(0, len(cell.positions) - (cell.width is not None))
+            for term in (t for h in cell.heads for t in h.terms):
+                inner = term.inner
+                if inner is not None:
+                    found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
+                found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
+        return found
+
+    def _operations(self, n: int, sizes: Mapping[str, int]) -> float:
+        """About their number for a sentence of n words, inside and outside."""
+        return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
     @functools.cached_property
     def _positions(self) -> int:
@@ -224,7 +256,8 @@ class LanesEngine:
 
     def _of_width(self, width: int) -> LanesEngine:
         """The same, some sentences at a time."""
-        return LanesEngine(self.recursion, self._name, self.logs, self._weights.name, self.layout.given, width)
+        options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
+        return LanesEngine(self.recursion, *options, width)
 
     def _prepare(self, name: str, given: Sentences, own: dict[str, Any], pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
@@ -270,26 +303,30 @@ class LanesEngine:
                 self._own.memory = wanted, found
         if name in ("lanes", "tangents"):
             return found
-        return found | memory_of_descents(self.cells, prepared.pitch, prepared.sizes)
+        return found | room(self.cells, prepared.pitch, prepared.sizes)
 
     #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
     _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         """A function, and the one that says how much memory it needs."""
-        own = self.width, self._name, self.layout
+        layout = Layout(lower(self.recursion), self.layout.given)
+        own, areas = (self.width, self._name, layout, self.shared), 1
         make: dict[str, Callable[[Recursion], Function]] = {
             "lanes": lambda recursion: driver.LogCounts(recursion, *own).function(self.logs),
             "tangents": lambda recursion: tangents.Tangents(recursion, *own).function(self.logs),
-            "draw": lambda recursion: descents.draw(recursion, self.logs, self.width, self._name),
-            "best": lambda recursion: descents.best(recursion, self.width, self._name),
+            "draw": lambda recursion: descents.IndependentDraws(recursion, *own).function(self.logs),
+            "best": lambda recursion: descents.BestDerivation(recursion, *own).function(),
         }
-        return [make[name], lambda recursion: driver.size(recursion, areas=areas_of(name))]
+        if name == "tangents":
+            areas = tangents.Tangents.areas
+        return [make[name], lambda recursion: driver.size(recursion, self.width, layout, self.shared, areas)]
 
     @property
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
-        return f"lanes of {'logs' if self.logs else 'reals'}{self._given}"
+        numbers = " with numbers" if self.shared else ""
+        return f"lanes of {'logs' if self.logs else 'reals'}{numbers}{self._given}"
 
     @property
     def _given(self) -> str:
@@ -317,17 +354,6 @@ def as_long_as(n: Numbers) -> Numbers:
     return np.where(n >= 2 * LONG, 5.0, np.where(n >= LONG, 2.0, 0.0))
 
 
-def areas_of(name: str) -> int:
-    """How often a function has a place for every cell."""
-    return tangents.Tangents.areas if name == "tangents" else 1
-
-
-def memory_of_descents(cells: Cells, pitch: int, sizes: Mapping[str, int]) -> dict[str, Numbers]:
-    """Room for the items that a derivation has still to prove, for chains of rows, and for the terms of one item."""
-    terms = np.zeros(len(cells.recursion.rules) * (pitch + 1))
-    return room(cells, pitch, sizes) | {"terms": terms}
-
-
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
     """Zeros for some cells of lanes. The first begins a cache line: a cell that straddles two takes twice as long."""
     try:
@@ -339,3 +365,49 @@ def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
         ) from None
     skip = -memory.ctypes.data % LINE // memory.itemsize
     return memory[skip : skip + cells * lanes]
+
+
+def _product(own: Sequence[Size], sizes: Mapping[str, int]) -> int:
+    """The number of all symbols together."""
+    return math.prod(s if isinstance(s, int) else sizes[s] for s in own)
+
+
+def plain_tables(recursion: Recursion) -> frozenset[str]:
+    """Weights that know neither positions nor words, in any rule; none, if another weight does in some rules only.
+
+    Where items have no symbols there is none.
+    """
+    cells = lower(recursion, widen=True)
+    if not any(cells.sizes.values()):
+        return frozenset()
+    tables = Tables(cells, Layout(cells), LINE // 8, shared=True)
+    numbers, others = ({w.table for w in found} for found in (tables.numbers, tables.in_lanes))
+    return frozenset() if numbers & others else frozenset(numbers)
+
+
+def fits_lanes(recursion: Recursion) -> bool:
+    """Whether a recursion can be run in lanes: rules that say the same of all sentences of a block, whatever their
+    lengths; no item at a word; and rows of lists that read their own cell in no inner sum.
+    """
+    try:
+        cells = lower(recursion, widen=True)
+    except InvalidRecursion:
+        return False
+    return all(_fits(cells, c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms)
+
+
+def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
+    if term.inner is not None and not term.inner.factors:
+        return False
+    if any(isinstance(x, Word) and x.words for f in (head, *term.rule.items) for x in f.symbols):
+        return False
+    if cell.kind == "goal":
+        return all(f.positions for f in term.rule.items)
+    used = [x.name for f in term.all_factors for x in _positions(f)]
+    used += [x for b in term.guard for x in (b.x, b.y)]
+    used += [x.name for loop in term.loops for x in (*loop.low, *loop.high)]
+    if "n" in used:
+        return False
+    same = [f for f in term.rule.items if f.table == head.table]
+    reads_own = any(may_be_here(cell, term.rule, f, cells.first, cells.domains) for f in same)
+    return not (reads_own and term.inner is not None)

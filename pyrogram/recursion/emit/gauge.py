@@ -23,7 +23,7 @@ from ..rules.domains import ZERO, constraints
 from ..rules.interpreter import Grounded, Reals
 from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
 from ..rules.recursions import Recursion, Table
-from .tables import GAUGE
+from .weights import GAUGE
 
 
 def with_gauge(cells: Cells) -> Cells:

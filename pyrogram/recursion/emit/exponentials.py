@@ -26,7 +26,7 @@ from .elements import Elements
 from .limits import Extremes
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
 from .powers import Powers
-from .tables import MEMORY, WeightCells
+from .weights import MEMORY, WeightCells
 
 
 @dataclass

@@ -8,22 +8,26 @@ Where all sentences of a block have one length, rows are turned whole: eight nei
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from ..calling.layout import Layout
-from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value, within
+from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value
 from ..machine.statements import Code
-from ..rules.cells import Cells, Loop, names_in
-from ..rules.language import Constant, Position, Ref, Word
+from ..rules.cells import Loop, names_in
+from ..rules.language import Constant, Position, Ref, Variable, Word
 from ..rules.lowering import lower
 from ..rules.products import Products
+from .arithmetic import REALS, Arithmetic
 from .gauge import with_gauge
+from .grids import place
 from .regions import Region, by_axes, regions_of
-from .tables import GAUGE, MEMORY, Tables, WeightCells
+from .tables import Tables
+from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
-NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 STARTS = Array("starts", "int")
 ROW = 8  # numbers that are turned together
 
@@ -35,20 +39,29 @@ class Elements:
     :param products: the recursion, in which some weights are products of those that are given.
     :param lanes: W.
     :param layout: where weights lie.
-    :param gauged: whether words have powers of two.
+    :param shared: whether all sentences share the weights that know no position, as numbers.
+    :param arithmetic: what a sum and a product are. Of logarithms, words have no powers of two.
     """
 
     products: Products
     lanes: int
     layout: Layout
-    gauged: bool = True
+    shared: bool = False
+    arithmetic: Arithmetic = REALS
     code: Code = field(default_factory=Code)
+    tables_type: ClassVar[type[Tables]] = Tables
 
     def __post_init__(self) -> None:
-        self.cells: Cells = lower(self.products.recursion, widen=True)
-        self.cells = with_gauge(self.cells) if self.gauged else self.cells
-        self.tables = Tables(self.cells)
-        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.weights if w.table != GAUGE}
+        cells = lower(self.products.recursion, widen=True)
+        self.cells = cells if self.arithmetic.in_logs else with_gauge(cells)
+        self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.arithmetic)
+        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
+        factors = self.products.factors
+        spoken = Counter(
+            name for w in self.tables.weights for name in (w.table, *(f.table for f in factors.get(w.table, ())))
+        )
+        self.whole = {w for w in self.tables.weights if self.tables.is_plain(w) and spoken[w.table] == 1}
+        """Tables of symbols alone all of whose elements are weights."""
 
     @property
     def families(self) -> list[list[WeightCells]]:
@@ -78,7 +91,8 @@ class Elements:
         """
         code = self.code
         parts = self.products.of(by_axes(region.ref))
-        *outer, last = region.loops or (None,)
+        symbols = any(isinstance(x, Variable) for x in region.ref.symbols)
+        *outer, last = (*region.loops, None) if symbols or not region.loops else region.loops
         inner = [f for f in parts if last is None or last.name in names_in(f)]
         with ExitStack() as stack:
             stack.enter_context(self.loops(replace(region, loops=tuple(x for x in outer if x is not None)), None))
@@ -108,14 +122,12 @@ class Elements:
 
     def are_counted(self, family: Iterable[WeightCells]) -> bool:
         """Whether posteriors of some of these weights are wanted."""
-        refs = (f for w in family for f in self.products.of(self.tables.weights[w][0]))
+        refs = (f for w in family for f in self.products.of(by_axes(self.regions[w][0].ref)))
         return any(self.layout.is_counted(f.table) for f in refs)
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
-        index: Expression = value(0)
-        for x in range(w.num_axes):
-            index = index * Name("pitch", "int") + within(Name(f"at.axis{x}", "int"), 0, Name("pitch", "int"))
-        return Name(f"d{w.name}" if adjoint else w.name, "int") + index * self.tables.turns[w][0]
+        """The cell of a weight, or of its posterior, at the axes at hand."""
+        return self.tables.weight(by_axes(region.ref), adjoint).index({})
 
     def all_regions(self, family: Iterable[WeightCells]) -> Iterator[tuple[WeightCells, Region]]:
         """The regions of tables."""
@@ -131,18 +143,57 @@ class Elements:
         with ExitStack() as stack:
             for loop in region.loops:
                 stack.enter_context(self.code.loop(f"at.{loop.name}", self._low(loop), self._high(loop) + 1))
+            for x in region.ref.symbols:
+                if isinstance(x, Variable):
+                    stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
     @contextmanager
     def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
         """Whole rows of tables at once, where they follow one another in memory; the body does it lane by lane.
 
-        That takes a sentence for every lane, all of one length, and rows of at least eight numbers.
+        That takes a sentence for every lane, all of one length if rows are of positions, and rows of at least eight
+        numbers.
         """
+        if family[0] in self.whole:
+            rows = self._rows_of_symbols(family[0], inward)
+        else:
+            rows = self._rows_of_positions(family, inward)
+        with rows:
+            yield
+
+    @contextmanager
+    def _rows_of_symbols(self, w: WeightCells, inward: bool) -> Iterator[None]:
+        """See :meth:`rows`, of a table that knows no position."""
+        code, ref = self.code, self.tables.plain(w)
+        last = ref.symbols[-1] if ref.symbols else None
+        if not isinstance(last, Variable) or self.lanes < ROW:
+            yield
+            return
+        count = self.layout.size(last.size)
+        with code.when((Name("full", "int") > 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
+            with self.each_lane() as x:
+                code.put(STARTS, x, self.layout.start(ref, not inward))
+            self.layout.begin(code, ref)
+            outer = [x for x in ref.symbols[:-1] if isinstance(x, Variable)]
+            with self.tables.sums.loops((), outer):
+                code.set(f"sym.{last.name}", 0)
+                element = self.layout.weight(ref, None if inward else f"out.{w.table}")
+                start = code.let(element.index)
+                first = code.let(self.tables.weight(ref, posterior=not inward).index({}))
+                with code.loop("t", 0, count, ROW) as t:
+                    at = code.let(least(t, count - ROW))
+                    code.turn(MEMORY, first + at, element.array, STARTS, start + at, inward)
+        with code.otherwise():
+            yield
+
+    @contextmanager
+    def _rows_of_positions(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
+        """See :meth:`rows`."""
         code, n, w = self.code, Name("n", "int"), family[0]
-        arity, count = self.cells.arity[w.table], self.tables.turns[w][0]
-        words = any(isinstance(x, Word) for v in family for x in self.regions[v][0].ref.symbols)
-        no_rows = w.indices[:arity][-1:] != (None,) or self.lanes < ROW
+        arity, count = self.cells.arity[w.table], self.tables.turns(w)[0]
+        words = any(isinstance(x, (Word, Variable)) for v in family for x in self.regions[v][0].ref.symbols)
+        no_rows = w.indices[:arity][-1:] != (None,) or self.lanes < ROW or not self.layout.in_strides
         if words or w.table in self.products.factors or no_rows:
             yield
             return
@@ -174,11 +225,11 @@ class Elements:
                 code.set(f"at.{last.name}", 0)
                 first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
                 element = self.layout.weight(by_axes(first), None if inward else f"out.{first.table}")
-                place = self.place(w, hull, adjoint=not inward) - self.tables.turns[w][1]
+                start = self.place(w, hull, adjoint=not inward) - self.tables.turns(w)[1]
                 with code.loop("t", low * count, (high + 1) * count, ROW) as t:
                     at = code.let(least(t, (high + 1) * count - ROW))
-                    code.turn(MEMORY, place + at, element.array, STARTS, element.index + at, inward)
-                if inward and self.gauged:  # cells read it, and multiply it by empty sums
+                    code.turn(MEMORY, start + at, element.array, STARTS, element.index + at, inward)
+                if inward and not self.arithmetic.in_logs:  # cells read it, and multiply it by empty sums
                     self._clear_rest(family, hull, last, adjoint=False)
         with code.otherwise():
             yield
@@ -193,13 +244,13 @@ class Elements:
 
     def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop, adjoint: bool) -> None:
         """Zero for what is in a row of the hull, and in no region: for weights, or for their posteriors."""
-        code, count = self.code, self.tables.turns[family[0]][0]
-        by_turn = {self.tables.turns[w][1]: w for w in family}
+        code, count = self.code, self.tables.turns(family[0])[0]
+        by_turn = {self.tables.turns(w)[1]: w for w in family}
         first, end = self._low(last), self._high(last) + 1
 
         def clear(low: Expression, high: Expression, turn: int, regions: Sequence[Region] = ()) -> None:
             with code.loop(f"at.{last.name}", low, high):
-                start = self.place(family[0], hull, adjoint) - self.tables.turns[family[0]][1]
+                start = self.place(family[0], hull, adjoint) - self.tables.turns(family[0])[1]
                 with code.when(negated(functools.reduce(lambda a, b: a | b, map(self._holds, regions), value(False)))):
                     code.put(MEMORY, start + turn, fill(0.0))
 
@@ -228,15 +279,15 @@ class Elements:
         return functools.reduce(lambda a, b: a & b, tests, value(True))
 
     def _low(self, loop: Loop) -> Expression:
-        first = self.tables.at(loop.low[0])
+        first = place(loop.low[0])
         for x in loop.low[1:]:
-            first = greatest(first, self.tables.at(x))
+            first = greatest(first, place(x))
         return first
 
     def _high(self, loop: Loop) -> Expression:
-        last = self.tables.at(loop.high[0])
+        last = place(loop.high[0])
         for x in loop.high[1:]:
-            last = least(last, self.tables.at(x))
+            last = least(last, place(x))
         if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
             last = least(last, Name("at.n", "int"))
         return last

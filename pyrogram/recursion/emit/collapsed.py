@@ -13,8 +13,6 @@ f += out[i] - f[i]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..calling.replacements import COUNTS
 from ..calling.sentence_events import CELL
 from ..calling.sentence_layout import ENDS
@@ -24,7 +22,6 @@ from ..rules.recursions import Recursion
 from .driver import INF, LOG_Z
 from .logarithms import gather, log_of_lanes
 from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
-from .tables import WeightCells
 
 OWN, OUT = Array("own", "real"), Array("out", "real")
 DRAINED = Array("drained", "element")  # all numbers of the sentences of a block, where some are left out
@@ -70,14 +67,12 @@ class CollapsedSweep(Sweeps):
 
     def drain_tables(self) -> None:
         """Posteriors to the counts of sentences."""
-        with self.elements.each_lane() as x:
+        with self.elements.each_lane():
             self.clear(*self.layout.out)
-            self.drain_lane(x, self.elements.regions)
-
-    def drain_lane(self, x: Expression, tables: Iterable[WeightCells]) -> None:
-        """The posteriors of some tables of a lane to the counts of its sentence."""
-        for w, region in self.elements.all_regions(tables):
-            self.elements.drain(w, region, x, None, part=False)
+        for family in filter(self.elements.are_counted, self.elements.families):
+            with self.elements.rows(family, inward=False), self.elements.each_lane() as x:
+                for w, region in self.elements.all_regions(family):
+                    self.elements.drain(w, region, x, None, part=False)
 
     def _sum_rows(self) -> None:
         """Counts of multinomials, from those of events."""

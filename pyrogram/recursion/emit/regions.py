@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, Loop, Term
 from ..rules.domains import constraints
-from ..rules.language import Entry, Position, Ref, Variable, Word
-from .tables import WeightCells, axes, weight_cells
+from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
+from .weights import WeightCells, axes, weight_cells
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
         for term in (t for head in cell.heads for t in head.terms):
             for f in term.all_factors:
                 if not f.is_item and weight_cells(f) == w:
-                    bounds = _axis_bounds(cells, term, f).among(names).of_any_length()  # in a block
+                    bounds = axis_bounds(cells, term, f).of_any_length()  # in a block
                     for old in [x for x in found if x[1].meets(bounds)]:
                         found.remove(old)
                         bounds = bounds.hull(old[1])
@@ -80,11 +80,14 @@ def _over_all(cells: Cells, f: Ref) -> Ref:
     return replace(f, symbols=tuple(symbols))
 
 
-def _axis_bounds(cells: Cells, term: Term, f: Ref) -> Bounds:
-    """What holds for the axes of a weight in a term."""
-    given = list(constraints(term.rule, cells.first, cells.domains) or [])
+def axis_bounds(cells: Cells, term: Term, f: Ref, limits: list[Bound] | None = None) -> Bounds:
+    """What holds for the axes of a weight in a term.
+
+    :param limits: of the positions i and j; None: those of the rule.
+    """
+    given = list(constraints(term.rule, cells.first, cells.domains) or []) if limits is None else list(limits)
     names = [f"axis{x}" for x in range(len(axes(f)))]
     for name, x in zip(names, axes(f), strict=True):
         here = Position(name)
         given += [*(here <= x).bounds, *(x <= here).bounds]
-    return Bounds([*term.rule.positions, "i", "j", *names], given)
+    return Bounds([*term.rule.positions, "i", "j", *names], given).among(names)

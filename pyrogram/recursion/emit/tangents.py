@@ -17,10 +17,9 @@ from ..machine.expressions import Array, Expression, Name, equal, fill, greatest
 from ..machine.statements import Code
 from ..rules.language import Ref
 from .driver import LogCounts
-from .elements import NUMBERS
 from .numbers import MOST_ADJOINT, Number, Numbers
 from .regions import by_axes
-from .tables import MEMORY
+from .weights import MEMORY, NUMBERS
 
 TANGENTS = Name("total", "int")  # cells of tangents begin here, and those of directions as many cells further
 _Z = Name("z", "int")
@@ -83,6 +82,10 @@ class DualNumbers:
         cell = self.code.let(cell)
         self.base.put_adjoint(cell, x.x)
         self.base.put_adjoint(cell + TANGENTS, x.d)
+
+    def adjoint(self, cell: Expression, of: Expression) -> Dual:
+        cell = self.code.let(cell)
+        return Dual(self.base.adjoint(cell, of), self.base.adjoint(cell + TANGENTS, of))
 
     def put_posterior(self, cell: Expression, weight: Dual, count: Dual) -> None:
         cell, product = self.code.let(cell), self.times(weight, count)
@@ -195,5 +198,5 @@ class Tangents(LogCounts):
         self._move(value(0) - TANGENTS)
 
     def _move(self, by: Expression) -> None:
-        for w in self.elements.regions:
+        for w in filter(self.elements.tables.is_counted, self.elements.regions):
             self.code.set(f"d{w.name}", Name(f"d{w.name}", "int") + by)

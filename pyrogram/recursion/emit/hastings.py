@@ -32,7 +32,7 @@ from ..machine.random_bits import seed_stream, uniform
 from ..machine.statements import Function
 from ..rules.language import Ref
 from ..rules.recursions import Recursion
-from .descents import TERMS, Descents, Draws
+from .descents import Draws
 from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
@@ -44,10 +44,10 @@ EVENTS = Array("events", "int32")  # as the places of numbers, but of events whe
 
 def hastings(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
     """``hastings``: one sweep. A sentence without derivations does not move."""
-    return _TreeHastings(recursion, weighing, lanes).function()
+    return HastingsSweep(recursion, weighing, lanes).function()
 
 
-class HastingsSweep(Sweeps, Descents):
+class HastingsSweep(Sweeps, Draws):
     """Code for ``hastings``.
 
     Factors of events that are not counted are in the proposals and in their target, and cancel in the ratio.
@@ -69,7 +69,7 @@ class HastingsSweep(Sweeps, Descents):
                 with code.when(self.fits(LOG_Z[b])):
                     self.made.decide(b, k)
         own: list[Array | Name] = [
-            *(*WAY_DOWN, TERMS, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
+            *(*WAY_DOWN, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
             *(Array("positions", "int"), Name("positions_width", "int")),
             *([SLOTS] if self.weighing.listed else []),
         ]
@@ -140,7 +140,3 @@ class HastingsSweep(Sweeps, Descents):
         with made.events(ROWS, b) as e:
             made.multiply("q", made.share(e, code.let(MULTINOMIALS[e])))
         return code.let(POWER * (new - made.log("q")))
-
-
-class _TreeHastings(HastingsSweep, Draws):
-    """``hastings`` for items without symbols."""

@@ -33,7 +33,7 @@ from ..machine.expressions import (
 )
 from ..machine.statements import Code
 from .arithmetic import LOGS, Arithmetic
-from .tables import MEMORY
+from .weights import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
@@ -131,6 +131,9 @@ class Numbers(Protocol):
     def put_adjoint(self, cell: Expression, x: Number) -> None:
         """Write the cell of an adjoint."""
 
+    def adjoint(self, cell: Expression, of: Expression) -> Number:
+        """The number in the cell of an adjoint; of an item that is zero, zero."""
+
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
         """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
 
@@ -214,6 +217,9 @@ class PlainNumbers:
 
     def put_adjoint(self, cell: Expression, x: Expression) -> None:
         self.put(cell, x)
+
+    def adjoint(self, cell: Expression, of: Expression) -> Expression:
+        return self.load(cell)
 
     def put_posterior(self, cell: Expression, weight: Expression, count: Expression) -> None:
         count = self.code.let(count)
@@ -318,6 +324,11 @@ class PairNumbers:
     def put_adjoint(self, cell: Expression, x: Pair) -> None:
         self.code.put(MANTISSAS, cell, x.m)
 
+    def adjoint(self, cell: Expression, of: Expression) -> Pair:
+        cell = self.code.let(cell)
+        e = self.code.let(exponent_of_adjoint(cell, of, self.range))
+        return Pair(select(e > fill(self.range.lowest), MANTISSAS[cell], fill(0.0)), e)
+
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
         found = self.value(self.normal(self.times(weight, count)))
         self.code.put(MEMORY, cell, select(self.is_zero(count), fill(0.0), found))
@@ -378,6 +389,13 @@ class PairNumbers:
         return scaled(x.m, x.e - e)
 
 
+def exponent_of_adjoint(cell: Expression, of: Expression, range: Range) -> Expression:
+    """That of the unit of an item's adjoint; of zero and of the adjoints of zero the lowest one."""
+    e = fill(0.0) - EXPONENTS[of]
+    nothing = equal(MANTISSAS[cell], fill(0.0)) | (e > fill(-range.lowest / 2.0))
+    return select(nothing, fill(range.lowest), e)
+
+
 class PairsOfSums(PairNumbers):
     """Numbers whose sums in variables have their exponents."""
 
@@ -398,6 +416,9 @@ class Exponents(PlainNumbers):
 
     def load(self, cell: Expression) -> Expression:
         return EXPONENTS[cell]
+
+    def adjoint(self, cell: Expression, of: Expression) -> Expression:
+        return exponent_of_adjoint(self.code.let(cell), of, self.range)
 
     def set(self, name: str, x: Expression) -> Name:
         return self.code.set(f"{name}.e", x)

@@ -26,26 +26,31 @@ from ..machine.expressions import (
     real,
     select,
     take,
+    total_of,
+    value,
+    with_lane,
 )
 from ..machine.statements import Code, Function
 from ..rules.lowering import lower
-from ..rules.products import Products, with_products
+from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
 from .arithmetic import REALS, Arithmetic
-from .elements import NUMBERS, STARTS, Elements
+from .elements import STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth, with_gauge
+from .grids import Sums
 from .inside import Inside
-from .limits import GOAL, ITEM, SUM, Extremes, FactorCounts, items_and_weights, set_limits
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, any_of
+from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, log2_of
 from .outside import Outside
-from .passes import Options
 from .powers import DRIFT, Powers
-from .tables import GAUGE, MEMORY, Tables, WeightCells
+from .tables import Tables
+from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
 INF = Number(math.inf, "real")
 LOG_Z = Array("log_z", "real")
 _WEIGHT = Extremes("weight")
+_NUMBER = Extremes("number")  # that all sentences share
 BLOCKS: list[Array | Name] = [
     Array("lengths", "int"),
     Array("order", "int"),
@@ -57,19 +62,22 @@ BLOCKS: list[Array | Name] = [
 """Parameters of functions that go through blocks of sentences."""
 
 
-def size(recursion: Recursion, layout: Layout | None = None, areas: int = 1) -> Function:
+def size(recursion: Recursion, lanes: int, layout: Layout, shared: bool, areas: int = 1) -> Function:
     """``size``: the number of cells that the functions of lanes need.
 
     :param areas: how often there is a place for every cell.
     """
-    code = Code()
-    code.give(Tables(with_gauge(lower(_products(recursion, layout).recursion, widen=True))).place(code) * areas)
-    return Function("size", (layout or Layout(lower(recursion))).parameters(), code.body, "int")
+    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
+    code.give(Tables(cells, layout, lanes, shared).place(code) * areas)
+    return Function("size", layout.parameters(), code.body, "int")
 
 
-def _products(recursion: Recursion, layout: Layout | None) -> Products:
-    """Products of weights: of all where every sentence has its own."""
-    return with_products(recursion, shared=isinstance(layout, SentenceLayout))
+def products_of(recursion: Recursion, layout: Layout) -> Products:
+    """Products of weights: of all where sentences have their own; where items have symbols, of those that are given."""
+    in_sweep = isinstance(layout, SentenceLayout)
+    if any(layout.cells.sizes.values()):
+        return with_given(recursion, frozenset() if in_sweep else layout.given)
+    return with_products(recursion, shared=in_sweep)
 
 
 class Blocks:
@@ -77,24 +85,23 @@ class Blocks:
 
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param layout: where weights lie.
+    :param shared: whether all sentences share the weights that know no position.
     """
 
     arithmetic: Arithmetic = REALS
-    options = Options()
     areas = 1
     """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
     through: Sequence[Array | Name] = BLOCKS
     elements_type: type[Elements] = Elements
 
-    def __init__(self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None) -> None:
-        self.elements = self._elements(recursion, lanes, layout)
+    def __init__(
+        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
+    ) -> None:
+        layout = layout or Layout(lower(recursion))
+        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.arithmetic)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
         self.code.set(DRIFT.name, fill(0.0))
-
-    def _elements(self, recursion: Recursion, lanes: int, layout: Layout | None) -> Elements:
-        products, gauged = _products(recursion, layout), not self.arithmetic.in_logs
-        return self.elements_type(products, lanes, layout or Layout(lower(recursion)), gauged)
 
     @property
     def range(self) -> Range:
@@ -116,7 +123,26 @@ class Blocks:
         return base
 
     def _begin(self) -> None:
-        """What is done before the first block: nothing."""
+        """Before the first block: numbers that all sentences share, in whole tiles."""
+        code, tables = self.code, self.elements.tables
+        code.set("b", 0)
+        for w in tables.numbers:
+            ref = tables.plain(w)
+            grid = tables.weight(ref)
+            with tables.sums.loops((), grid.variables):
+                code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
+        self._measure()
+
+    def _measure(self) -> None:
+        """Of each table of numbers that all sentences share the sum, and of all the least and the greatest."""
+        code, tables = self.code, self.elements.tables
+        _NUMBER.begin(code)
+        for w in () if self.arithmetic.in_logs else tables.numbers:
+            grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
+            with tables.sums.loops((), grid.variables):
+                x = code.let(grid.value({}))
+                _NUMBER.include(code, x)
+                code.set(total.name, total + x)
 
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
@@ -127,7 +153,7 @@ class Blocks:
         with code.when(equal(MARKED, 0)):
             self.numbers_of(self.plain).take_weights(*weights)
             self.fill_chart(self.numbers_of(self.plain))
-            with code.when(self.is_any_outside(self.outside_range())):
+            with code.when(self.elements.tables.sums.is_any_outside(self.outside_range())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
             self.numbers_of(self.pairs).take_weights(*weights)
@@ -142,40 +168,31 @@ class Blocks:
 
     def fill_chart(self, numbers: Numbers) -> None:
         """The inside pass."""
-        Inside(self.elements.tables, self.code, numbers, self.options).run()
+        Inside(self.elements.tables, self.code, self.sums_of(numbers)).run()
 
     def find_posteriors(self, numbers: Numbers) -> None:
         """The outside pass."""
-        Outside(self.elements.tables, self.code, numbers, self.options).run()
+        Outside(self.elements.tables, self.code, self.sums_of(numbers)).run()
+
+    def sums_of(self, numbers: Numbers) -> Sums:
+        """Code of sums of such numbers: small tiles of those that take twice the registers."""
+        if isinstance(numbers, PlainNumbers):
+            return self.elements.tables.sums
+        return Sums(self.code, self.elements.layout, numbers, (2, 2))
 
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        found = ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
-        return found | SUM.outside if self.factor_counts.of_sums else found
-
-    def is_any_outside(self, lanes: Expression) -> Expression:
-        """Whether a number of some lane is outside its range.
-
-        :param lanes: those that are known to have one.
-        """
-        return any_of(lanes)
+        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
 
     @property
     def factor_counts(self) -> FactorCounts:
         """The products of which the chart is made."""
-        goal, whole, of_sums = set(), set(), set()
-        for s in self.elements.tables.scheduled:
-            if s.cell.kind == "goal":
-                goal |= {items_and_weights(t.source.all_factors) for h in s.heads for t in h.terms}
-                continue
-            whole |= {items_and_weights(factors) for x in s.sums for factors in (x.core, *x.ends)}
-            for t, factors in ((t, [*h.common, *t.factors]) for h in s.heads for t in h.terms):
-                if t.sum is None:
-                    whole.add(items_and_weights(factors))
-                elif factors:
-                    of_sums.add(items_and_weights(factors))
-        return FactorCounts(*map(frozenset, (goal, whole, of_sums)))
+        found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+        for c in self.elements.cells.classes:
+            for factors in (t.all_factors for h in c.heads for t in h.terms):
+                found[c.kind == "goal"].add(items_and_weights(factors))
+        return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -189,21 +206,27 @@ class Blocks:
             with code.loop_while(block * self.lanes < Name("count", "int")):
                 begin = code.set("begin.of", block * self.lanes)
                 here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-                n = code.set("n", Array("lengths", "int")[order[begin]])
+                code.set("n", Array("lengths", "int")[order[begin]])
                 shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
-                code.set("ragged", select(here < self.lanes, 1, select(shortest < n, 1, 0)))
-                code.set("whole", 1 - Name("ragged", "int"))
-                code.set("full", select(here < self.lanes, 0, 1))
+                self.look_at_lengths(here, shortest)
                 yield
                 code.set("block", block + parts)
             code.set("part", take(Array("turns", "int")))
+
+    def look_at_lengths(self, here: Expression, shortest: Expression) -> None:
+        """Whether every lane has a sentence, and whether all of them have one length, too.
+
+        :param here: how many sentences there are.
+        """
+        full = self.code.set("full", select(here < self.lanes, 0, 1))
+        self.code.set("whole", select(shortest < Name("n", "int"), 0, full))
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
         code, n, elements = self.code, Name("n", "int"), self.elements
         with code.loop("x", 0, n + 1) as x:
             code.put(MEMORY, Name("ends", "int") + x, fill(0.0))
-        with code.when(equal(Name("ragged", "int"), 1)):
+        with code.when(equal(Name("whole", "int"), 0)):
             for w, regions in elements.regions.items():
                 for region in regions:
                     with elements.loops(region, n):
@@ -246,12 +269,19 @@ class Blocks:
 
     @property
     def shared_extremes(self) -> tuple[Expression, Expression]:
-        """The least and the greatest of the weights that all sentences share and no block has; here there are none."""
-        return fill(1.0), fill(1.0)
+        """The least and the greatest of the weights that all sentences share and no block has."""
+        return (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else (fill(1.0), fill(1.0))
 
     def logs_of_means(self) -> dict[str, Expression]:
-        """Of tables of weights that lie elsewhere, the logarithms of their means to base 2."""
-        return {}
+        """Of these tables the logarithms of their means to base 2."""
+        code, tables, found = self.code, self.elements.tables, dict[str, Expression]()
+        for table in dict.fromkeys(w.table for w in tables.numbers):
+            total, count = fill(0.0), value(0)
+            for w in (w for w in tables.numbers if w.table == table):
+                sizes = [self.elements.layout.size(size) for size in tables.sizes(w)]
+                total, count = total + Name(f"sum.{w.name}", "lanes"), count + math.prod(sizes, start=value(1))
+            found[table] = log2_of(code, code.let(total * (fill(1.0) / fill(real(count)))), self.range.bits)
+        return found
 
     def restore(self) -> None:
         """Forget the numbers of a block that are infinite or none, for they are not zero when empty sums meet them.
@@ -330,7 +360,7 @@ class LogCounts(Blocks):
         return found
 
     def _drain(self) -> None:
-        code, elements = self.code, self.elements
+        elements = self.elements
         products = elements.products.factors
         families = sorted(elements.families, key=lambda family: (family[0].table in products, -family[0].num_axes))
         begun = set(products)
@@ -338,12 +368,36 @@ class LogCounts(Blocks):
             # Rows take the place of what is there: those of the widest family of a table, to which others are added.
             rows = nullcontext() if family[0].table in begun else elements.rows(family, inward=False)
             begun.add(family[0].table)
-            with rows, elements.each_lane() as x:
-                b = Name("b", "int")
-                with code.when(self.fits(LOG_Z[b])):
-                    scale = code.set("scale.of", Array("scale", "real")[b])
+            with rows:
+                for x, scale in self._possible():
                     for w, region in elements.all_regions(family):
                         elements.drain(w, region, x, scale, part=True)
+        for w in filter(elements.tables.is_counted, elements.tables.numbers):
+            self._drain_numbers(w)
+
+    def _possible(self) -> Iterator[tuple[Expression, Expression]]:
+        """The lanes of sentences whose log Z is a number, each with its scale."""
+        code, b = self.code, Name("b", "int")
+        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[b])):
+            yield x, code.set("scale.of", Array("scale", "real")[b])
+
+    def _drain_numbers(self, w: WeightCells) -> None:
+        """Add the counts of a table of numbers, of every lane to its sentence's or of all to those that they share."""
+        code, elements, sums = self.code, self.elements, self.elements.tables.sums
+        ref = elements.tables.plain(w)
+        count = elements.tables.weight(ref, posterior=True)
+        with code.when(Name(f"out.{w.table}.b", "int") > 0):
+            for x, scale in self._possible():
+                with sums.loops((), count.variables):
+                    elements.add(ref, NUMBERS[count.index({}) * self.lanes + x] * scale, part=True)
+        with code.otherwise():
+            share = code.set("share", fill(0.0))
+            for x, scale in self._possible():
+                code.set("share", with_lane(share, x, scale))
+            code.set("b", 0)
+            with sums.loops((), count.variables):  # of sentences without a share it may be NaN
+                here = code.let(select(equal(share, 0.0), fill(0.0), MEMORY[count.index({})] * share))
+                elements.add(ref, total_of(here), part=True)
 
 
 _OWN: list[Array | Name] = [

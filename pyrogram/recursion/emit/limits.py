@@ -20,13 +20,11 @@ class FactorCounts:
     """The products of a recursion, each by how many items and how many weights are its factors.
 
     :param goal: those that Z is the sum of.
-    :param whole: others of items and weights alone.
-    :param of_sums: of sums and of these.
+    :param whole: others.
     """
 
     goal: frozenset[tuple[int, int]]
     whole: frozenset[tuple[int, int]]
-    of_sums: frozenset[tuple[int, int]] = frozenset()
 
 
 def items_and_weights(factors: Sequence[Ref]) -> tuple[int, int]:
@@ -79,7 +77,7 @@ class Extremes:
         return (self.least < self.low) | (self.greatest > self.high)
 
 
-ITEM, SUM, GOAL = Extremes("item"), Extremes("sum"), Extremes("goal")
+ITEM, GOAL = Extremes("item"), Extremes("goal")
 _ROOM = 12.0  # bits by which an item may be less large than small: products are added up
 
 
@@ -104,10 +102,8 @@ def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression)
 
     whole = counts.whole | {(max(0, items - 1), weights) for items, weights in counts.goal}
     of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(whole)]
-    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(whole | counts.of_sums))])
+    item = least_of([*of_items, *(rest(weights, 0.75) for _, weights in sorted(whole))])
     limits = {ITEM: item, GOAL: least_of([rest(weights, 0.7) for _, weights in sorted(counts.goal)])}
-    if counts.of_sums:
-        limits[SUM] = least_of([rest(weights) - item * fill(items) for items, weights in sorted(counts.of_sums)])
     for kind, limit in limits.items():
         code.set(kind.low.name, power_of_two(fill(0.0) - limit))
         code.set(kind.high.name, power_of_two(greatest(limit - fill(_ROOM), fill(0.0) - limit)))

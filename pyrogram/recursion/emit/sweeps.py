@@ -25,16 +25,13 @@ from ..machine.expressions import (
     Expression,
     Name,
     Number,
-    equal,
     fill,
     greatest,
     lane,
     least,
-    select,
     value,
     vector_of,
 )
-from ..machine.statements import Code
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .driver import LOG_Z, Blocks
@@ -130,9 +127,7 @@ class Sweeps(Blocks):
                 length = code.let(Array("lengths", "int")[order[begin + x]])
                 code.set("n", greatest(n, length))
                 code.set("shortest", least(shortest, length))
-            code.set("ragged", greatest(flag(code, here < self.lanes), flag(code, shortest < n)))
-            code.set("whole", 0)
-            code.set("full", flag(code, equal(here, self.lanes)))
+            self.look_at_lengths(here, shortest)
             yield begin
             code.set("begin.of", begin + self.lanes)
 
@@ -229,10 +224,6 @@ class Sweeps(Blocks):
                 for e in self.each(length):
                     code.put(NUMBERS, first + at + e, NUMBERS[first + at + e] * inverse)
 
-    def _feed_lanes(self, in_logs: bool) -> None:
-        with self.elements.each_lane() as x:
-            self.feed_lane(x, self.elements.regions, in_logs)
-
     def announce(self, arrays: Sequence[Array]) -> None:
         """Have the numbers of the next block's sentences fetched during the chart of this one."""
         code, begin = self.code, Name("begin.of", "int") + self.lanes
@@ -260,8 +251,3 @@ class Sweeps(Blocks):
             return
         with self.code.loop("event", 0, length) as x:
             yield x
-
-
-def flag(code: Code, test: Expression) -> Name:
-    """1 if the test holds, else 0."""
-    return code.let(select(test, 1, 0))

@@ -14,7 +14,7 @@ from ..rules.language import Variable
 from .elements import Elements
 from .gauge import Growth
 from .numbers import Range, log2_of
-from .tables import GAUGE, MEMORY, WeightCells, scratch_of
+from .weights import GAUGE, MEMORY, WeightCells, scratch_of
 
 _SUM = Name("sum.of.weights", "lanes")
 DRIFT = Name("drift", "lanes")  # by word, the logarithm to base 2 of what the powers of earlier blocks left of Z

@@ -4,20 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..lanes.tables import MEMORY
-from ..machine.expressions import Expression, Name, any_lane, equal, fill
+from ..machine.expressions import Expression, Name, any_lane, equal, fill, greatest, least, value
 from ..machine.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
-from ..rules.language import Variable
+from ..rules.language import Ref, Variable
 from ..rules.lowering import may_be_here
-from .grids import Factor, Grid, Sums
-from .tables import TileTables
+from .grids import Factor, Grid, Held, Known, Sums
+from .limits import ITEM
+from .numbers import Number
+from .plan import CellSum, Plan
+from .tables import Tables
+from .weights import MEMORY
 
 N = Name("n", "int")
 J = Name("at.j", "int")
+START, END = Name("start", "int"), Name("end", "int")  # the columns at hand
 
 
 class Pass:
@@ -26,7 +30,7 @@ class Pass:
     :param sums: of what cells are.
     """
 
-    def __init__(self, tables: TileTables, code: Code, sums: Sums) -> None:
+    def __init__(self, tables: Tables, code: Code, sums: Sums) -> None:
         self.tables, self.code, self.sums, self.in_range = tables, code, sums, sums.numbers.in_range
         self.cells = tables.cells
         spans = self.cells.of("span")
@@ -34,6 +38,23 @@ class Pass:
         self.rest = next((c for c in spans if c.width is None), None)
         self.points, self.goal = self.cells.of("point"), self.cells.of("goal")
         self.first = self.cells.first
+        self.plan = tables.plan
+
+    def set_width(self) -> Expression:
+        """How many columns are done together: whole pairs."""
+        if self.plan is None:
+            return value(1)
+        cells = value(self.tables.CELLS // max(1, len(self.cells.sizes)))
+        return self.code.set("width", greatest(1, cells // greatest(N, 1) // 2) * 2)
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether two columns are done in one loop."""
+        return self.plan is not None and self.plan.in_pairs and self.tables.PAIRS
+
+    def factors(self, refs: Sequence[Ref]) -> list[Factor]:
+        """Items and weights."""
+        return [self.tables.factor(f) for f in refs]
 
     @contextmanager
     def at_width(self, cell: CellClass) -> Iterator[None]:
@@ -56,15 +77,6 @@ class Pass:
             here = self.code.let(MEMORY[Name("ends", "int") + m])
             with self.code.when(any_lane(here)):
                 yield here
-
-    def outer(self, term: Term) -> list[Factor]:
-        """The factors of a term beside its inner sum."""
-        return [self.tables.factor(f) for f in term.factors]
-
-    def inner(self, term: Term) -> list[Factor]:
-        """The factors of its inner sum."""
-        assert term.inner is not None
-        return [self.tables.factor(f) for f in term.inner.factors]
 
     def reads_own_rows(self, cell: CellClass, head: Head, term: Term) -> bool:
         """Whether rows of a list read what earlier rows have added to at the same cell."""
@@ -95,7 +107,7 @@ class Pass:
         """The inner sum of a term, in its own cells."""
         assert term.inner is not None
         node = self.tables.node(cell, term)
-        self.sums.contract(node, self.inner(term), term.inner.loops, add=False)
+        self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
         return node
 
     def is_kept(self, cell: CellClass, head: Head, term: Term) -> bool:
@@ -116,17 +128,74 @@ class Inside(Pass):
         code = self.code
         if self.in_range:
             self.sums.open_range()
-        with code.loop("at.j", self.first, N + 1):
-            for c in self.fixed:
-                with self.at_width(c):
-                    self._cell(c)
+        width = self.set_width()
+        start = code.set("start", self.first)
+        with code.loop_while(start <= N):
+            end = code.set("end", least(start + width, N + 1))
+            with code.loop("at.j", start, end):
+                for c in self.fixed:
+                    with self.at_width(c):
+                        self._cell(c)
             if self.rest is not None:
-                with code.loop("at.i", J - self.rest.least, self.first - 1, -1):
-                    self._cell(self.rest)
-            for c in self.points:
-                with self.at_point(c):
-                    self._cell(c)
+                self._rest(self.rest)
+            with code.loop("at.j", start, end):
+                for c in self.points:
+                    with self.at_point(c):
+                        self._cell(c)
+            code.set("start", start + width)
         self._close()
+
+    def _rest(self, cell: CellClass) -> None:
+        """Spans of any width, row by row."""
+        code, i = self.code, Name("at.i", "int")
+        with code.loop("at.i", END - 1 - cell.least, self.first - 1, -1):
+            begin = code.let(greatest(START, i + cell.least))
+            if self.plan is None:
+                with code.loop("at.j", begin, END):
+                    self._cell(cell)
+            elif not self.in_pairs:
+                with code.loop("at.j", begin, END):
+                    self._fill(self.plan, 1)
+            else:
+                with code.loop("at.j", begin, END, 2) as j:
+                    with code.when(j + 1 < END):
+                        self._fill(self.plan, 2)
+                    with code.otherwise():
+                        self._fill(self.plan, 1)
+
+    def _fill(self, plan: Plan, count: int) -> None:
+        """The cells (i, j), (i, j + 1), ... of a plan."""
+        names = [(f"S{x.number}", self.factors(x.core)) for x in plan.sums]
+        if names:
+            self.sums.form(names, plan.range, [{"at.j": c} for c in range(count)])
+        known: Known = {}
+        for c in range(count):
+            self._close_cell(plan, c, known)
+
+    def _close_cell(self, plan: Plan, c: int, known: Known) -> None:
+        """The cell (i, j + c), of whose sums the common range is done.
+
+        :param known: values of earlier cells, to which its own are added.
+        """
+        numbers, steps = self.sums.numbers, {"at.j": c}
+        for step in plan.steps:
+            if isinstance(step, CellSum):
+                name = f"S{step.number}.{c}"
+                for end in [*([plan.core_at_end(step)] if c else []), *step.ends]:
+                    numbers.set(name, *self.sums.products([steps], self.factors(end), [name], known))
+                if any(step is x for x in plan.kept):
+                    numbers.put(self.tables.kept(step).index(steps), numbers.get(name))
+                continue
+            total: list[Number] = []
+            for refs, x in step.terms:
+                factors = [*self.factors(refs), *([] if x is None else [Held(f"S{x.number}.{c}")])]
+                total = self.sums.products([steps], factors, total, known)
+            found = numbers.let(total[0] if total else numbers.zero)
+            for grid in self.tables.items(step.ref):
+                numbers.put(grid.index(steps), found)
+                known[grid.key(steps)] = found
+            if self.in_range:
+                ITEM.include(self.code, numbers.value(found))
 
     # ------------------------------------------------------------------ cells
 
@@ -145,9 +214,13 @@ class Inside(Pass):
             with self.own_rows(cell, head, backwards=False) as (rows, terms):
                 for term in terms:
                     with self.sums.where(term.guard):
-                        self.sums.contract(grid, self.outer(term), known=rows)
+                        self.sums.contract(grid, self.factors(term.factors), known=rows)
         for grid in self.grids(cell) if self.in_range else ():
             self.sums.look_at(grid)
+        for table in written:
+            first, *others = self.tables.items(next(h.ref for h in cell.heads if h.ref.table == table))
+            for other in others:  # of a table of a plan, without symbols
+                self.sums.numbers.put(other.index({}), self.sums.value(first, {}))
 
     def _overwrites(self, cell: CellClass, head: Head) -> bool:
         """Whether the first term of a head gives all of its cells a value."""
@@ -156,11 +229,12 @@ class Inside(Pass):
         return whole and bool(head.terms) and not head.terms[0].guard
 
     def _term(self, cell: CellClass, head: Head, term: Term, grid: Grid, add: bool) -> None:
-        outer = self.outer(term)
+        outer = self.factors(term.factors)
         if self.is_direct(head, term):
             assert term.inner is not None
             kept = self.tables.node(cell, term) if self.is_kept(cell, head, term) else None
-            self.sums.contract(grid, self.inner(term), term.inner.loops, outer=outer, add=add, kept=kept)
+            inner = self.factors(term.inner.factors)
+            self.sums.contract(grid, inner, term.inner.loops, outer=outer, add=add, kept=kept)
             return
         if term.inner is not None:
             outer.append(self.form(cell, term))
@@ -185,7 +259,7 @@ class Inside(Pass):
 
     def _goal_term(self, cell: CellClass, term: Term) -> None:
         with self.sums.where(term.guard):
-            factors: list[Factor] = self.outer(term)
+            factors: list[Factor] = self.factors(term.factors)
             if term.inner is not None:
                 factors.append(self.form(cell, term))
             self.sums.add_up(factors, "goal.value")

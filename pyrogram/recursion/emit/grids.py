@@ -20,42 +20,52 @@ the rows of lists, which are gone through to the last one.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ..calling.layout import Layout
-from ..lanes.limits import ITEM
-from ..lanes.numbers import Number, Numbers, any_of
-from ..lanes.tables import MEMORY
-from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value
+from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value, within
 from ..machine.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Place, Position, Symbol, Variable
+from .limits import ITEM
+from .numbers import Number, Numbers, any_of
+from .weights import MEMORY, PITCH
 
-NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
+NO_STEPS: Mapping[str, int] = {}
 TILE = 4  # numbers of symbols are multiples of it, and the greatest number of rows and columns of sums
+
+
+Key = tuple[str, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
 class Grid:
     """Cells at the positions at hand, by symbols.
 
-    :param start: the first of them.
-    :param symbols: the indices.
-    :param strides: of each.
+    :param start: the first cell of their table.
+    :param positions: the first indices.
+    :param symbols: the others.
+    :param strides: of each of these.
+    :param block: cells of all symbols together.
     :param numbers: the array that they are in, if they are numbers, the same in all lanes, and not cells.
     :param adjoint: whether they are adjoints.
     :param items: of how many items the greatest value is the product; 0 for a weight or an adjoint.
+    :param of: of adjoints of items, the first cell of the table of these.
     """
 
     start: Expression
+    positions: tuple[Position, ...]
     symbols: tuple[Symbol, ...]
     strides: tuple[Expression, ...]
+    block: Expression
     numbers: Array | None = None
     adjoint: bool = False
     items: int = 0
+    of: Expression | None = None
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -68,12 +78,33 @@ class Grid:
         """Variables that are rows of lists."""
         return {x.row for x in self.symbols if isinstance(x, Entry)}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables of its indices."""
+        positions = [*self.positions, *(x.position for x in self.symbols if isinstance(x, Place))]
+        return frozenset([*(f"at.{x.name}" for x in positions if x.name), *(f"sym.{x.name}" for x in self.variables)])
+
+    def key(self, steps: Mapping[str, int]) -> Key:
+        """The same for the same cell, some steps from the indices at hand."""
+        positions = [(p.name, p.offset + steps.get(f"at.{p.name}", 0)) for p in self.positions]
+        return str(self.start), (*positions, *((str(x), _steps_of(x, steps)) for x in self.symbols))
+
     def index(self, steps: Mapping[str, int]) -> Expression:
-        """The number of a cell, some symbols steps from those at hand."""
-        found = self.start
+        """The number of a cell, some steps from the indices at hand."""
+        return self._index(self.start, steps)
+
+    def _index(self, found: Expression, steps: Mapping[str, int]) -> Expression:
+        if self.positions:
+            first, *others = (within(place(p, steps), 0, PITCH) for p in self.positions)
+            found = found + functools.reduce(lambda index, x: index * PITCH + x, others, first) * self.block
         for x, stride in zip(self.symbols, self.strides, strict=True):
             found = found + _symbol(x, steps) * stride
         return found
+
+    def index_of(self, steps: Mapping[str, int]) -> Expression:
+        """The number of the item whose adjoint is in such a cell."""
+        assert self.of is not None
+        return self._index(self.of, steps)
 
     def value(self, steps: Mapping[str, int]) -> Expression:
         """The plain number that it holds there, in lanes."""
@@ -81,30 +112,64 @@ class Grid:
         return MEMORY[index] if self.numbers is None else fill(self.numbers[index])
 
 
-Factor = Grid | Name  # a name is of the goal's adjoint
-Steps = dict[str, int]  # from the symbols at hand, by name
-Known = dict[tuple[int, tuple[int, ...]], Number]  # values of grids that have been loaded, by steps
+@dataclass(frozen=True)
+class Held:
+    """A number in a variable.
+
+    :param adjoint: whether it is an adjoint.
+    :param items: as of a :class:`Grid`.
+    """
+
+    name: str
+    adjoint: bool = False
+    items: int = 0
 
 
-def place(x: Position) -> Expression:
+@dataclass(frozen=True)
+class Target:
+    """Where the adjoints of a factor are added up.
+
+    :param factors: the numbers of the other factors.
+    :param weight: whose posterior takes the place of a sum.
+    """
+
+    grid: Grid
+    factors: tuple[int, ...]
+    weight: Grid | None = None
+
+
+Factor = Grid | Held
+Steps = dict[str, int]  # from the positions and the symbols at hand, by their variables
+Known = dict[Key, Number]  # values that have been loaded
+
+
+def place(x: Position, steps: Mapping[str, int] = NO_STEPS) -> Expression:
     """A position as a number."""
-    return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
+    return Name(f"at.{x.name}", "int") + (x.offset + steps.get(f"at.{x.name}", 0)) if x.name else value(x.offset)
+
+
+def _steps_of(x: Symbol, steps: Mapping[str, int]) -> int:
+    """How many steps a symbol is from the one at hand."""
+    if isinstance(x, Place):
+        return steps.get(f"at.{x.position.name}", 0)
+    row = x.row if isinstance(x, Entry) else x
+    return steps.get(f"sym.{row.name}", 0) if isinstance(row, Variable) else 0
 
 
 def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
     if isinstance(x, Variable):
-        return Name(f"sym.{x.name}", "int") + steps.get(x.name, 0)
+        return Name(f"sym.{x.name}", "int") + steps.get(f"sym.{x.name}", 0)
     if isinstance(x, Entry):
-        return Array(f"list.{x.column}", "int")[Name(f"sym.{x.row.name}", "int") + steps.get(x.row.name, 0)]
+        return Array(f"list.{x.column}", "int")[_symbol(x.row, steps)]
     if isinstance(x, Place):
-        return place(x.position)
+        return place(x.position, steps)
     assert isinstance(x, Constant)
     return value(x.value)
 
 
 def is_adjoint(f: Factor) -> bool:
     """Whether a factor is an adjoint."""
-    return isinstance(f, Name) or f.adjoint
+    return f.adjoint
 
 
 def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:
@@ -139,9 +204,23 @@ class Sums:
 
     def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
         """A factor, some symbols steps from those at hand."""
-        if isinstance(f, Name):
+        if isinstance(f, Held):
             return self.numbers.get(f.name)
-        return self.numbers.load(f.index(steps)) if f.numbers is None else self.numbers.of(f.value(steps))
+        if f.numbers is not None:
+            return self.numbers.of(f.value(steps))
+        if f.of is not None:
+            return self.numbers.adjoint(f.index(steps), f.index_of(steps))
+        return self.numbers.load(f.index(steps))
+
+    def total(self, f: Grid, steps: Steps) -> Number:
+        """A number that is added to, some steps from the indices at hand."""
+        if f.of is not None:
+            return self.numbers.load_adjoint(f.index(steps), f.index_of(steps))
+        return self.numbers.load(f.index(steps))
+
+    def put(self, f: Grid, steps: Steps, x: Number) -> None:
+        """Write a cell, some steps from the indices at hand."""
+        (self.numbers.put if f.of is None else self.numbers.put_adjoint)(f.index(steps), x)
 
     # ------------------------------------------------------------------ loops
 
@@ -204,7 +283,7 @@ class Sums:
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
             at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
             with self.code.loop(name, starts.get(v, 0), whole, at_once):
-                go(x + 1, counts | {v.name: at_once})
+                go(x + 1, counts | {name: at_once})
             if v in rows:
                 with self.code.loop(name, whole, self.layout.size(v.size)):
                     go(x + 1, counts)
@@ -259,8 +338,7 @@ class Sums:
                     numbers.put(kept.index(steps), found)
                 for f in outer:
                     found = numbers.times(found, self.value(f, steps))
-                index = self.code.let(out.index(steps))
-                numbers.put(index, numbers.plus(found, numbers.load(index)) if add else found)
+                self.put(out, steps, numbers.plus(self.total(out, steps), found) if add else found)
 
         self._tiles(free, tiled, rows, starts, body)
 
@@ -279,6 +357,19 @@ class Sums:
         """
         return {}
 
+    def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop, tile: Sequence[Steps]) -> None:
+        """Several sums over one range in one loop, in the variables ``name.place`` for each place of a tile."""
+        names = {name: [f"{name}.{x}" for x in range(len(tile))] for name, _ in sums}
+        for name in itertools.chain(*names.values()):
+            self.numbers.set(name, self.numbers.zero)
+        for each in self.numbers.rounds():
+            with self.loops([loop]):
+                known: Known = {}
+                for name, factors in sums:
+                    terms = replace(self, numbers=each).products(tile, factors, names[name], known)
+                    for one, term in zip(names[name], terms, strict=True):
+                        each.set(one, term)
+
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         """Add the products for all symbols to a variable."""
         with self.loops((), variables_of(factors)):
@@ -289,10 +380,10 @@ class Sums:
         self,
         given: Grid,
         factors: Sequence[Factor],
-        targets: Sequence[tuple[Grid, Sequence[int]]],
+        targets: Sequence[Target],
         loops: Sequence[Loop],
     ) -> None:
-        """``target += given * factors``, summed, for each target and the numbers of its factors.
+        """``target += given * factors``, summed, for each target.
 
         The tile of ``given`` stays in registers while positions change.
         """
@@ -302,25 +393,44 @@ class Sums:
         tiled = [x for x in free if x in variables_of(factors)][-2:]
 
         def body(tile: list[Steps]) -> None:
-            code, numbers = self.code, self.numbers
-            adjoints = [numbers.let(self.value(given, steps)) for steps in tile]
+            adjoints = [self.numbers.let(self.value(given, steps)) for steps in tile]
             with self.loops(loops, summed):
-                known: Known = {}  # values, which no adjoint is among
-                for target, chosen in targets:
-                    names = {x.name for x in target.variables}
-                    groups: dict[tuple[tuple[str, int], ...], list[int]] = {}
-                    for x, steps in enumerate(tile):
-                        key = tuple((name, step) for name, step in steps.items() if name in names)
-                        groups.setdefault(key, []).append(x)
-                    for members in groups.values():
-                        index = code.let(target.index(tile[members[0]]))
-                        total = numbers.load(index)
-                        for x in members:
-                            parts = [factors[f] for f in chosen]
-                            (total,) = self.products([tile[x]], parts, [total], known, last=adjoints[x])
-                        numbers.put(index, total)
+                self.spread(tile, [(adjoints, factors, targets)], {})
 
         self._tiles(free, tiled, rows, {}, body)
+
+    def spread(
+        self,
+        tile: Sequence[Steps],
+        products: Sequence[tuple[Sequence[Number], Sequence[Factor], Sequence[Target]]],
+        known: Known,
+    ) -> None:
+        """``target += adjoint * factors``, for every place of a tile and each target.
+
+        :param products: adjoints, by place; factors; targets.
+        :param known: values, which no adjoint is among: they are loaded before posteriors take their places.
+        """
+        found: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
+        for adjoints, factors, targets in products:
+            for target in targets:
+                parts = [factors[f] for f in target.factors]
+                for steps, adjoint in zip(tile, adjoints, strict=True):
+                    for f in [*parts, *([] if target.weight is None else [target.weight])]:
+                        self.products([steps], [f], known=known)
+                    _, terms = found.setdefault(target.grid.key(steps), (target, []))
+                    terms.append((steps, parts, adjoint))
+        for target, terms in found.values():
+            here = terms[0][0]
+            if target.weight is not None:
+                ((steps, parts, adjoint),) = terms
+                (count,) = self.products([steps], parts, known=known, last=adjoint)
+                (own,) = self.products([steps], [target.weight], known=known)
+                self.numbers.put_posterior(target.grid.index(here), own, count)
+                continue
+            total = self.total(target.grid, here)
+            for steps, parts, adjoint in terms:
+                (total,) = self.products([steps], parts, [total], known, last=adjoint)
+            self.put(target.grid, here, total)
 
     def products(
         self,
@@ -340,20 +450,19 @@ class Sums:
         names = {name for steps in tile for name in steps}
 
         def varies(f: Factor) -> int:
-            return len(names & {x.name for x in f.variables}) if isinstance(f, Grid) else 0
+            return len(names & f.names) if isinstance(f, Grid) else 0
 
         known = {} if known is None else known
-        numbers, large = self.numbers, sum(f.items for f in factors if isinstance(f, Grid)) > 1
+        numbers, large = self.numbers, sum(f.items for f in factors) > 1
         ordered = sorted(factors, key=lambda f: (large and is_adjoint(f), varies(f)))
         found: list[Number] = []
         for place, steps in enumerate(tile):
             values: list[Number] = []
             for f in ordered:
-                if isinstance(f, Name):
+                if isinstance(f, Held):
                     values.append(self.value(f, steps))
                     continue
-                own = {x.name for x in f.variables}
-                key = id(f), tuple(step for name, step in steps.items() if name in own)
+                key = f.key(steps)
                 if key not in known:
                     known[key] = numbers.let(self.value(f, steps))
                 values.append(known[key])

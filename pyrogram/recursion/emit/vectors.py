@@ -20,9 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..lanes.limits import ITEM, Extremes
-from ..lanes.numbers import MOST_ADJOINT
-from ..lanes.tables import MEMORY
 from ..machine.expressions import (
     VECTOR,
     Array,
@@ -38,7 +35,10 @@ from ..machine.expressions import (
 )
 from ..rules.cells import Loop
 from ..rules.language import Variable
-from .grids import TILE, Factor, Grid, Steps, Sums, is_adjoint, variables_of
+from .grids import TILE, Factor, Grid, Held, Known, Steps, Sums, Target, is_adjoint, variables_of
+from .limits import ITEM, Extremes
+from .numbers import MOST_ADJOINT
+from .weights import MEMORY
 
 VECTORS = Array("memory", "vector")
 _ITEM = Extremes("item.vector", "vector")
@@ -92,7 +92,7 @@ class VectorSums(Sums):
         else:
             many = self.layout.size(v.size) // (TILE * VECTOR) * (TILE * VECTOR)
             with self.code.loop(first, 0, many, TILE * VECTOR):
-                along([{v.name: x * VECTOR} for x in range(TILE)])
+                along([{first: x * VECTOR} for x in range(TILE)])
             with self.code.loop(first, many, whole, VECTOR):
                 along([{}])
         return {v: whole}
@@ -137,10 +137,10 @@ class VectorSums(Sums):
         self,
         given: Grid,
         factors: Sequence[Factor],
-        targets: Sequence[tuple[Grid, Sequence[int]]],
+        targets: Sequence[Target],
         loops: Sequence[Loop],
     ) -> None:
-        products = [(target, [given, *(factors[f] for f in chosen)]) for target, chosen in targets]
+        products = [(target.grid, [given, *(factors[f] for f in target.factors)]) for target in targets]
         if any(_last_symbol(target, parts) is None for target, parts in products):
             super().push(given, factors, targets, loops)
             return
@@ -220,30 +220,33 @@ class VectorSums(Sums):
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             for x in others[-1:]:
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.padded(x.size), TILE))
-            yield [{x.name: step for x in others[-1:]} for step in range(TILE if others else 1)]
+            yield [{f"sym.{x.name}": step for x in others[-1:]} for step in range(TILE if others else 1)]
 
     def _value(self, f: Factor, steps: Steps, v: Variable | None) -> Expression:
         """A factor: a vector of it, or a number."""
-        if isinstance(f, Name):
-            return f if v is None else vector_of(f)
+        if isinstance(f, Held):
+            found = self.numbers.get(f.name)
+            return found if v is None else vector_of(found)
         if v is None:
             return f.value(steps)
         return VECTORS[f.index(steps)] if v in f.variables else vector_of(f.value(steps))
 
     def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
         """Add the products of factors to vectors: what is a number is multiplied first."""
-        large = sum(f.items for f in factors if isinstance(f, Grid)) > 1
+        large = sum(f.items for f in factors) > 1
         adjoints = [f for f in factors if large and is_adjoint(f)]
         others = [f for f in factors if f not in adjoints]
-        numbers = [f for f in others if isinstance(f, Name) or v not in f.variables]
+        numbers = [f for f in others if isinstance(f, Held) or v not in f.variables]
         vectors = [f for f in others if f not in numbers] + adjoints
         firsts = self.products(tile, numbers) if numbers else []
-        known: dict[tuple[int, tuple[tuple[str, int], ...]], Name] = {}
+        known: Known = {}
         for x, (name, steps) in enumerate(zip(names, tile, strict=True)):
             found: list[Expression] = [vector_of(self.code.let(firsts[x]))] if numbers else []
             for f in vectors:
-                own = set() if isinstance(f, Name) else {y.name for y in f.variables}
-                key = id(f), tuple((n, s) for n, s in steps.items() if n in own)
+                if isinstance(f, Held):
+                    found.append(self._value(f, steps, v))
+                    continue
+                key = f.key(steps)
                 if key not in known:
                     known[key] = self.code.let(self._value(f, steps, v))
                 found.append(known[key])

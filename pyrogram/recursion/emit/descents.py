@@ -1,0 +1,181 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Derivations of the sentences in lanes: the best one, and draws.
+
+The inside pass fills the chart of a whole block. Then each lane goes down from the goal by itself, without
+back-pointers. The instances of an item are gone through twice: for the total of their values, or the greatest, and then
+up to the one that is wanted.
+
+Before, for ``RC[i, j] += sum(k = i + 1 .. j: IR[i, k] * RC[k, j])``, after:
+
+    for k in i + 1 .. j:  total += IR[i, k] * RC[k, j]
+    rest = uniform() * total
+    for k in i + 1 .. j:  rest -= IR[i, k] * RC[k, j];  where it falls below zero: push RC[k, j];  push IR[i, k];  stop
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from ..calling.agenda import WAY_DOWN, Agenda
+from ..calling.rows import make_chains
+from ..calling.traces import trace_parameters, write_weight
+from ..logs.derivations import choose_in_proportion
+from ..logs.instances import Enumeration
+from ..machine.expressions import Array, Expression, Name, equal, lane, negated, select, value
+from ..machine.random_bits import seed_stream
+from ..machine.statements import Function
+from ..rules.cells import Term
+from ..rules.language import Ref
+from .arithmetic import LOGS
+from .driver import INF, LOG_Z, Blocks
+from .grids import place
+from .numbers import EXPONENTS, MARKED, Pair
+from .weights import GAUGE, MEMORY, NUMBERS
+
+_OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]
+
+
+class Descents(Blocks):
+    """Code that goes down from the goal in one lane."""
+
+    def descend(self, row: Expression) -> None:
+        """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
+        code, layout = self.code, self.elements.layout
+        self.agenda = Agenda(self.elements.cells, code, place, layout.symbol)
+        code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
+        code.set("row", row)
+        code.set("length", 0)
+        self.agenda.run(self.step)
+
+    def chain_rows(self) -> None:
+        """What is done before the first descent: chains of the rows of lists."""
+        make_chains(self.elements.layout, self.code)
+
+    def step(self, table: str) -> None:
+        """Choose an instance of the item at hand, and push the items that it is made of."""
+        self.choose(Enumeration(self.elements.cells, self.elements.layout, self.code), table)
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        """See :meth:`step`."""
+        raise NotImplementedError
+
+    def push(self, term: Term) -> None:
+        """Go on with an instance."""
+        for f in term.all_factors:
+            for weight in () if f.is_item or f.table == GAUGE else self.elements.products.of(f):
+                self.write(weight)
+        self.agenda.push([f for f in term.all_factors if f.is_item])
+
+    def write(self, f: Ref) -> None:
+        """Append a weight to the derivation at hand."""
+        write_weight(self.elements.layout, self.code, f)
+
+    def in_units_of(self, item: Expression | None, factors: Iterable[Pair]) -> Expression:
+        """The product of factors in the lane at hand, in units of 2**e of an item.
+
+        :param item: its cell; None for the goal.
+        """
+        product = functools.reduce(self.pairs.times, factors, self.pairs.one)
+        unit = MEMORY[Name("z.exponent", "int")] if item is None else EXPONENTS[item]
+        return lane(self.pairs.aligned(product, unit), Name("lane", "int"))
+
+    def parameters(self) -> list[Array | Name]:
+        """Those that all descents have."""
+        layout = self.elements.layout
+        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *trace_parameters(layout)]
+
+    def amount(self, term: Term) -> Expression:
+        """The value of an instance: in units of 2**e of its head, where that has an exponent."""
+        code, tables, total = self.code, self.elements.tables, None
+        grids = [tables.factor(f) for f in term.all_factors]
+        for grid in grids:
+            index = grid.index({})
+            v = self._number(index) if grid.numbers is None else grid.numbers[index]
+            total = v if total is None else self.arithmetic.times(total, v)
+        found = value(self.arithmetic.one) if total is None else total
+        if self.arithmetic.in_logs:
+            return found
+        amount, sums = code.set("amount", found), self.sums_of(self.pairs)
+        with code.when(MARKED > 0), code.apart(amount.name):
+            head = next(h.ref for c in self.elements.cells.classes for h in c.heads if any(t is term for t in h.terms))
+            item = tables.item(head).index({}) if head.positions else None
+            code.set(amount.name, self.in_units_of(item, (sums.value(grid, {}) for grid in grids)))
+        return code.let(amount)
+
+    def _number(self, cell: Expression) -> Expression:
+        return NUMBERS[cell * self.lanes + Name("lane", "int")]
+
+
+class Draws(Descents):
+    """Code that chooses instances in proportion to their values."""
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        choose_in_proportion(loops, table, self.amount, self.push)
+
+
+class IndependentDraws(Draws):
+    """Code for ``draw``."""
+
+    def function(self, logs: bool) -> Function:
+        """The function itself.
+
+        :param logs: whether weights are logarithms.
+        """
+        code, b = self.code, Name("b", "int")
+        self.chain_rows()
+        with self.blocks():
+            self.feed_reals(logs)
+            self.inside()
+            self.put_log_z()
+            ranks = code.loop("rank", 0, Name("draws", "int"))
+            with self.elements.each_lane(), code.when(self.fits(LOG_Z[b])), ranks as rank:
+                row = code.set("row", rank * Name("batch", "int") + b)
+                seed_stream(code, Name("seed", "int"), row)
+                self.descend(row)
+            self.restore()
+        own: list[Array | Name] = [
+            Name("draws", "int"),
+            Name("seed", "int"),
+            LOG_Z,
+        ]
+        return Function("draw", [*self.parameters(), *own], code.body)
+
+
+class BestDerivation(Descents):
+    """Code for ``best``."""
+
+    arithmetic = LOGS
+
+    def function(self) -> Function:
+        """The function itself."""
+        code, b = self.code, Name("b", "int")
+        self.chain_rows()
+        with self.blocks():
+            self.feed(LOGS.zero)
+            self.inside()
+            with self.elements.each_lane() as x:
+                score = code.set("score", NUMBERS[Name("z", "int") * self.lanes + x])
+                code.put(Array("scores", "real"), b, score)
+                with code.when((score > -INF) & (score < INF)):
+                    self.descend(b)
+        return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
+
+    def choose(self, loops: Enumeration, table: str) -> None:
+        code, top, found = self.code, Name("top", "real"), Name("found", "bool")
+        code.set("found", value(False))
+        code.set("top", -INF)
+
+        def offer(term: Term) -> None:
+            v = code.let(self.amount(term))
+            code.set("top", select(v > top, v, top))
+
+        loops.instances_here(table, offer)
+
+        def visit(term: Term) -> None:
+            with code.when(negated(found)), code.when(equal(self.amount(term), top)):
+                code.set("found", value(True))
+                self.push(term)
+
+        loops.instances_here(table, visit)
