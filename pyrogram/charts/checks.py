@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -117,10 +118,10 @@ def checked_words(words: Any, num_words: int) -> Tensor:
         raise ValueError(f"words must be integers, the numbers of words, not {words.dtype}")
     if captured():  # the operator looks at them when it is run
         return words.long()
-    if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
+    if words.dtype == torch.int64 and words.is_cpu and _are_words(words.numpy(), num_words):
         return words
     plain = words.detach().double() if words.is_floating_point() else words.detach().long()
-    if words.device.type != "cpu" and _are_words_there(plain, num_words):
+    if not words.is_cpu and _are_words_there(plain, num_words):
         return words.long()
     array = plain.cpu().numpy().reshape(-1, words.shape[-1])
     real = array >= 0
@@ -139,9 +140,11 @@ def checked_words(words: Any, num_words: int) -> Tensor:
 
 
 def _are_words(array: Any, num_words: int) -> bool:
+    least = array.min(initial=0)
+    if least < -1 or array.max(initial=0) >= num_words:
+        return False
     real = array >= 0
-    inside = array.size == 0 or (array.min() >= -1 and array.max() < num_words)
-    return bool(inside and real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any())
+    return bool(least == 0 or (real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any()))
 
 
 def _are_words_there(words: Tensor, num_words: int) -> bool:
@@ -168,18 +171,13 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
     """
     for table, event_dim in tables:
         table = table.detach()
-        if _has_array(table) and not np.isnan(table.numpy().max(initial=-np.inf)):  # for few numbers numpy is quicker
+        if fits_compiled(table) and not math.isnan(table.numpy().max(initial=-np.inf)):  # for few, numpy is quicker
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
-        if table.device.type != "cpu" or bool(spoilt.any()):
+        if not table.is_cpu or bool(spoilt.any()):
             mine = spoilt if own is None else spoilt[own.to(spoilt.device)]
             log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
     return log_z
-
-
-def _has_array(table: Tensor) -> bool:
-    """Whether numpy can read it."""
-    return table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64)
 
 
 def _short(text: str) -> str:

@@ -189,7 +189,7 @@ def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
-    return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})
+    return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V}, checked=True)
 
 
 def _lengths(words: Tensor) -> Tensor:

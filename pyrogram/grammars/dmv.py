@@ -117,31 +117,31 @@ class DMV(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        tables = [log_weights[name] for name in self.blocks]
-        shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
+        shared = all([log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items()])
         if shared and self._fits(log_weights, words):
-            given = self._given(log_weights, words)
-            log_z = self.program().log_partition(given).to(tables[0].dtype)
-            return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
-        arcs, stops = self.scores(log_weights, words)
-        return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+            log_z = self.program().log_partition(self._given(log_weights, words))
+            log_z = log_z.to(log_weights["root"].dtype).reshape(words.shape[:-1])
+        else:
+            arcs, stops = self.scores(log_weights, words)
+            log_z = projective.log_partition(arcs, stops, lengths_of(words))
+        return self._keep_nan(log_z, log_weights)
 
     def _fits(self, log_weights: Mapping[str, Tensor], words: Tensor) -> bool:
         """Whether compiled code or kernels can have the weights: elsewhere scores of arcs take torch fewer steps."""
-        tables = [log_weights[name] for name in self.blocks]
+        tables = [log_weights[name] for name in self._blocks]
         if fits_compiled(*tables):
             return True
         fits = all(t.dtype in (torch.float32, torch.float64) for t in tables)
         return fits and self.program().on_device(self._given(log_weights, words)) is not None
 
     def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
-        """Sentences under one set of weights; sums over a corpus want float64."""
+        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
         words = words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name].double()[None] for name in self.blocks}
-        return Given(weights, lengths_of(words), {"w": words}, {"V": self.num_tags})
+        weights = {name: log_weights[name].double()[None] for name in self._blocks}
+        return Given(weights, (words >= 0).sum(-1), {"w": words}, {"V": self.num_tags}, checked=True)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
+        return keep_nan(log_z, *[(log_weights[name], len(block.shape)) for name, block in self._blocks.items()])
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)

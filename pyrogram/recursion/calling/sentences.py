@@ -26,6 +26,7 @@ class Sentences:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param constants: tables that are the same in many calls, evidence say: numbers, no logarithms, that nobody counts.
+    :param checked: whether words are known to be symbols of the axes that they are indices of.
     """
 
     lengths: Numbers
@@ -34,6 +35,7 @@ class Sentences:
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
+    checked: bool = False
 
     def __post_init__(self) -> None:
         self.lengths = np.asarray(self.lengths)
@@ -63,10 +65,10 @@ class Sentences:
         return int(self.lengths.max(initial=1)) + 1
 
     def shapes(self) -> tuple[object, ...]:
-        """All that :meth:`strides` depends on, and the checks of weights."""
+        """All that :meth:`strides` depends on, and the checks of weights, besides the greatest length."""
         tables = [*self.weights.items(), *self.words.items()]
         parts = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
-        return self.pitch, len(self.lengths), *parts, *self.sizes.items()
+        return len(self.lengths), *parts, *self.sizes.items()
 
     def strides(self) -> dict[str, int]:
         """The parameters of compiled code that are no arrays."""
@@ -94,4 +96,4 @@ def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]
 
 
 def _int64(array: Any) -> Numbers:
-    return np.ascontiguousarray(array, np.int64)
+    return np.asarray(array, np.int64, order="C")

@@ -348,7 +348,7 @@ class _Marginals(torch.autograd.Function):
 
 def _without_weights(given: Given) -> Given:
     """For a context that saves its tensors by itself."""
-    return Given(dict.fromkeys(given.weights, _NOTHING), given.lengths, given.words, given.sizes, given.lists)
+    return given.with_weights([_NOTHING] * len(given.weights))
 
 
 def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:

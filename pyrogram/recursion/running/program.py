@@ -9,7 +9,7 @@ not for lanes. Nothing is compiled before it is needed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -76,8 +76,7 @@ class Program:
             engine, few = self._ready(given, dtype)
             order = longest_first(given.lengths)
             log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
-            of_type = {name: table.astype(dtype, copy=False) for name, table in found.items()}
-            return log_z, of_type if into is None else {}
+            return log_z, {n: t.astype(dtype, copy=False) for n, t in found.items()} if into is None else {}
         few = given.in_logarithms()
         if by_sentence:
             B = len(given.lengths)
@@ -127,7 +126,7 @@ class Program:
         given = given.in_logarithms()
         if k > 1 or not self.in_many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
-        if self._has_numbers(given):
+        if self.has_numbers(given.weights):
             engine = self._lanes("float64", shared=True)
             given = replace(given, weights={name: np.asarray(w, np.float64) for name, w in given.weights.items()})
         else:
@@ -158,47 +157,45 @@ class Program:
         engine, few = self._ready(given, dtype)
         return engine.draw(few, longest_first(given.lengths), (number, width), seed, trace)
 
-    def _is_shared(self, given: Sentences) -> bool:
-        """Whether all sentences have one set of weights, by symbols alone."""
-        return not self._by_position and all(len(table) == 1 for table in given.weights.values())
-
-    def has_numbers(self, shared: Mapping[str, bool]) -> bool:
-        """Whether all sentences share the weights that know neither positions nor words.
-
-        :param shared: by table, whether all sentences share it.
-        """
-        return bool(self.plain) and all(shared.get(name, False) for name in self.plain)
-
-    def _has_numbers(self, given: Sentences) -> bool:
-        return self.has_numbers({name: len(w) == 1 for name, w in given.weights.items()})
+    def has_numbers(self, weights: Mapping[str, Sized]) -> bool:
+        """Whether all sentences share the weights that know neither positions nor words."""
+        return bool(self.plain) and all(len(weights.get(name, ())) == 1 for name in self.plain)
 
     def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
-        shared = self._is_shared(given) or bool(given.constants)
-        numbers = self.plain if self._has_numbers(given) else frozenset[str]()
-        raised = set(given.weights) - given.constants if shared else numbers
-        if not all(_is_near_one(given.weights[name]) for name in raised):
-            return self._lanes(dtype, weights=_dtype(given), given=given.constants), given.in_logarithms()
+        weights, constants = given.weights, given.constants
+        shared = bool(constants) or not (self._by_position or any([len(table) != 1 for table in weights.values()]))
+        has_numbers = self.has_numbers(weights)
+        raised = [name for name in weights if (shared and name not in constants) or (has_numbers and name in self.plain)]
         if not raised and not shared:
-            return self._lanes(dtype, weights=_dtype(given)), given
-        weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
-        for name, order in self._rows.items() if shared else ():
-            rows = np.ascontiguousarray(weights[name].transpose(order))
-            weights[name] = rows.transpose(np.argsort(order))
+            return self._lanes(dtype, weights=dtype), given
+        orders = self._rows if shared else {}
+        parts = [weights[name].transpose(orders[name]) if name in orders else weights[name] for name in raised]
+        logs = np.concatenate(parts or [[]], None, dtype=dtype)
+        if not _is_near_one(logs):
+            return self._lanes(dtype, weights=dtype, given=constants), given.in_logarithms()
         with np.errstate(under="ignore", invalid="ignore"):
-            weights |= {name: np.exp(weights[name]) for name in raised}
-        if given.constants:
-            options = {"shared": bool(numbers)} if self.in_tiles else {}
-            engine = self._lanes(dtype, logs=False, given=given.constants, **options)
+            np.exp(logs, logs)
+        numbers, start = {}, 0
+        for name, part in zip(raised, parts, strict=True):
+            table = logs[start : start + part.size].reshape(part.shape)
+            numbers[name] = table.transpose(np.argsort(orders[name])) if name in orders else table
+            start += part.size
+        numbers |= {name: np.asarray(weights[name], dtype) for name in weights if name not in numbers}
+        if constants:
+            options = {"shared": has_numbers} if self.in_tiles else {}
+            engine = self._lanes(dtype, logs=False, given=constants, **options)
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        return engine, replace(given, weights=weights)
+        return engine, replace(given, weights=numbers)
 
 
 def _is_near_one(logs: Numbers) -> bool:
-    """Whether exponentials are numbers, even in float32."""
-    finite = np.where(np.isinf(logs) & (logs < 0), 0.0, logs)
-    return bool((np.abs(finite) < _MOST_NATS).all())
+    """Whether exponentials are numbers, even in float32; some may be zero."""
+    if not logs.max(initial=0.0) < _MOST_NATS:  # nor is NaN
+        return False
+    least = logs.min(initial=0.0)
+    return bool(least > -_MOST_NATS or logs.min(initial=0.0, where=logs > -np.inf) > -_MOST_NATS)
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
@@ -214,8 +211,6 @@ def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
 
 def longest_first(lengths: Numbers) -> Numbers:
     """The order in which sentences fill the lanes."""
-    if len(lengths) == 0 or lengths.min() == lengths.max():
-        return np.arange(len(lengths))
     return np.argsort(-lengths, kind="stable")
 
 

@@ -26,6 +26,7 @@ class Given:
     :param words: by name, shape ``(B, n)``.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
+    :param checked: whether words are known to be symbols of the axes that they are indices of.
     """
 
     weights: Mapping[str, Tensor]
@@ -33,22 +34,24 @@ class Given:
     words: Mapping[str, Tensor] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, Numbers] = field(default_factory=dict)
+    checked: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
         """Of all weights together."""
-        return functools.reduce(torch.promote_types, (w.dtype for w in self.weights.values()))
+        return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
 
     def arrays(self) -> Sentences:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
         weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
-        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
+        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
     def with_weights(self, tables: Sequence[Tensor]) -> Given:
         """The same with other weights, in the same order."""
-        return replace(self, weights=dict(zip(self.weights, tables, strict=True)))
+        weights = dict(zip(self.weights, tables, strict=True))
+        return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked)
 
     def only(self, sentences: Tensor) -> Given:
         """Some of the sentences."""
@@ -69,12 +72,12 @@ class Given:
 def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
     """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
     w = w.detach()
-    return w.numpy() if w.dtype == dtype and w.device.type == "cpu" else w.to("cpu", dtype).numpy()
+    return w.numpy() if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype).numpy()
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return all(t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) for t in tensors)
+    return all([t.is_cpu and t.dtype in (torch.float32, torch.float64) for t in tensors])
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
