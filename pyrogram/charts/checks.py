@@ -87,6 +87,13 @@ def check_lengths(lengths: Tensor, n: int) -> None:
         raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
 
 
+def lengths_of_checked(words: Tensor) -> Tensor:
+    """Numbers of words, shape ``(B,)``, of sentences ``(B, n)`` that have been checked."""
+    if words.is_cpu:  # for few numbers, numpy is quicker
+        return torch.from_numpy((words.numpy() >= 0).sum(-1))
+    return (words >= 0).sum(-1)
+
+
 class TooLongError(ValueError):
     """A sentence that was drawn has more words than it may have."""
 

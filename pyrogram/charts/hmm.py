@@ -24,9 +24,9 @@ from torch import Tensor
 from pyrogram.recursion.calling.sentences import Numbers
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of, fits_compiled
 
-from .checks import check_sentence_weights, check_size, checked_words, keep_nan
+from .checks import check_sentence_weights, check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch
 
 _STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
@@ -72,9 +72,18 @@ def log_partition(
 ) -> Float[Tensor, "B"]:
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
-    words = _checked(tables, words)
+    return log_partition_of_checked(tables, _checked(tables, words), bonus, engine)
+
+
+def log_partition_of_checked(
+    tables: tuple[Tensor, Tensor, Tensor], words: Tensor, bonus: Tensor | None = None, engine: Engine | None = None
+) -> Tensor:
+    """:func:`log_partition` of tables and words that are known to fit."""
     given = prepare(*tables, words, bonus)
     log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
+    shared = bonus is None and all([len(t) == 1 for t in tables])
+    if shared and engine is None and fits_compiled(*tables):  # compiled code looks for NaN
+        return log_z
     return _keep_nan(log_z, tables)
 
 
@@ -189,12 +198,7 @@ def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
-    return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V}, checked=True)
-
-
-def _lengths(words: Tensor) -> Tensor:
-    """Of sentences that have been checked."""
-    return (words >= 0).sum(-1)
+    return Given(weights, lengths_of_checked(words), {"w": words}, {"K": K, "V": V}, checked=True)
 
 
 def _from_one(by_word: Tensor) -> Tensor:
@@ -216,7 +220,7 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:
     """States in the order of words: derivations have the last one first."""
     rows = rows.to(words.device)
-    at = _lengths(words)[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
+    at = lengths_of_checked(words)[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
     return rows.gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, keep_nan, lengths_of_checked
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -121,6 +121,8 @@ class DMV(Grammar):
         if shared and self._fits(log_weights, words):
             log_z = self.program().log_partition(self._given(log_weights, words))
             log_z = log_z.to(log_weights["root"].dtype).reshape(words.shape[:-1])
+            if words.is_cpu:  # where compiled code looks for NaN
+                return log_z
         else:
             arcs, stops = self.scores(log_weights, words)
             log_z = projective.log_partition(arcs, stops, lengths_of(words))
@@ -136,9 +138,9 @@ class DMV(Grammar):
 
     def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
         """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
-        words = words.reshape(-1, words.shape[-1])
+        words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
         weights = {name: log_weights[name].double()[None] for name in self._blocks}
-        return Given(weights, (words >= 0).sum(-1), {"w": words}, {"V": self.num_tags}, checked=True)
+        return Given(weights, lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, checked=True)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *[(log_weights[name], len(block.shape)) for name, block in self._blocks.items()])

@@ -85,7 +85,12 @@ class HMM(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        return StateSequence(*self._tables(log_weights), words, validate_args=False).log_partition
+        initial, transition, emission = tables = self._tables(log_weights)
+        if initial.dim() == 1 and transition.dim() == emission.dim() == 2:
+            flat = words.reshape(-1, words.shape[-1])
+            shared = initial[None], transition[None], emission[None]
+            return chart.log_partition_of_checked(shared, flat).reshape(words.shape[:-1])
+        return StateSequence(*tables, words, validate_args=False).log_partition
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)

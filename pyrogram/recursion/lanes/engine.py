@@ -247,12 +247,13 @@ class LanesEngine:
         """
         outs = [(x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction."))]
         key = name, pitch, *fixed.values(), *outs, *given.shapes()
-        if key in self._prepared:
+        found = self._prepared.get(key)
+        if found is not None:
             if given.lists:
                 self._checks.check_lists(given.sizes, given.lists)
             if not given.checked:
                 self._checks.check_words(given)
-            return self._prepared[key]
+            return found
         self._checks.check(given, self._weights)
         values = {**given.strides(), **fixed, "pitch": pitch | 1}  # odd: so rows do not fall into the same cache sets
         run, later = self._function(name), {*own, *given.arrays(), *_LATER}
@@ -280,8 +281,8 @@ class LanesEngine:
         """A function with memory of this thread, which is kept for the next call if it is small."""
         own = self._own.__dict__
         if own.get("prepared") is prepared:
-            found: Call = own["call"]
-            return found
+            kept: Call = own["call"]
+            return kept
         layout, memory = own.get("memory", (None, {}))
         wanted = name, prepared.pitch, prepared.size, prepared.sizes
         if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place

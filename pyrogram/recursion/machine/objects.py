@@ -104,14 +104,12 @@ class Call:
         slots, places = type(self._slots).from_buffer_copy(self._slots), self._places
         for key, x in changes.items():
             if key in places:
-                slots[places[key]] = _slot(x)
+                slots[places[key]] = x if type(x) is int else _slot(x)
         return slots
 
 
 def _slot(x: Any) -> int:
     """Eight bytes of a parameter: the address of an array's elements, an integer, the bits of a real."""
-    if type(x) is int:
-        return x
     if isinstance(x, np.ndarray):
         try:
             return ctypes.addressof(_BYTE.from_buffer(x))  # three times as fast, and a call has a dozen of them

@@ -72,7 +72,7 @@ class SumsOnTensors(ABC):
         tables = list(given.weights.values())
         if by_torch or not self.fits(given):
             return self.in_torch(given)
-        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
+        if not torch.is_grad_enabled() or not any([t.requires_grad for t in tables]):
             return self.log_values(given)
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
         return log_z

@@ -73,9 +73,11 @@ class Program:
         if self.in_many:
             if len(given.lengths) == 0:
                 return np.zeros(0), _zeros(given, by_sentence) if into is None else {}
-            engine, few = self._ready(given, dtype)
+            engine, few, unknown = self._ready(given, dtype)
             order = longest_first(given.lengths)
             log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
+            if unknown:
+                log_z.fill(np.nan)
             return log_z, {n: t.astype(dtype, copy=False) for n, t in found.items()} if into is None else {}
         few = given.in_logarithms()
         if by_sentence:
@@ -154,26 +156,30 @@ class Program:
         dtype = _dtype(given)
         if not self.in_many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
-        engine, few = self._ready(given, dtype)
+        engine, few, _ = self._ready(given, dtype)
         return engine.draw(few, longest_first(given.lengths), (number, width), seed, trace)
 
     def has_numbers(self, weights: Mapping[str, Sized]) -> bool:
         """Whether all sentences share the weights that know neither positions nor words."""
         return bool(self.plain) and all(len(weights.get(name, ())) == 1 for name in self.plain)
 
-    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
-        """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
+    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences, bool]:
+        """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once.
+
+        And whether a weight that all sentences share is NaN, which charts may pass over.
+        """
         weights, constants = given.weights, given.constants
         shared = bool(constants) or not (self._by_position or any([len(table) != 1 for table in weights.values()]))
         has_numbers = self.has_numbers(weights)
         raised = [name for name in weights if (shared and name not in constants) or (has_numbers and name in self.plain)]
         if not raised and not shared:
-            return self._lanes(dtype, weights=dtype), given
+            return self._lanes(dtype, weights=dtype), given, False
         orders = self._rows if shared else {}
         parts = [weights[name].transpose(orders[name]) if name in orders else weights[name] for name in raised]
         logs = np.concatenate(parts or [[]], None, dtype=dtype)
         if not _is_near_one(logs):
-            return self._lanes(dtype, weights=dtype, given=constants), given.in_logarithms()
+            engine = self._lanes(dtype, weights=dtype, given=constants)
+            return engine, given.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
         numbers, start = {}, 0
@@ -181,21 +187,21 @@ class Program:
             table = logs[start : start + part.size].reshape(part.shape)
             numbers[name] = table.transpose(np.argsort(orders[name])) if name in orders else table
             start += part.size
-        numbers |= {name: np.asarray(weights[name], dtype) for name in weights if name not in numbers}
+        for name in weights.keys() - numbers.keys():
+            numbers[name] = np.asarray(weights[name], dtype)
         if constants:
             options = {"shared": has_numbers} if self.in_tiles else {}
             engine = self._lanes(dtype, logs=False, given=constants, **options)
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        return engine, replace(given, weights=numbers)
+        return engine, Sentences(given.lengths, numbers, given.words, given.sizes, given.lists, constants, given.checked), False
 
 
 def _is_near_one(logs: Numbers) -> bool:
     """Whether exponentials are numbers, even in float32; some may be zero."""
-    if not logs.max(initial=0.0) < _MOST_NATS:  # nor is NaN
-        return False
-    least = logs.min(initial=0.0)
-    return bool(least > -_MOST_NATS or logs.min(initial=0.0, where=logs > -np.inf) > -_MOST_NATS)
+    if np.abs(logs).max(initial=0.0) < _MOST_NATS:  # which NaN is not
+        return True
+    return bool((np.abs(logs[logs != -np.inf]) < _MOST_NATS).all())
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:

@@ -36,7 +36,7 @@ class Given:
     lists: Mapping[str, Numbers] = field(default_factory=dict)
     checked: bool = False
 
-    @property
+    @functools.cached_property
     def dtype(self) -> torch.dtype:
         """Of all weights together."""
         return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
@@ -71,8 +71,8 @@ class Given:
 
 def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
     """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
-    w = w.detach()
-    return w.numpy() if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype).numpy()
+    w = w.detach() if w.requires_grad else w
+    return (w if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype)).numpy()
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
