@@ -55,6 +55,7 @@ __all__ = [
 Weights = dict[str, Tensor]
 Known = Tensor | Mapping[str, Tensor]
 TooLong = Literal["redraw", "truncate", "raise"]
+_TOO_LONG = get_args(TooLong)
 
 
 @dataclass(frozen=True)
@@ -585,7 +586,7 @@ def is_cut(too_long: TooLong) -> bool:
 
     :raises ValueError: if it is none of the choices.
     """
-    if too_long not in get_args(TooLong):
+    if too_long not in _TOO_LONG:
         raise ValueError(f"too_long must be 'redraw', 'truncate' or 'raise', not {too_long!r}")
     return too_long == "truncate"
 

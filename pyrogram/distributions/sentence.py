@@ -20,7 +20,7 @@ from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_bloc
 from pyrogram.grammar import safe_log as safe_log
 from pyrogram.operators import LogSum, captured, log_sum, number_of, object_of
 
-from .constraints import PaddedWords, Scores
+from .constraints import PaddedWords
 from .partition import unexpanded
 
 _SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
@@ -148,10 +148,13 @@ class Sentence(TorchDistribution):
         # broadcasting takes as long as the checks below
         batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
-        if self._validate_args and not is_captured:
-            _check_values(given, logarithms=weights is None)
+        logs, blocks = weights is None, grammar.blocks.items()
+        if not self._validate_args or is_captured:
+            return
+        if not all([_are_right(given[name], block, logs, normalized) for name, block in blocks]):
+            _check_values(given, logs)
             if normalized:
-                _check_sums(grammar, given, logarithms=weights is None)
+                _check_sums(grammar, given, logs)
 
     @property
     def log_weights(self) -> Weights:
@@ -217,15 +220,16 @@ class Sentence(TorchDistribution):
         """
         if captured():
             log_z = self._traced_log_prob(value)
-            shape = broadcast_shapes(log_z.shape, self.batch_shape)
-            return log_z if log_z.shape == shape else log_z.expand(shape)
-        if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
-            value = check_words(value, self.grammar.num_words)
-        log_weights = self.log_weights
-        log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
-        upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
-        log_z = track_provenance(log_z, upstream) if upstream else log_z
-        return log_z.expand(broadcast_shapes(log_z.shape, self.batch_shape))
+        else:
+            if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
+                value = check_words(value, self.grammar.num_words)
+            log_weights = self.log_weights
+            log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
+            if any([type(w) is not Tensor for w in log_weights.values()]):
+                upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on
+                log_z = track_provenance(log_z, upstream) if upstream else log_z
+        shape = broadcast_shapes(log_z.shape, self.batch_shape) if self.batch_shape else log_z.shape
+        return log_z if log_z.shape == shape else log_z.expand(shape)
 
     def _evidence_tables(self) -> list[tuple[str, Tensor, int]]:
         """Evidence by kind, with how many dimensions are not the batch's."""
@@ -298,11 +302,29 @@ def _value(weights: Tensor) -> Tensor:
     return weights.detach().requires_grad_(weights.is_leaf and weights.requires_grad)
 
 
+def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool) -> bool:
+    """Whether the weights of a block are seen to be; for few numbers, numpy is quicker. Of others torch says more."""
+    w = unexpanded(weights, len(block.shape))  # a loop that reads a model expands one grammar over all sentences
+    if type(block) is not Block or not fits_compiled(w):
+        return False
+    values = w.detach().numpy()
+    if not (logarithms or values.min(initial=0.0) >= 0):  # as of NaN
+        return False
+    if not normalized:
+        return bool(values.max(initial=-np.inf) < np.inf)
+    with np.errstate(over="ignore"):
+        sums = (np.exp(values) if logarithms else values).sum(-1)
+    return bool(np.abs(sums - 1).max(initial=0.0) <= _tolerance(w))
+
+
+def _tolerance(weights: Tensor) -> float:
+    """Of the sum of a multinomial."""
+    return _SUM_TOLERANCE + 10 * torch.finfo(weights.dtype).eps
+
+
 def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
     for name, w in weights.items():
-        w = unexpanded(w, 1)  # a loop that reads a model expands one grammar over all sentences
-        if Scores().holds(w) and (logarithms or bool((w >= 0).all())):
-            continue
+        w = unexpanded(w, 1)
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])
@@ -310,24 +332,13 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
 
 
-def _sum_to_one(weights: Tensor, logarithms: bool, tolerance: float) -> bool:
-    """Whether the last dimension does: for few numbers, numpy is quicker."""
-    values = weights.numpy()
-    with np.errstate(over="ignore"):
-        sums = (np.exp(values) if logarithms else values).sum(-1)
-    return bool(np.abs(sums - 1).max(initial=0.0) <= tolerance)
-
-
 def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
     """Refuse, by name, the first multinomial that does not sum to one."""
     for name, block in grammar.blocks.items():
         w = unexpanded(weights[name].detach(), len(block.shape))
         w = w.to(torch.promote_types(w.dtype, torch.float32))
-        tolerance = _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
-        if type(block) is Block and fits_compiled(w) and _sum_to_one(w, logarithms, tolerance):
-            continue
         sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
-        wrong = (sums - 1).abs() > tolerance
+        wrong = (sums - 1).abs() > _tolerance(weights[name])
         if bool(wrong.any()):
             index = tuple(int(i) for i in wrong.nonzero()[0])
             batch = index[: w.dim() - len(block.shape)]

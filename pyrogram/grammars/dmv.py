@@ -119,7 +119,7 @@ class DMV(Grammar):
         words = checked_inputs(self, log_weights, words)
         shared = all([log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items()])
         if shared and self._fits(log_weights, words):
-            log_z = self.program().log_partition(self._given(log_weights, words))
+            log_z = self.program().of_fitting(self._given(log_weights, words))
             log_z = log_z.to(log_weights["root"].dtype).reshape(words.shape[:-1])
             if words.is_cpu:  # where compiled code looks for NaN
                 return log_z

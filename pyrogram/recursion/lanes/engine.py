@@ -123,7 +123,7 @@ class LanesEngine:
         own = {"log_z": log_z} | {f"out.{name}": out for name, out in outputs.items()}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
-        cost = len(order) * self._cost(given)
+        cost = len(order) * self._cost(int(given.lengths[order[0]]), given.sizes) if len(order) else 0.0
         if directions is None:
             self._run("lanes", given, order, own, cost, alone, fixed)
         else:
@@ -134,9 +134,8 @@ class LanesEngine:
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
 
-    def _cost(self, given: Sentences) -> float:
-        """About the number of operations for a sentence."""
-        n = given.pitch - 1
+    def _cost(self, n: int, sizes: Mapping[str, int]) -> float:
+        """About the number of operations for a sentence of n words."""
         return 4.0 * n**3 + 40.0 * n**2
 
     def draw(

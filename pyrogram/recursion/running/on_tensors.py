@@ -69,9 +69,11 @@ class SumsOnTensors(ABC):
 
         :param by_torch: whether torch does it even where compiled code could.
         """
-        tables = list(given.weights.values())
-        if by_torch or not self.fits(given):
-            return self.in_torch(given)
+        return self.in_torch(given) if by_torch or not self.fits(given) else self.of_fitting(given)
+
+    def of_fitting(self, given: Given) -> Tensor:
+        """The same of weights that compiled code or kernels can have."""
+        tables = given.weights.values()
         if not torch.is_grad_enabled() or not any([t.requires_grad for t in tables]):
             return self.log_values(given)
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
@@ -136,7 +138,7 @@ class SumsOnTensors(ABC):
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {name: torch.from_numpy(counts[name]).to(w.device, w.dtype) for name, w in given.weights.items()}
+        found = {name: _tensor(counts[name], w.device, w.dtype) for name, w in given.weights.items()}
         return self._log_z(log_z, given), found
 
     def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
@@ -196,7 +198,7 @@ class SumsOnTensors(ABC):
 
     @staticmethod
     def _log_z(log_z: Numbers, given: Given) -> Tensor:
-        return torch.from_numpy(log_z).to(next(iter(given.weights.values())).device, given.dtype)
+        return _tensor(log_z, next(iter(given.weights.values())).device, given.dtype)
 
 
 class TensorProgram(SumsOnTensors):
@@ -284,11 +286,14 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled():
             return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
         factors = gradient.detach()
-        if any(len(t) != len(factors) for t in tables) and len(factors) and not (factors == factors[0]).all():
+        is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
+        if not is_one and any([len(t) != len(factors) for t in tables]):
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
             kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())
-        return (None, None, *(_scaled(c, factors, in_place=True) for c in kept))
+        if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+            return (None, None, *kept)
+        return (None, None, *[_scaled(c, factors, in_place=True) for c in kept])
 
 
 class _Counts(torch.autograd.Function):
@@ -357,12 +362,15 @@ def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
         by = factors[:1] if len(counts) == 1 else factors
         return counts * by.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
     values, given = counts.numpy(), factors.numpy()
-    one = given.size > 0 and (given.strides == (0,) or len(counts) == 1)  # a sum's gradient is one number, mostly 1
-    if in_place and (given.item(0) == 1 if one else (given == 1).all()):
-        return counts
-    numbers = given[:1] if one else given
+    numbers = given[:1] if len(counts) == 1 else given
     numbers = numbers.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
     return torch.from_numpy(np.multiply(values, numbers, out=values if in_place else None))
+
+
+def _tensor(array: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Of an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    found = torch.from_numpy(array)
+    return found if found.dtype == dtype and device.type == "cpu" else found.to(device, dtype)
 
 
 def _derivatives(

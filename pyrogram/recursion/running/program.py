@@ -217,11 +217,11 @@ def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
 
 def longest_first(lengths: Numbers) -> Numbers:
     """The order in which sentences fill the lanes."""
-    return np.argsort(-lengths, kind="stable")
+    return (-lengths).argsort(kind="stable")
 
 
 def _dtype(given: Sentences) -> str:
-    single = bool(given.weights) and all(table.dtype == np.float32 for table in given.weights.values())
+    single = bool(given.weights) and all([table.dtype == np.float32 for table in given.weights.values()])
     return "float32" if single else "float64"
 
 

@@ -70,7 +70,7 @@ class Given:
 
 
 def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
-    """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    """As an array."""
     w = w.detach() if w.requires_grad else w
     return (w if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype)).numpy()
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..calling.layout import Layout
 from ..calling.sentence_events import CELL
-from ..calling.sentences import Sentences
 from ..lanes.engine import LINE, LONG, LanesEngine, Numbers, areas_of
 from ..lanes.sweep_engine import SweepEngine
 from ..machine.statements import Function
@@ -88,8 +87,8 @@ class TilesEngine(LanesEngine):
         """About their number for a sentence of n words, inside and outside."""
         return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
-    def _cost(self, given: Sentences) -> float:
-        return self._operations(given.pitch, given.sizes)
+    def _cost(self, n: int, sizes: Mapping[str, int]) -> float:
+        return self._operations(n, sizes)
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         kind = self.width, self._name, None, self.shared
