@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.printable import plural
 
 from .collapsed import CollapsedUpdates
@@ -317,9 +317,6 @@ class EvidenceGrammar(Grammar):
         flat = torch.bincount(events[events >= 0], minlength=sum(sizes)).double()
         parts = zip(self.blocks.items(), flat.split(sizes), strict=True)
         return {name: part.reshape(block.shape) for (name, block), part in parts}
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def admits(self, words: Tensor) -> Tensor:
         """Whether some derivation of each sentence, whatever its weight, agrees with the evidence, bool, ``batch``."""

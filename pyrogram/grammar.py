@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words, fits_compiled
+from pyrogram.charts.checks import checked_words, fits_compiled, keep_nan
 from pyrogram.operators import (
     LogSum,
     captured,
@@ -231,6 +231,9 @@ class Grammar(ABC):
             return _traced_counts(self, log_weights, words)
         words = checked_inputs(self, log_weights, words, shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
+
+    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
+        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         """The multinomials of each sentence, for weights that differ from sentence to sentence.

@@ -50,20 +50,16 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
-    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
+    """:func:`broadcast_shapes` of scores and lengths, of which mostly all are equal.
 
     :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
     :raises ValueError: if they do not broadcast.
     """
-    result = torch.Size()
-    for shape in shapes:
-        if len(shape) and shape != result:
-            try:
-                result = broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
-            except RuntimeError:
-                found = " and ".join(str(tuple(s)) for s in shapes)
-                raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
-    return result
+    try:
+        return broadcast_shapes(*{tuple(shape): None for shape in shapes})
+    except RuntimeError:
+        found = " and ".join(str(tuple(s)) for s in shapes)
+        raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
 
 
 def check_stops(stops: Tensor, n: int, valences: int) -> None:

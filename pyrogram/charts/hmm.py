@@ -81,7 +81,7 @@ def log_partition_of_checked(
     """:func:`log_partition` of tables and words that are known to fit."""
     given = prepare(*tables, words, bonus)
     log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
-    shared = bonus is None and all([len(t) == 1 for t in tables])
+    shared = bonus is None and {len(t) for t in tables} == {1}
     if shared and engine is None and fits_compiled(*tables):  # compiled code looks for NaN
         return log_z
     return _keep_nan(log_z, tables)

@@ -151,7 +151,7 @@ class Sentence(TorchDistribution):
         logs, blocks = weights is None, grammar.blocks.items()
         if not self._validate_args or is_captured:
             return
-        if not all([_are_right(given[name], block, logs, normalized) for name, block in blocks]):
+        if not all(_are_right(given[name], block, logs, normalized) for name, block in blocks):
             _check_values(given, logs)
             if normalized:
                 _check_sums(grammar, given, logs)
@@ -225,7 +225,7 @@ class Sentence(TorchDistribution):
                 value = check_words(value, self.grammar.num_words)
             log_weights = self.log_weights
             log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
-            if any([type(w) is not Tensor for w in log_weights.values()]):
+            if {type(w) for w in log_weights.values()} != {Tensor}:
                 upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on
                 log_z = track_provenance(log_z, upstream) if upstream else log_z
         shape = broadcast_shapes(log_z.shape, self.batch_shape) if self.batch_shape else log_z.shape

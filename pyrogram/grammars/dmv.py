@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, keep_nan, lengths_of_checked
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -117,7 +117,7 @@ class DMV(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        shared = all([log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items()])
+        shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
         if shared and self._fits(log_weights, words):
             log_z = self.program().of_fitting(self._given(log_weights, words))
             log_z = log_z.to(log_weights["root"].dtype).reshape(words.shape[:-1])
@@ -141,9 +141,6 @@ class DMV(Grammar):
         words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
         weights = {name: log_weights[name].double()[None] for name in self._blocks}
         return Given(weights, lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, checked=True)
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *[(log_weights[name], len(block.shape)) for name, block in self._blocks.items()])
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
@@ -269,9 +269,6 @@ class RecursiveGrammar(Grammar):
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
         n = words.shape[-1]
         return words.expand(*batch, n).reshape(batch.numel(), n)
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     # ------------------------------------------------------------------ derivations
 

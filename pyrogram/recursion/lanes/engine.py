@@ -8,7 +8,6 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ..rules.recursions import Recursion
 from . import descents, driver, tangents
 
 Numbers = Any  # a numpy array
+Values = Mapping[str, Any]  # of parameters, by name
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
@@ -120,16 +120,16 @@ class LanesEngine:
             shape = (B, *shape[1:]) if by_sentence else shape
             outputs[w.name] = np.zeros((parts if shared and shape[0] == 1 else 1, *shape), self.dtype)
         log_z = np.empty(B)
-        own = {"log_z": log_z} | {f"out.{name}": out for name, out in outputs.items()}
+        own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
         cost = len(order) * self._cost(int(given.lengths[order[0]]), given.sizes) if len(order) else 0.0
         if directions is None:
-            self._run("lanes", given, order, own, cost, alone, fixed)
+            self._run("lanes", given, order, own, fixed, cost, alone)
         else:
             tangent = np.empty(B)
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", given, order, own, 3 * cost, 0, fixed)
+            self._run("tangents", given, order, own, fixed, 3 * cost, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
@@ -151,7 +151,7 @@ class LanesEngine:
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
         own |= trace_values(self.layout, trace, (number, B, rows[1]))
         cost = len(order) * (2.0 * n**3 + 1000.0 * number * n)
-        self._run("draw", given, order, own, cost, self._alone(given, order))
+        self._run("draw", given, order, own, {}, cost, self._alone(given, order))
         return log_z, own["trace"]
 
     def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -159,32 +159,25 @@ class LanesEngine:
         B, n = len(given.lengths), given.pitch - 1
         own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
         cost = len(order) * (2.0 * n**3 + 1000.0 * n)
-        self._run("best", given, order, own, cost, self._alone(given, order))
+        self._run("best", given, order, own, {}, cost, self._alone(given, order))
         return own["scores"], own["trace"]
 
     def _run(
-        self,
-        name: str,
-        given: Sentences,
-        order: Numbers,
-        own: dict[str, Any],
-        cost: float,
-        alone: int,
-        fixed: Mapping[str, int] = MappingProxyType({}),
+        self, name: str, given: Sentences, order: Numbers, own: Values, fixed: Values, cost: float, alone: int
     ) -> None:
         """Call a function on every thread.
 
         :param own: parameters that other functions have not.
+        :param fixed: those that follow from shapes and from what is wanted.
         :param alone: how many of the first sentences are done alone.
-        :param fixed: parameters that follow from shapes and from what is wanted.
         """
         if len(order) == 0:
             self._checks.check(given, self._weights)
             return
         if alone:
-            self._lone._run(name, given, order[:alone], own, cost * alone / len(order), 0, fixed)
+            self._lone._run(name, given, order[:alone], own, fixed, cost * alone / len(order), 0)
             if alone < len(order):
-                self._run(name, given, order[alone:], own, cost * (1 - alone / len(order)), 0, fixed)
+                self._run(name, given, order[alone:], own, fixed, cost * (1 - alone / len(order)), 0)
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
         prepared = self._prepare(name, given, own, fixed, int(given.lengths[order[0]]) + 1)
@@ -237,9 +230,7 @@ class LanesEngine:
         """The same, some sentences at a time."""
         return LanesEngine(self.recursion, self._name, self.logs, self._weights.name, self.layout.given, width)
 
-    def _prepare(
-        self, name: str, given: Sentences, own: dict[str, Any], fixed: Mapping[str, int], pitch: int
-    ) -> Prepared:
+    def _prepare(self, name: str, given: Sentences, own: Values, fixed: Values, pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
 
         :param pitch: words of the longest sentence, and one.
@@ -254,7 +245,8 @@ class LanesEngine:
                 self._checks.check_words(given)
             return found
         self._checks.check(given, self._weights)
-        values = {**given.strides(), **fixed, "pitch": pitch | 1}  # odd: so rows do not fall into the same cache sets
+        values: dict[str, Any] = {**given.strides(), **fixed}
+        values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
         run, later = self._function(name), {*own, *given.arrays(), *_LATER}
         for w in self.layout.events if "plain" in fixed else ():
             out = own.get(f"out.{w.name}")
@@ -271,9 +263,8 @@ class LanesEngine:
         size = run("size", values | given.arrays())
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        self._prepared[key] = prepared = Prepared(
-            Call(run, name, values, later), size, values["pitch"], dict(given.sizes)
-        )
+        call = Call(run, name, values, later)
+        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(given.sizes))
         return prepared
 
     def _with_memory(self, name: str, prepared: Prepared) -> Call:

@@ -40,7 +40,7 @@ _lock = threading.RLock()
 # No other thread compiles while a process forks: nobody would unlock the child.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)  # the result of one that has none is not read
-_BYTE = ctypes.c_char
+_BYTE: Any = ctypes.c_char
 _FIND = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _engines: list[Any] = []  # keep the code of loaded objects alive
 _failed: dict[int, BaseException] = {}  # by thread: why its function has ended early

@@ -24,7 +24,7 @@ from ..tensors.engine import SumsInTorch, TorchEngine, derivatives
 from ..tensors.given import Given as Given
 from ..tensors.given import factors_of as factors_of
 from ..tensors.given import fits_compiled as fits_compiled
-from ..tensors.tracing import is_traced
+from ..tensors.given import is_traced
 from .in_torch import log_counts_in_torch
 from .on_device import DeviceProgram
 from .program import Program
@@ -74,7 +74,7 @@ class SumsOnTensors(ABC):
     def of_fitting(self, given: Given) -> Tensor:
         """The same of weights that compiled code or kernels can have."""
         tables = given.weights.values()
-        if not torch.is_grad_enabled() or not any([t.requires_grad for t in tables]):
+        if not torch.is_grad_enabled() or True not in {t.requires_grad for t in tables}:
             return self.log_values(given)
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
         return log_z
@@ -84,7 +84,7 @@ class SumsOnTensors(ABC):
         kernels = self.on_device(given)
         if kernels is not None:
             return kernels.log_counts(given, counts=False)[0].to(given.dtype)
-        if given.lengths.device.type != "cpu":
+        if not given.lengths.is_cpu:
             return log_counts_in_torch(self.torch_engine, given, counts=False)[0]
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
@@ -125,12 +125,10 @@ class SumsOnTensors(ABC):
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
         kernels = None if constants else self.on_device(given)
-        if kernels is not None:
-            log_z, counts = kernels.log_counts(given, scale=scale, by_sentence=by_sentence)
+        if kernels is not None or not (given.lengths.is_cpu or constants):
+            there = functools.partial(log_counts_in_torch, self.torch_engine) if kernels is None else kernels.log_counts
+            log_z, counts = there(given, scale=scale, by_sentence=by_sentence)
             return log_z.to(given.dtype), {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
-        if given.lengths.device.type != "cpu" and not constants:
-            log_z, counts = log_counts_in_torch(self.torch_engine, given, scale=scale, by_sentence=by_sentence)
-            return log_z, {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = given.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
@@ -287,7 +285,7 @@ class _LogPartition(torch.autograd.Function):
             return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
         factors = gradient.detach()
         is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-        if not is_one and any([len(t) != len(factors) for t in tables]):
+        if not is_one and any(len(t) != len(factors) for t in tables):
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
             kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())

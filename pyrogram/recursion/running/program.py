@@ -169,9 +169,9 @@ class Program:
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
         weights, constants = given.weights, given.constants
-        shared = bool(constants) or not (self._by_position or any([len(table) != 1 for table in weights.values()]))
-        has_numbers = self.has_numbers(weights)
-        raised = [name for name in weights if (shared and name not in constants) or (has_numbers and name in self.plain)]
+        shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
+        numbers = self.plain if self.has_numbers(weights) else frozenset[str]()
+        raised = [name for name in weights if (name not in constants if shared else name in numbers)]
         if not raised and not shared:
             return self._lanes(dtype, weights=dtype), given, False
         orders = self._rows if shared else {}
@@ -182,19 +182,20 @@ class Program:
             return engine, given.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
-        numbers, start = {}, 0
+        tables, start = {}, 0
         for name, part in zip(raised, parts, strict=True):
             table = logs[start : start + part.size].reshape(part.shape)
-            numbers[name] = table.transpose(np.argsort(orders[name])) if name in orders else table
+            tables[name] = table.transpose(np.argsort(orders[name])) if name in orders else table
             start += part.size
-        for name in weights.keys() - numbers.keys():
-            numbers[name] = np.asarray(weights[name], dtype)
+        for name in weights.keys() - tables.keys():
+            tables[name] = np.asarray(weights[name], dtype)
         if constants:
-            options = {"shared": has_numbers} if self.in_tiles else {}
+            options = {"shared": bool(numbers)} if self.in_tiles else {}
             engine = self._lanes(dtype, logs=False, given=constants, **options)
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        return engine, Sentences(given.lengths, numbers, given.words, given.sizes, given.lists, constants, given.checked), False
+        rest = given.words, given.sizes, given.lists, constants, given.checked
+        return engine, Sentences(given.lengths, tables, *rest), False
 
 
 def _is_near_one(logs: Numbers) -> bool:
@@ -221,8 +222,7 @@ def longest_first(lengths: Numbers) -> Numbers:
 
 
 def _dtype(given: Sentences) -> str:
-    single = bool(given.weights) and all([table.dtype == np.float32 for table in given.weights.values()])
-    return "float32" if single else "float64"
+    return "float32" if {table.dtype for table in given.weights.values()} == {np.dtype(np.float32)} else "float64"
 
 
 def _zeros(given: Sentences, by_sentence: bool) -> dict[str, Numbers]:

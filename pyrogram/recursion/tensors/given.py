@@ -15,6 +15,7 @@ from torch import Tensor
 from ..calling.sentences import Sentences
 
 Numbers = Any  # a numpy array
+_COMPILED = {(True, torch.float32), (True, torch.float64)}
 
 
 @dataclass
@@ -53,12 +54,6 @@ class Given:
         weights = dict(zip(self.weights, tables, strict=True))
         return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked)
 
-    def only(self, sentences: Tensor) -> Given:
-        """Some of the sentences."""
-        weights = {name: w if len(w) == 1 else w[sentences] for name, w in self.weights.items()}
-        words = {name: rows[sentences] for name, rows in self.words.items()}
-        return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
-
     def list_tensors(self) -> dict[str, Tensor]:
         """Columns of lists on the device of the sentences."""
         return {name: torch.from_numpy(column).to(self.lengths.device) for name, column in self.lists.items()}
@@ -77,7 +72,17 @@ def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return all([t.is_cpu and t.dtype in (torch.float32, torch.float64) for t in tensors])
+    return {(t.is_cpu, t.dtype) for t in tensors} <= _COMPILED
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
+    functorch = torch._C._functorch
+    return (
+        torch.compiler.is_compiling()
+        or functorch.is_functorch_wrapped_tensor(tensor)
+        or functorch.is_legacy_batchedtensor(tensor)
+    )
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
