@@ -259,7 +259,7 @@ class CFG(Grammar):
         :param batch: a larger batch, to which the words are expanded first.
         """
         array = words.cpu().numpy()
-        if batch is not None:
+        if batch is not None and batch != words.shape[:-1]:
             array = np.broadcast_to(array, (*batch, array.shape[-1]))
         array = np.ascontiguousarray(array.reshape(-1, array.shape[-1]), np.int64)
         key = (array.shape, array.tobytes())

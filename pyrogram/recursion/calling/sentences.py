@@ -26,7 +26,7 @@ class Sentences:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param constants: tables that are the same in many calls, evidence say: numbers, no logarithms, that nobody counts.
-    :param checked: whether words are known to be symbols of the axes that they are indices of.
+    :param checked: whether words and lists are known to be right for weights of these shapes.
     """
 
     lengths: Numbers

@@ -239,7 +239,7 @@ class LanesEngine:
         key = name, pitch, *fixed.values(), *outs, *given.shapes()
         found = self._prepared.get(key)
         if found is not None:
-            if given.lists:
+            if given.lists and not given.checked:
                 self._checks.check_lists(given.sizes, given.lists)
             if not given.checked:
                 self._checks.check_words(given)

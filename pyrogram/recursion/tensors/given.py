@@ -27,7 +27,7 @@ class Given:
     :param words: by name, shape ``(B, n)``.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
-    :param checked: whether words are known to be symbols of the axes that they are indices of.
+    :param checked: whether words and lists are known to be right for weights of these shapes.
     """
 
     weights: Mapping[str, Tensor]
