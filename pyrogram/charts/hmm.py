@@ -78,10 +78,10 @@ def log_partition(
 def log_partition_of_checked(
     tables: tuple[Tensor, Tensor, Tensor], words: Tensor, bonus: Tensor | None = None, engine: Engine | None = None
 ) -> Tensor:
-    """:func:`log_partition` of tables and words that are known to fit."""
+    """:func:`log_partition` of tables and words that are known to fit; tables that all share need no batch of 1."""
     given = prepare(*tables, words, bonus)
     log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
-    shared = bonus is None and {len(t) for t in tables} == {1}
+    shared = bonus is None and (tables[0].dim() == 1 or {len(t) for t in tables} == {1})
     if shared and engine is None and fits_compiled(*tables):  # compiled code looks for NaN
         return log_z
     return _keep_nan(log_z, tables)
@@ -198,7 +198,8 @@ def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
-    return Given(weights, lengths_of_checked(words), {"w": words}, {"K": K, "V": V}, checked=True)
+    lengths, batched = lengths_of_checked(words), initial.dim() > 1
+    return Given(weights, lengths, {"w": words}, {"K": K, "V": V}, checked=True, batched=batched)
 
 
 def _from_one(by_word: Tensor) -> Tensor:

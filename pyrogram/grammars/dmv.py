@@ -139,15 +139,17 @@ class DMV(Grammar):
     def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
         """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
         words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name].double()[None] for name in self._blocks}
-        return Given(weights, lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, checked=True)
+        weights = {name: log_weights[name].double() for name in self._blocks}
+        return Given(
+            weights, lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, checked=True, batched=False
+        )
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = [log_weights[name] for name in self.blocks]
         if self._fits({name: log_weights[name].detach() for name in self.blocks}, words):
             log_z, counts = self.program().log_counts(self._given(log_weights, words))
-            found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
+            found = {name: c.to(log_weights[name].dtype) for name, c in counts.items()}
             return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found
 
         def log_partition(leaves: Weights, words: Tensor) -> Tensor:

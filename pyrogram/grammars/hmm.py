@@ -85,11 +85,10 @@ class HMM(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        initial, transition, emission = tables = self._tables(log_weights)
-        if initial.dim() == 1 and transition.dim() == emission.dim() == 2:
-            flat = words.reshape(-1, words.shape[-1])
-            shared = initial[None], transition[None], emission[None]
-            return chart.log_partition_of_checked(shared, flat).reshape(words.shape[:-1])
+        tables = self._tables(log_weights)
+        if [t.dim() for t in tables] == [1, 2, 2]:
+            flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
+            return chart.log_partition_of_checked(tables, flat).reshape(words.shape[:-1])
         return StateSequence(*tables, words, validate_args=False).log_partition
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:

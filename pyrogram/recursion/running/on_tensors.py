@@ -83,9 +83,9 @@ class SumsOnTensors(ABC):
         """Log Z by compiled code, without a graph."""
         kernels = self.on_device(given)
         if kernels is not None:
-            return kernels.log_counts(given, counts=False)[0].to(given.dtype)
+            return kernels.log_counts(given.in_rows(), counts=False)[0].to(given.dtype)
         if not given.lengths.is_cpu:
-            return log_counts_in_torch(self.torch_engine, given, counts=False)[0]
+            return log_counts_in_torch(self.torch_engine, given.in_rows(), counts=False)[0]
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
@@ -127,8 +127,8 @@ class SumsOnTensors(ABC):
         kernels = None if constants else self.on_device(given)
         if kernels is not None or not (given.lengths.is_cpu or constants):
             there = functools.partial(log_counts_in_torch, self.torch_engine) if kernels is None else kernels.log_counts
-            log_z, counts = there(given, scale=scale, by_sentence=by_sentence)
-            return log_z.to(given.dtype), {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
+            log_z, counts = there(given.in_rows(), scale=scale, by_sentence=by_sentence)
+            return log_z.to(given.dtype), {n: given.as_given(counts[n]).to(w.dtype) for n, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = given.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
@@ -136,7 +136,7 @@ class SumsOnTensors(ABC):
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {name: _tensor(counts[name], w.device, w.dtype) for name, w in given.weights.items()}
+        found = {n: _tensor(given.as_given(counts[n]), w.device, w.dtype) for n, w in given.weights.items()}
         return self._log_z(log_z, given), found
 
     def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
@@ -191,6 +191,7 @@ class SumsOnTensors(ABC):
 
     def in_torch(self, given: Given) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
+        given = given.in_rows()
         weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
         return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, given.list_tensors())
 
@@ -227,12 +228,13 @@ class TensorProgram(SumsOnTensors):
             return None
         tables, by = given.weights.items(), dict[str, Numbers]()
         for (name, w), u in zip(tables, directions, strict=True):
-            by[name] = (torch.zeros_like(w) if u is None else u).detach().numpy()
+            by[name] = given.rows((torch.zeros_like(w) if u is None else u).detach().numpy())
         factors = None if scale is None else scale.detach().double().numpy()
         tangent, found = self.program.tangents(given.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
-        return [self._log_z(tangent, given), *(torch.from_numpy(found[n]).to(w.dtype) for n, w in tables)]
+        own = (torch.from_numpy(given.as_given(found[n])).to(w.dtype) for n, w in tables)
+        return [self._log_z(tangent, given), *own]
 
     def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(given.lengths.device)
@@ -246,7 +248,7 @@ class TensorProgram(SumsOnTensors):
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, launcher)
         found = self._on_devices[launcher]
-        return found if found.fits(given, descends) else None
+        return found if found.fits(given.in_rows(), descends) else None
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:
@@ -285,13 +287,13 @@ class _LogPartition(torch.autograd.Function):
             return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
         factors = gradient.detach()
         is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-        if not is_one and any(len(t) != len(factors) for t in tables):
+        if not is_one and not (ctx.given.batched and all(len(t) == len(factors) for t in tables)):
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
             kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())
         if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
             return (None, None, *kept)
-        return (None, None, *[_scaled(c, factors, in_place=True) for c in kept])
+        return (None, None, *[_scaled(c, factors[:1] if is_one else factors, in_place=True) for c in kept])
 
 
 class _Counts(torch.autograd.Function):
@@ -357,11 +359,9 @@ def _without_weights(given: Given) -> Given:
 def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
     """The product; on the CPU by numpy: torch would wake its threads, which then spin and get in our way."""
     if counts.device.type != "cpu":
-        by = factors[:1] if len(counts) == 1 else factors
-        return counts * by.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
-    values, given = counts.numpy(), factors.numpy()
-    numbers = given[:1] if len(counts) == 1 else given
-    numbers = numbers.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
+        return counts * factors.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
+    values = counts.numpy()
+    numbers = factors.numpy().reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
     return torch.from_numpy(np.multiply(values, numbers, out=values if in_place else None))
 
 

@@ -28,6 +28,7 @@ class Given:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param checked: whether words and lists are known to be right for weights of these shapes.
+    :param batched: whether tables have a first dimension; if not, all sentences share them.
     """
 
     weights: Mapping[str, Tensor]
@@ -36,6 +37,7 @@ class Given:
     sizes: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, Numbers] = field(default_factory=dict)
     checked: bool = False
+    batched: bool = True
 
     @functools.cached_property
     def dtype(self) -> torch.dtype:
@@ -45,14 +47,28 @@ class Given:
     def arrays(self) -> Sentences:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
-        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
+        weights = {name: self.rows(_numbers(w, dtype)) for name, w in self.weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
         return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
     def with_weights(self, tables: Sequence[Tensor]) -> Given:
         """The same with other weights, in the same order."""
         weights = dict(zip(self.weights, tables, strict=True))
-        return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked)
+        return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked, self.batched)
+
+    def rows(self, table: Any) -> Any:
+        """A table with a first dimension."""
+        return table if self.batched else table[None]
+
+    def in_rows(self) -> Given:
+        """The same, with a first dimension of all tables."""
+        return (
+            self if self.batched else replace(self, weights={n: w[None] for n, w in self.weights.items()}, batched=True)
+        )
+
+    def as_given(self, rows: Any) -> Any:
+        """A table without a first dimension, if those given have none."""
+        return rows if self.batched else rows[0]
 
     def list_tensors(self) -> dict[str, Tensor]:
         """Columns of lists on the device of the sentences."""
