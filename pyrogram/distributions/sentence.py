@@ -148,13 +148,8 @@ class Sentence(TorchDistribution):
         # broadcasting takes as long as the checks below
         batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
-        logs, blocks = weights is None, grammar.blocks.items()
-        if not self._validate_args or is_captured:
-            return
-        if not all(_are_right(given[name], block, logs, normalized) for name, block in blocks):
-            _check_values(given, logs)
-            if normalized:
-                _check_sums(grammar, given, logs)
+        if self._validate_args and not is_captured:
+            _check_weights(grammar, given, weights is None, normalized)
 
     @property
     def log_weights(self) -> Weights:
@@ -172,18 +167,7 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        names = (
-            "grammar",
-            "weights",
-            "_log_weights",
-            "known",
-            "_evidence",
-            "max_length",
-            "too_long",
-            "normalized",
-        )
-        for name in names:
-            setattr(new, name, getattr(self, name))
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -226,7 +210,7 @@ class Sentence(TorchDistribution):
             log_weights = self.log_weights
             log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
             if {type(w) for w in log_weights.values()} != {Tensor}:
-                upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on
+                upstream = get_provenance(log_weights)  # for pyro.render_model; charts forget it
                 log_z = track_provenance(log_z, upstream) if upstream else log_z
         shape = broadcast_shapes(log_z.shape, self.batch_shape) if self.batch_shape else log_z.shape
         return log_z if log_z.shape == shape else log_z.expand(shape)
@@ -314,15 +298,12 @@ def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool
         return bool(values.max(initial=-np.inf) < np.inf)
     with np.errstate(over="ignore"):
         sums = (np.exp(values) if logarithms else values).sum(-1)
-    return bool(np.abs(sums - 1).max(initial=0.0) <= _tolerance(w))
+    return bool(np.abs(sums - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
 
 
-def _tolerance(weights: Tensor) -> float:
-    """Of the sum of a multinomial."""
-    return _SUM_TOLERANCE + 10 * torch.finfo(weights.dtype).eps
-
-
-def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
+def _check_weights(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool, normalized: bool) -> None:
+    if all(_are_right(weights[name], block, logarithms, normalized) for name, block in grammar.blocks.items()):
+        return
     for name, w in weights.items():
         w = unexpanded(w, 1)
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
@@ -330,6 +311,8 @@ def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
             index = tuple(int(i) for i in (~valid).nonzero()[0])
             kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
+    if normalized:
+        _check_sums(grammar, weights, logarithms)
 
 
 def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
@@ -338,7 +321,7 @@ def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: boo
         w = unexpanded(weights[name].detach(), len(block.shape))
         w = w.to(torch.promote_types(w.dtype, torch.float32))
         sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
-        wrong = (sums - 1).abs() > _tolerance(weights[name])
+        wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
         if bool(wrong.any()):
             index = tuple(int(i) for i in wrong.nonzero()[0])
             batch = index[: w.dim() - len(block.shape)]

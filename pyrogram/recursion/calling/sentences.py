@@ -77,8 +77,6 @@ class Sentences:
         found |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
         for name, table in self.weights.items():
             found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
-            if len(table) == 1:
-                found[f"weight.{name}.b"] = 0
         return found
 
     def arrays(self) -> dict[str, Numbers]:
@@ -91,8 +89,9 @@ class Sentences:
 
 
 def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]:
-    """The strides of the axes of a table, in elements."""
-    return {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
+    """The strides of the axes of a table, in elements; 0 of sentences, and of parts, that share all of it."""
+    sizes = zip(axes, table.shape, table.strides, strict=True)
+    return {f"{name}.{x}": 0 if x in ("part", "b") and n == 1 else s // table.itemsize for x, n, s in sizes}
 
 
 def _int64(array: Any) -> Numbers:

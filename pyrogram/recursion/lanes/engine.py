@@ -253,13 +253,11 @@ class LanesEngine:
             if out is None:  # of the same rank, and nothing is written into it
                 out = values[f"out.{w.name}"] = np.zeros((1,) * (given.weights[w.name].ndim + 1), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
-            values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
         if fixed.get("plain"):
             values["scale"] = np.ones(len(given.lengths))
         for w in self.layout.weights if name == "tangents" else ():
             direction = own[f"direction.{w.name}"]
             values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
-            values |= {f"direction.{w.name}.b": 0} if len(direction) == 1 else {}
         size = run("size", values | given.arrays())
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
