@@ -227,8 +227,8 @@ class TensorProgram(SumsOnTensors):
         if is_graph or not fits or not self.program.in_many or not len(given.lengths):
             return None
         tables, by = given.weights.items(), dict[str, Numbers]()
-        for (name, w), u in zip(tables, directions, strict=True):
-            by[name] = given.rows((torch.zeros_like(w) if u is None else u).detach().numpy())
+        for (name, w), u in zip(given.in_rows().weights.items(), directions, strict=True):
+            by[name] = (torch.zeros_like(w) if u is None else u.reshape(w.shape)).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
         tangent, found = self.program.tangents(given.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):

@@ -47,7 +47,9 @@ class Given:
     def arrays(self) -> Sentences:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
-        weights = {name: self.rows(_numbers(w, dtype)) for name, w in self.weights.items()}
+        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
+        if not self.batched:
+            weights = {name: table[None] for name, table in weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
         return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
@@ -55,10 +57,6 @@ class Given:
         """The same with other weights, in the same order."""
         weights = dict(zip(self.weights, tables, strict=True))
         return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked, self.batched)
-
-    def rows(self, table: Any) -> Any:
-        """A table with a first dimension."""
-        return table if self.batched else table[None]
 
     def in_rows(self) -> Given:
         """The same, with a first dimension of all tables."""
