@@ -300,9 +300,8 @@ class EvidenceGrammar(Grammar):
             counts = parts.counts if bool(possible.all()) else self.count(parts.events[possible])
             found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
         total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in self.blocks}
-        if len(found) == 1:
-            return self._keep_nan(found[0][0], log_weights), total
-        return self._keep_nan(torch.cat([z for z, _ in found])[parts.order], log_weights), total
+        log_z = found[0][0] if len(found) == 1 else torch.cat([z for z, _ in found])[parts.order]
+        return self._keep_nan(log_z, log_weights), total
 
     def _log_weights_of(self, parts: Parts, log_weights: Mapping[str, Tensor]) -> Tensor:
         """Log weights of the known derivations, shape ``(W,)``; -inf, with gradient zero, where there is none."""

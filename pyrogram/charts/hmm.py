@@ -24,7 +24,7 @@ from torch import Tensor
 from pyrogram.recursion.calling.sentences import Numbers
 from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of, fits_compiled
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
 
 from .checks import check_sentence_weights, check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch
@@ -72,18 +72,9 @@ def log_partition(
 ) -> Float[Tensor, "B"]:
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
-    return log_partition_of_checked(tables, _checked(tables, words), bonus, engine)
-
-
-def log_partition_of_checked(
-    tables: tuple[Tensor, Tensor, Tensor], words: Tensor, bonus: Tensor | None = None, engine: Engine | None = None
-) -> Tensor:
-    """:func:`log_partition` of tables and words that are known to fit; tables that all share need no batch of 1."""
+    words = _checked(tables, words)
     given = prepare(*tables, words, bonus)
     log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
-    shared = bonus is None and (tables[0].dim() == 1 or {len(t) for t in tables} == {1})
-    if shared and engine is None and fits_compiled(*tables):  # compiled code looks for NaN
-        return log_z
     return _keep_nan(log_z, tables)
 
 
@@ -193,7 +184,7 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
 
 
 def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
-    """Tables and sentences as the recursion takes them."""
+    """Checked tables and sentences as the recursion takes them; tables without a batch are those of all sentences."""
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:

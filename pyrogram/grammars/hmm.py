@@ -26,6 +26,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
+from pyrogram.recursion.running.on_tensors import fits_compiled
 
 from .hmm_collapsed import HMMUpdates
 from .hmm_evidence import HMMEvidence
@@ -88,7 +89,9 @@ class HMM(Grammar):
         tables = self._tables(log_weights)
         if [t.dim() for t in tables] == [1, 2, 2]:
             flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-            return chart.log_partition_of_checked(tables, flat).reshape(words.shape[:-1])
+            log_z = chart.program().log_partition(chart.prepare(*tables, flat)).reshape(words.shape[:-1])
+            # Compiled code looks for NaN.
+            return log_z if fits_compiled(*tables) else self._keep_nan(log_z, log_weights)
         return StateSequence(*tables, words, validate_args=False).log_partition
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:

@@ -42,12 +42,14 @@ class Prepared:
 
     :param size: of its memory, in cells.
     :param sizes: numbers of symbols, by their names.
+    :param cost: about the number of operations for a sentence.
     """
 
     call: Call
     size: int
     pitch: int
     sizes: Mapping[str, int]
+    cost: float
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
@@ -123,13 +125,12 @@ class LanesEngine:
         own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
-        cost = len(order) * self._cost(int(given.lengths[order[0]]), given.sizes) if len(order) else 0.0
         if directions is None:
-            self._run("lanes", given, order, own, fixed, cost, alone)
+            self._run("lanes", given, order, own, fixed, alone)
         else:
             tangent = np.empty(B)
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", given, order, own, fixed, 3 * cost, 0)
+            self._run("tangents", given, order, own, fixed, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
@@ -150,34 +151,33 @@ class LanesEngine:
         log_z = np.empty(B)
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
         own |= trace_values(self.layout, trace, (number, B, rows[1]))
-        cost = len(order) * (2.0 * n**3 + 1000.0 * number * n)
-        self._run("draw", given, order, own, {}, cost, self._alone(given, order))
+        self._run("draw", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, own["trace"]
 
     def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(given.lengths), given.pitch - 1
         own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
-        cost = len(order) * (2.0 * n**3 + 1000.0 * n)
-        self._run("best", given, order, own, {}, cost, self._alone(given, order))
+        self._run("best", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * n)
         return own["scores"], own["trace"]
 
     def _run(
-        self, name: str, given: Sentences, order: Numbers, own: Values, fixed: Values, cost: float, alone: int
+        self, name: str, given: Sentences, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
     ) -> None:
         """Call a function on every thread.
 
         :param own: parameters that other functions have not.
         :param fixed: those that follow from shapes and from what is wanted.
         :param alone: how many of the first sentences are done alone.
+        :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
             self._checks.check(given, self._weights)
             return
         if alone:
-            self._lone._run(name, given, order[:alone], own, fixed, cost * alone / len(order), 0)
+            self._lone._run(name, given, order[:alone], own, fixed, 0, cost)
             if alone < len(order):
-                self._run(name, given, order[alone:], own, fixed, cost * (1 - alone / len(order)), 0)
+                self._run(name, given, order[alone:], own, fixed, 0, cost)
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
         prepared = self._prepare(name, given, own, fixed, int(given.lengths[order[0]]) + 1)
@@ -193,7 +193,7 @@ class LanesEngine:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
-        run_workers(work, cost=cost * self.dtype.itemsize / 8)
+        run_workers(work, cost=len(order) * (cost or prepared.cost) * self.dtype.itemsize / 8)
 
     def _alone(self, given: Sentences, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
@@ -262,7 +262,8 @@ class LanesEngine:
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
         call = Call(run, name, values, later)
-        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(given.sizes))
+        cost = self._cost(pitch - 1, given.sizes) * (3 if name == "tangents" else 1)
+        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(given.sizes), cost)
         return prepared
 
     def _with_memory(self, name: str, prepared: Prepared) -> Call:

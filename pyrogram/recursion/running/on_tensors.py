@@ -25,12 +25,11 @@ from ..tensors.given import Given as Given
 from ..tensors.given import factors_of as factors_of
 from ..tensors.given import fits_compiled as fits_compiled
 from ..tensors.given import is_traced
-from .in_torch import log_counts_in_torch
 from .on_device import DeviceProgram
 from .program import Program
 
 Numbers = Any  # a numpy array
-_NOTHING = torch.empty(0)
+_NOTHING = torch.empty(0)  # in the place of weights, which contexts save by themselves
 
 
 class SumsOnTensors(ABC):
@@ -85,7 +84,7 @@ class SumsOnTensors(ABC):
         if kernels is not None:
             return kernels.log_counts(given.in_rows(), counts=False)[0].to(given.dtype)
         if not given.lengths.is_cpu:
-            return log_counts_in_torch(self.torch_engine, given.in_rows(), counts=False)[0]
+            return self._log_counts_in_torch(given.in_rows(), counts=False)[0]
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
@@ -126,7 +125,7 @@ class SumsOnTensors(ABC):
         """
         kernels = None if constants else self.on_device(given)
         if kernels is not None or not (given.lengths.is_cpu or constants):
-            there = functools.partial(log_counts_in_torch, self.torch_engine) if kernels is None else kernels.log_counts
+            there = self._log_counts_in_torch if kernels is None else kernels.log_counts
             log_z, counts = there(given.in_rows(), scale=scale, by_sentence=by_sentence)
             return log_z.to(given.dtype), {n: given.as_given(counts[n]).to(w.dtype) for n, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
@@ -194,6 +193,30 @@ class SumsOnTensors(ABC):
         given = given.in_rows()
         weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
         return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, given.list_tensors())
+
+    def _log_counts_in_torch(
+        self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """:meth:`log_counts` by torch, in logarithms, wherever the tensors are."""
+        B, dtype = len(given.lengths), given.dtype
+        with torch.inference_mode(False), torch.enable_grad():
+            tables = [w.detach().to(dtype) for w in given.weights.values()]
+            wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
+            few = given.with_copies().with_weights([w.clone().requires_grad_(counts) for w in wide])
+            log_z = self.in_torch(few)
+            if not counts:
+                return log_z, {}
+            leaves = list(few.weights.values())
+            if not log_z.requires_grad:  # it depends on no weight
+                return log_z, {name: torch.zeros_like(w) for name, w in few.weights.items()}
+            total = (log_z if scale is None else log_z * scale.detach()).sum()
+            found = torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
+        unknown = log_z.detach().isnan()
+        by_name = dict(zip(few.weights, found, strict=True))
+        for name, table in by_name.items():
+            if len(table) == B:
+                by_name[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+        return log_z.detach(), by_name
 
     @staticmethod
     def _log_z(log_z: Numbers, given: Given) -> Tensor:
@@ -270,7 +293,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Tensor:
-        ctx.on, ctx.given, ctx.kept = on, _without_weights(given), None
+        ctx.on, ctx.given, ctx.kept = on, given.with_weights([_NOTHING] * len(tables)), None
         ctx.save_for_backward(*tables)
         log_z, counts = on.log_counts(given)
         ctx.kept = list(counts.values())
@@ -301,7 +324,7 @@ class _Counts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, scale: Tensor, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(scale, *tables)
         return tuple(on.log_counts(given.with_weights(tables), scale)[1].values())
 
@@ -321,7 +344,7 @@ class _Marginals(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
         ctx.set_materialize_grads(False)
         log_z, counts = on.log_counts(given)
         ctx.save_for_backward(*tables, *counts.values())
@@ -349,11 +372,6 @@ class _Marginals(torch.autograd.Function):
         elif by_log_z is not None:
             found.append(list(ctx.on.log_counts(given, by_log_z)[1].values()))
         return (None, None, *(functools.reduce(torch.add, parts) for parts in zip(*found, strict=True)))
-
-
-def _without_weights(given: Given) -> Given:
-    """For a context that saves its tensors by itself."""
-    return given.with_weights([_NOTHING] * len(given.weights))
 
 
 def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:

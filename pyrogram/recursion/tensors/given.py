@@ -54,9 +54,9 @@ class Given:
         return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
     def with_weights(self, tables: Sequence[Tensor]) -> Given:
-        """The same with other weights, in the same order."""
+        """The same with other weights, in the same order; until these are there, somebody may change words."""
         weights = dict(zip(self.weights, tables, strict=True))
-        return Given(weights, self.lengths, self.words, self.sizes, self.lists, self.checked, self.batched)
+        return Given(weights, self.lengths, self.words, self.sizes, self.lists, batched=self.batched)
 
     def in_rows(self) -> Given:
         """The same, with a first dimension of all tables."""

@@ -46,8 +46,7 @@ class TilesEngine(LanesEngine):
     ) -> None:
         super().__init__(recursion, dtype, logs, weights, given, width)
         self.shared = not logs if shared is None else shared
-        self._most_alone, self._costs = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]()
-        # both by length and sizes
+        self._most_alone: dict[tuple[int, ...], float] = {}  # by length and sizes
 
     @property
     def _kind(self) -> str:
@@ -89,10 +88,7 @@ class TilesEngine(LanesEngine):
         return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
     def _cost(self, n: int, sizes: Mapping[str, int]) -> float:
-        key = n, *sizes.values()
-        if key not in self._costs:
-            self._costs[key] = self._operations(n, sizes)
-        return self._costs[key]
+        return self._operations(n, sizes)
 
     def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
         kind = self.width, self._name, None, self.shared
