@@ -296,9 +296,10 @@ def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool
         return False
     if not normalized:
         return bool(values.max(initial=-np.inf) < np.inf)
-    with np.errstate(over="ignore"):
-        sums = (np.exp(values) if logarithms else values).sum(-1)
-    return bool(np.abs(sums - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
+    if logarithms:
+        with np.errstate(over="ignore"):
+            values = np.exp(values)
+    return bool(np.abs(values.sum(-1) - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
 
 
 def _check_weights(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool, normalized: bool) -> None:

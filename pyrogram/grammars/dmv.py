@@ -122,7 +122,7 @@ class DMV(Grammar):
         if given is None:
             arcs, stops = self.scores(log_weights, words)
             return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
-        log_z = self.program().of_fitting(given).to(log_weights["root"].dtype).reshape(words.shape[:-1])
+        log_z = projective.shaped(self.program().of_fitting(given), words.shape[:-1]).to(log_weights["root"].dtype)
         # Compiled code looks for NaN.
         return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
 

@@ -175,7 +175,7 @@ class Program:
         if not raised and not shared:
             return self._lanes(dtype, weights=dtype), given, False
         orders = self._rows if shared else {}
-        parts = [weights[name].transpose(orders[name]) if name in orders else weights[name] for name in raised]
+        parts = [weights[name].transpose(orders[name][0]) if name in orders else weights[name] for name in raised]
         logs = np.concatenate(parts or [[]], None, dtype=dtype)
         if not _is_near_one(logs):
             engine = self._lanes(dtype, weights=dtype, given=constants)
@@ -185,7 +185,7 @@ class Program:
         tables, start = {}, 0
         for name, part in zip(raised, parts, strict=True):
             table = logs[start : start + part.size].reshape(part.shape)
-            tables[name] = table.transpose(np.argsort(orders[name])) if name in orders else table
+            tables[name] = table.transpose(orders[name][1]) if name in orders else table
             start += part.size
         for name in weights.keys() - tables.keys():
             tables[name] = np.asarray(weights[name], dtype)
@@ -205,14 +205,17 @@ def _is_near_one(logs: Numbers) -> bool:
     return bool((np.abs(logs[logs != -np.inf]) < _MOST_NATS).all())
 
 
-def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
-    """The order of axes in which the symbols of a word follow one another in memory, where it is not the given one."""
+def _words_first(layout: Layout) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The order of axes in which the symbols of a word follow one another in memory, where it is not the given one.
+
+    And the order that undoes it.
+    """
     found = {}
     for w in layout.weights:
         words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
         order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
         if order != tuple(range(w.num_axes + 1)):
-            found[w.name] = order
+            found[w.name] = order, tuple(map(order.index, range(len(order))))
     return found
 
 
