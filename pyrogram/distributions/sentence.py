@@ -289,7 +289,7 @@ def _value(weights: Tensor) -> Tensor:
 def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool) -> bool:
     """Whether the weights of a block are seen to be; for few numbers, numpy is quicker. Of others torch says more."""
     w = unexpanded(weights, len(block.shape))  # a loop that reads a model expands one grammar over all sentences
-    if type(block) is not Block or not fits_compiled(w):
+    if not fits_compiled(w):
         return False
     values = w.detach().numpy()
     if not (logarithms or values.min(initial=0.0) >= 0):  # as of NaN
@@ -299,7 +299,8 @@ def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool
     if logarithms:
         with np.errstate(over="ignore"):
             values = np.exp(values)
-    return bool(np.abs(values.sum(-1) - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
+    sums = values.sum(-1) if type(block) is Block else block.sums(torch.from_numpy(values)).numpy()
+    return bool(np.abs(sums - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
 
 
 def _check_weights(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool, normalized: bool) -> None:
