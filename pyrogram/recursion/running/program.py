@@ -206,10 +206,7 @@ def _is_near_one(logs: Numbers) -> bool:
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The order of axes in which the symbols of a word follow one another in memory, where it is not the given one.
-
-    And the order that undoes it.
-    """
+    """Orders of axes in which the symbols of a word follow one another in memory, and back, where they are not so."""
     found = {}
     for w in layout.weights:
         words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}

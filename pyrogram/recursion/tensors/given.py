@@ -60,9 +60,8 @@ class Given:
 
     def in_rows(self) -> Given:
         """The same, with a first dimension of all tables."""
-        return (
-            self if self.batched else replace(self, weights={n: w[None] for n, w in self.weights.items()}, batched=True)
-        )
+        weights = {name: w if self.batched else w[None] for name, w in self.weights.items()}
+        return replace(self, weights=weights, batched=True)
 
     def as_given(self, rows: Any) -> Any:
         """A table without a first dimension, if those given have none."""
